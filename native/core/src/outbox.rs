@@ -1,0 +1,114 @@
+//! What leaves a shard: records to append, and responses, ready or parked.
+//!
+//! Records of one turn gather in one open batch (log-format section 9: a batch holds what was
+//! queued meanwhile). The host takes it with [`Outbox::poll_append`], writes it, and reports the
+//! offset up to which the log is committed; responses parked at or below it become ready, in the
+//! order in which they were parked.
+
+use std::collections::VecDeque;
+
+use crate::record::writer::write_record;
+use crate::request::Ticket;
+use crate::response::Response;
+
+/// Records for the log: the records area of one RecordBatch v2. The host writes the header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Append {
+    pub base_offset: i64,
+    pub record_count: i32,
+    /// Timestamp of the first record, and the largest one, in milliseconds.
+    pub base_timestamp: i64,
+    pub max_timestamp: i64,
+    pub records: Vec<u8>,
+}
+
+impl Append {
+    /// Offset after the last record: what `handle_committed` is told once this is durable.
+    pub fn end_offset(&self) -> i64 {
+        self.base_offset + i64::from(self.record_count)
+    }
+}
+
+#[derive(Debug, Default)]
+pub struct Outbox {
+    open: Option<Append>,
+    /// Offset that the next record gets.
+    next_offset: i64,
+    /// Everything below is durable.
+    committed_offset: i64,
+    ready: VecDeque<(Ticket, Response)>,
+    parked: VecDeque<(i64, Ticket, Response)>,
+}
+
+impl Outbox {
+    /// Starts at the end of a replayed log: everything in it is committed.
+    pub fn start_at(&mut self, next_offset: i64) {
+        assert!(self.open.is_none() && self.parked.is_empty(), "a live outbox cannot be moved");
+        self.next_offset = next_offset;
+        self.committed_offset = next_offset;
+    }
+
+    pub fn next_offset(&self) -> i64 {
+        self.next_offset
+    }
+
+    pub fn committed_offset(&self) -> i64 {
+        self.committed_offset
+    }
+
+    /// Adds a record to the open batch and returns its offset.
+    pub fn emit(&mut self, timestamp_ms: i64, key: &[u8], value: Option<&[u8]>) -> i64 {
+        let offset = self.next_offset;
+        let batch = self.open.get_or_insert_with(|| Append {
+            base_offset: offset,
+            record_count: 0,
+            base_timestamp: timestamp_ms,
+            max_timestamp: timestamp_ms,
+            records: Vec::new(),
+        });
+        let timestamp_delta = timestamp_ms - batch.base_timestamp;
+        write_record(&mut batch.records, timestamp_delta, batch.record_count, key, value);
+        batch.record_count += 1;
+        batch.max_timestamp = batch.max_timestamp.max(timestamp_ms);
+        self.next_offset += 1;
+        offset
+    }
+
+    /// Answers now: for errors, heartbeats, and whatever depends on no record.
+    pub fn respond(&mut self, ticket: Ticket, response: Response) {
+        self.ready.push_back((ticket, response));
+    }
+
+    /// Answers once everything below `end_offset` is committed; at once if it is.
+    pub fn respond_when_committed(&mut self, end_offset: i64, ticket: Ticket, response: Response) {
+        if end_offset <= self.committed_offset {
+            return self.respond(ticket, response);
+        }
+        debug_assert!(end_offset <= self.next_offset);
+        let at = self.parked.partition_point(|(offset, _, _)| *offset <= end_offset);
+        self.parked.insert(at, (end_offset, ticket, response));
+    }
+
+    /// The host says that everything below `offset` is durable. Reports never go back.
+    pub fn committed(&mut self, offset: i64) {
+        assert!(offset <= self.next_offset, "committed {offset} of {}", self.next_offset);
+        self.committed_offset = self.committed_offset.max(offset);
+        while self.parked.front().is_some_and(|(end, _, _)| *end <= self.committed_offset) {
+            let (_, ticket, response) = self.parked.pop_front().expect("front was there");
+            self.ready.push_back((ticket, response));
+        }
+    }
+
+    pub fn poll_append(&mut self) -> Option<Append> {
+        self.open.take()
+    }
+
+    pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
+        self.ready.pop_front()
+    }
+
+    /// The tickets still waiting for a commit, oldest first: all that a dropped shard owes.
+    pub fn drain_parked(&mut self) -> impl Iterator<Item = Ticket> + '_ {
+        self.parked.drain(..).map(|(_, ticket, _)| ticket)
+    }
+}

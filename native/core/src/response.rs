@@ -1,0 +1,159 @@
+//! What a shard answers. Owned values: a response may wait for its record to be committed, long
+//! after the frame it answers is gone.
+
+use crate::error::ErrorCode;
+use crate::request::Uuid;
+
+#[derive(Clone, Debug, PartialEq)]
+pub enum Response {
+    JoinGroup(Box<JoinGroupResponse>),
+    SyncGroup(SyncGroupResponse),
+    Heartbeat(ErrorCode),
+    LeaveGroup(LeaveGroupResponse),
+    OffsetCommit(OffsetCommitResponse),
+    OffsetFetch(OffsetFetchResponse),
+    OffsetDelete(OffsetDeleteResponse),
+    DescribeGroup(Box<DescribeGroupResponse>),
+    DeleteGroups(DeleteGroupsResponse),
+    ListGroups(ListGroupsResponse),
+    /// The shard was dropped while this request waited (a failed append, or an unload): the codec
+    /// turns it into the API's own shape with this code in it.
+    Dropped(ErrorCode),
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinGroupResponse {
+    pub error_code: ErrorCode,
+    /// -1 in errors.
+    pub generation_id: i32,
+    pub protocol_type: Option<Box<str>>,
+    /// `None` and `""` are the same to the core; the codec writes `""` below v7 and null from v7.
+    pub protocol_name: Option<Box<str>>,
+    pub leader: Box<str>,
+    pub skip_assignment: bool,
+    pub member_id: Box<str>,
+    pub members: Vec<JoinGroupResponseMember>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct JoinGroupResponseMember {
+    pub member_id: Box<str>,
+    pub group_instance_id: Option<Box<str>>,
+    pub metadata: Box<[u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct SyncGroupResponse {
+    pub error_code: ErrorCode,
+    pub protocol_type: Option<Box<str>>,
+    pub protocol_name: Option<Box<str>>,
+    pub assignment: Box<[u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaveGroupResponse {
+    /// Top level; for v0-2 the codec puts the only member's code here.
+    pub error_code: ErrorCode,
+    pub members: Vec<LeaveGroupMemberResponse>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct LeaveGroupMemberResponse {
+    pub member_id: Box<str>,
+    pub group_instance_id: Option<Box<str>>,
+    pub error_code: ErrorCode,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetCommitResponse {
+    pub topics: Vec<OffsetCommitResponseTopic>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetCommitResponseTopic {
+    pub name: Box<str>,
+    pub topic_id: Uuid,
+    /// Partition index and its result, in request order.
+    pub partitions: Vec<(i32, ErrorCode)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetFetchResponse {
+    pub group_id: Box<str>,
+    pub error_code: ErrorCode,
+    pub topics: Vec<OffsetFetchResponseTopic>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetFetchResponseTopic {
+    pub name: Box<str>,
+    pub topic_id: Uuid,
+    pub partitions: Vec<OffsetFetchResponsePartition>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetFetchResponsePartition {
+    pub partition_index: i32,
+    /// -1: none.
+    pub committed_offset: i64,
+    /// -1: none.
+    pub committed_leader_epoch: i32,
+    pub metadata: Box<str>,
+    pub error_code: ErrorCode,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetDeleteResponse {
+    pub error_code: ErrorCode,
+    /// Empty with a top-level error.
+    pub topics: Vec<OffsetDeleteResponseTopic>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct OffsetDeleteResponseTopic {
+    pub name: Box<str>,
+    pub partitions: Vec<(i32, ErrorCode)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct DescribeGroupResponse {
+    pub error_code: ErrorCode,
+    /// Sent from v6.
+    pub error_message: Option<Box<str>>,
+    pub group_id: Box<str>,
+    /// `Empty`, `PreparingRebalance`, `CompletingRebalance`, `Stable` or `Dead`.
+    pub group_state: &'static str,
+    pub protocol_type: Box<str>,
+    pub protocol_data: Box<str>,
+    pub members: Vec<DescribedGroupMember>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct DescribedGroupMember {
+    pub member_id: Box<str>,
+    pub group_instance_id: Option<Box<str>>,
+    pub client_id: Box<str>,
+    pub client_host: Box<str>,
+    pub member_metadata: Box<[u8]>,
+    pub member_assignment: Box<[u8]>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct DeleteGroupsResponse {
+    pub results: Vec<(Box<str>, ErrorCode)>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListGroupsResponse {
+    pub error_code: ErrorCode,
+    pub groups: Vec<ListedGroup>,
+}
+
+#[derive(Clone, Debug, PartialEq)]
+pub struct ListedGroup {
+    pub group_id: Box<str>,
+    pub protocol_type: Box<str>,
+    pub group_state: &'static str,
+    /// `classic`, `consumer`, `share` or `streams`.
+    pub group_type: &'static str,
+}

@@ -1,0 +1,3 @@
+//! kcoord-wire: Kafka's request and response bodies to and from kcoord-core's requests and
+//! responses, by a bounds-checked reader. Bytes from the network are untrusted: no count is
+//! believed before the bytes are there, and a body is checked whole before anything is applied.
