@@ -1,0 +1,261 @@
+//! The wheel: eleven levels of 64 slots, 1 ms at the bottom, any `i64` at the top.
+//!
+//! An entry's level is the highest base-64 digit in which its deadline differs from the current
+//! time, its slot that digit of the deadline. Hence the invariant that everything here rests on:
+//! **an entry's place follows from its deadline and the current time alone**. Time therefore may
+//! not enter a slot without emptying it: into the due list at level 0, into finer levels above
+//! ([`TimingWheel::advance`] cascades). Two consequences: levels are ordered in time (all of a
+//! lower level is due before all of a higher one), and entries of one deadline share one list,
+//! which keeps them in order of insertion.
+//!
+//! The wheel must never fire early, fire a cancelled timer, or depend on how often it is advanced.
+//! Kafka's `TimingWheel` has 20 slots a level; nothing that can be observed depends on it.
+
+use super::level::{Level, List, SLOT_BITS, SLOTS};
+use super::slab::{NIL, Slab, TimerId};
+
+const LEVELS: usize = u64::BITS.div_ceil(SLOT_BITS) as usize;
+
+/// Timers with a payload, in milliseconds on the caller's monotonic time line.
+///
+/// `insert` and `cancel` are O(1). `advance` costs what is due plus the cascades (each timer moves
+/// at most once per level); idle time costs nothing.
+#[derive(Debug)]
+pub struct TimingWheel<T> {
+    now_ms: i64,
+    slab: Slab<T>,
+    levels: Box<[Level; LEVELS]>,
+    /// All entries whose deadline is not after `now_ms`.
+    due: List,
+    /// First entry of `due` that arrived since the last `advance`, which has to come first.
+    arrived_late: u32,
+    /// Whether late arrivals may have broken the order of `due`.
+    due_unordered: bool,
+}
+
+/// Where an entry is, by its deadline and the current time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Due,
+    Slot { level: usize, slot: usize },
+}
+
+impl<T> TimingWheel<T> {
+    pub fn new(now_ms: i64) -> Self {
+        TimingWheel {
+            now_ms,
+            slab: Slab::new(),
+            levels: Box::new([Level::EMPTY; LEVELS]),
+            due: List::EMPTY,
+            arrived_late: NIL,
+            due_unordered: false,
+        }
+    }
+
+    /// The time of the last `advance`.
+    pub fn now_ms(&self) -> i64 {
+        self.now_ms
+    }
+
+    /// Timers that have neither been popped nor cancelled.
+    pub fn len(&self) -> usize {
+        self.slab.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Adds a timer. Any deadline is legal: one that is not after the current time is due at the
+    /// next [`advance`](Self::advance), not before, so that a loop of pop and insert ends.
+    pub fn insert(&mut self, deadline_ms: i64, payload: T) -> TimerId {
+        let id = self.slab.insert(deadline_ms, payload);
+        match self.place(deadline_ms) {
+            Place::Due => self.push_late(id.index, deadline_ms),
+            Place::Slot { level, slot } => {
+                self.levels[level].push_back(&mut self.slab, slot, id.index);
+            }
+        }
+        id
+    }
+
+    /// Removes a timer that has not been popped, due or not. `None` if the id is stale.
+    pub fn cancel(&mut self, id: TimerId) -> Option<T> {
+        let deadline_ms = self.slab.live(id)?.deadline_ms;
+        match self.place(deadline_ms) {
+            Place::Due => self.unlink_due(id.index),
+            Place::Slot { level, slot } => {
+                self.levels[level].unlink(&mut self.slab, slot, id.index);
+            }
+        }
+        Some(self.slab.remove(id.index).1)
+    }
+
+    /// Moves time forward; [`pop_expired`](Self::pop_expired) then returns what is due.
+    ///
+    /// Panics if `now_ms` lies before the last one: the host's time never runs back.
+    pub fn advance(&mut self, now_ms: i64) {
+        assert!(now_ms >= self.now_ms, "time ran back: {now_ms} after {}", self.now_ms);
+        self.arrived_late = NIL;
+        if self.due_unordered {
+            self.order_due();
+        }
+        while let Some((level, slot, start_ms)) = self.next_slot().filter(|next| next.2 <= now_ms) {
+            self.now_ms = start_ms;
+            self.empty_slot(level, slot);
+        }
+        self.now_ms = now_ms;
+    }
+
+    /// The next due timer and its deadline: by deadline, then in order of insertion. Timers may be
+    /// inserted and cancelled between pops; what has been cancelled is not returned.
+    pub fn pop_expired(&mut self) -> Option<(i64, T)> {
+        let index = self.due.head;
+        if index == NIL || index == self.arrived_late {
+            return None;
+        }
+        self.due.unlink(&mut self.slab, index);
+        Some(self.slab.remove(index))
+    }
+
+    /// When to call `advance` next: no timer is due before. `None` if there are no timers; a time
+    /// that is not after the current one as long as something is due already.
+    ///
+    /// It is the exact deadline of the next timer unless an earlier one in the same slot was
+    /// cancelled: then a lower bound, and who advances to it and asks again gets a later one.
+    pub fn next_deadline(&self) -> Option<i64> {
+        if !self.due.is_empty() {
+            return Some(self.slab.entry(self.due.head).deadline_ms);
+        }
+        let (level, slot, _) = self.next_slot()?;
+        Some(self.levels[level].earliest_ms(slot))
+    }
+
+    /// The deadline that the timer was inserted with. `None` if the id is stale.
+    pub fn deadline(&self, id: TimerId) -> Option<i64> {
+        self.slab.live(id).map(|entry| entry.deadline_ms)
+    }
+
+    pub fn payload(&self, id: TimerId) -> Option<&T> {
+        self.slab.payload(id)
+    }
+
+    pub fn payload_mut(&mut self, id: TimerId) -> Option<&mut T> {
+        self.slab.payload_mut(id)
+    }
+
+    /// Walks all timers and panics unless each is where the invariant wants it. For tests.
+    pub fn assert_consistent(&self) {
+        let mut count = 0;
+        for index in self.due.indices(&self.slab) {
+            assert_eq!(self.place(self.slab.entry(index).deadline_ms), Place::Due);
+            count += 1;
+        }
+        for (level, slot) in (0..LEVELS).flat_map(|level| (0..SLOTS).map(move |slot| (level, slot)))
+        {
+            let (list, place) = (self.levels[level].list(slot), Place::Slot { level, slot });
+            assert_eq!(self.levels[level].is_occupied(slot), !list.is_empty(), "{place:?}");
+            for index in list.indices(&self.slab) {
+                let deadline_ms = self.slab.entry(index).deadline_ms;
+                assert_eq!(self.place(deadline_ms), place);
+                assert!(self.levels[level].earliest_ms(slot) <= deadline_ms);
+                count += 1;
+            }
+        }
+        assert_eq!(count, self.len(), "every timer is in exactly one list");
+    }
+
+    fn place(&self, deadline_ms: i64) -> Place {
+        if deadline_ms <= self.now_ms {
+            return Place::Due;
+        }
+        let differing = ordered(deadline_ms) ^ ordered(self.now_ms);
+        let level = differing.ilog2() / SLOT_BITS;
+        let slot = (ordered(deadline_ms) >> (level * SLOT_BITS)) as usize % SLOTS;
+        Place::Slot { level: level as usize, slot }
+    }
+
+    /// The slot that time enters next, and when. It is in the lowest level that holds anything.
+    fn next_slot(&self) -> Option<(usize, usize, i64)> {
+        let occupied = |(level, slots): (usize, &Level)| Some((level, slots.first_occupied()?));
+        let (level, slot) = self.levels.iter().enumerate().find_map(occupied)?;
+        let shift = level as u32 * SLOT_BITS;
+        // The digits above the slot's are those of the current time; the top level has none above.
+        let above = ordered(self.now_ms).checked_shr(shift + SLOT_BITS).unwrap_or(0);
+        let above = above.checked_shl(shift + SLOT_BITS).unwrap_or(0);
+        let start_ms = unordered(above | (slot as u64) << shift);
+        debug_assert!(start_ms > self.now_ms, "a slot was entered but not emptied");
+        Some((level, slot, start_ms))
+    }
+
+    /// Moves the entries of a slot that time has just entered to where they belong now.
+    fn empty_slot(&mut self, level: usize, slot: usize) {
+        let list = self.levels[level].take(slot);
+        if level == 0 {
+            return self.append_due(list);
+        }
+        let mut index = list.head;
+        while index != NIL {
+            let entry = self.slab.entry(index);
+            let (next, deadline_ms) = (entry.next, entry.deadline_ms);
+            match self.place(deadline_ms) {
+                Place::Due => self.due.push_back(&mut self.slab, index),
+                Place::Slot { level: finer, slot } => {
+                    debug_assert!(finer < level, "a cascade goes down");
+                    self.levels[finer].push_back(&mut self.slab, slot, index);
+                }
+            }
+            index = next;
+        }
+    }
+
+    /// Appends a whole slot of level 0: one deadline, in order.
+    fn append_due(&mut self, list: List) {
+        debug_assert_eq!(self.slab.entry(list.head).deadline_ms, self.now_ms);
+        match self.due.tail {
+            NIL => self.due = list,
+            tail => {
+                self.slab.entry_mut(tail).next = list.head;
+                self.slab.entry_mut(list.head).previous = tail;
+                self.due.tail = list.tail;
+            }
+        }
+    }
+
+    fn push_late(&mut self, index: u32, deadline_ms: i64) {
+        if !self.due.is_empty() {
+            self.due_unordered |= self.slab.entry(self.due.tail).deadline_ms > deadline_ms;
+        }
+        self.due.push_back(&mut self.slab, index);
+        if self.arrived_late == NIL {
+            self.arrived_late = index;
+        }
+    }
+
+    fn unlink_due(&mut self, index: u32) {
+        if self.arrived_late == index {
+            self.arrived_late = self.slab.entry(index).next;
+        }
+        self.due.unlink(&mut self.slab, index);
+    }
+
+    /// Sorts what late arrivals have brought out of order. The rest of `due` is in order already.
+    fn order_due(&mut self) {
+        let mut indices: Vec<u32> = self.due.indices(&self.slab).collect();
+        indices.sort_by_key(|index| self.slab.entry(*index).deadline_ms);
+        self.due = List::EMPTY;
+        for index in indices {
+            self.due.push_back(&mut self.slab, index);
+        }
+        self.due_unordered = false;
+    }
+}
+
+/// Maps signed time to numbers whose digits sort like it.
+fn ordered(time_ms: i64) -> u64 {
+    (time_ms as u64) ^ (1 << 63)
+}
+
+fn unordered(digits: u64) -> i64 {
+    (digits ^ (1 << 63)) as i64
+}
