@@ -1,0 +1,73 @@
+//! Writing of record fields, plain and flexible. Lengths are the caller's promise: a string that
+//! does not fit its length prefix is a broken invariant (the codec reads none above 32767 bytes).
+
+use crate::request::Uuid;
+
+pub fn write_i16(out: &mut Vec<u8>, value: i16) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+pub fn write_i32(out: &mut Vec<u8>, value: i32) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+pub fn write_i64(out: &mut Vec<u8>, value: i64) {
+    out.extend_from_slice(&value.to_be_bytes());
+}
+
+pub fn write_uuid(out: &mut Vec<u8>, value: Uuid) {
+    out.extend_from_slice(&value.0.to_be_bytes());
+}
+
+pub fn write_unsigned_varint(out: &mut Vec<u8>, mut value: u32) {
+    while value >= 0x80 {
+        out.push(value as u8 | 0x80);
+        value >>= 7;
+    }
+    out.push(value as u8);
+}
+
+/// int16 length.
+pub fn write_string(out: &mut Vec<u8>, value: &str) {
+    let length = i16::try_from(value.len()).expect("strings are at most 32767 bytes");
+    write_i16(out, length);
+    out.extend_from_slice(value.as_bytes());
+}
+
+pub fn write_nullable_string(out: &mut Vec<u8>, value: Option<&str>) {
+    match value {
+        Some(value) => write_string(out, value),
+        None => write_i16(out, -1),
+    }
+}
+
+pub fn write_compact_string(out: &mut Vec<u8>, value: &str) {
+    write_compact_bytes(out, value.as_bytes());
+}
+
+pub fn write_compact_nullable_string(out: &mut Vec<u8>, value: Option<&str>) {
+    match value {
+        Some(value) => write_compact_string(out, value),
+        None => out.push(0),
+    }
+}
+
+/// int32 length.
+pub fn write_bytes(out: &mut Vec<u8>, value: &[u8]) {
+    write_i32(out, i32::try_from(value.len()).expect("bytes fit an int32 length"));
+    out.extend_from_slice(value);
+}
+
+pub fn write_compact_bytes(out: &mut Vec<u8>, value: &[u8]) {
+    write_unsigned_varint(out, compact_length(value.len()));
+    out.extend_from_slice(value);
+}
+
+/// Length prefix of a compact array: its count plus one.
+pub fn write_compact_count(out: &mut Vec<u8>, count: usize) {
+    write_unsigned_varint(out, compact_length(count));
+}
+
+fn compact_length(length: usize) -> u32 {
+    u32::try_from(length + 1).expect("a compact length fits an unsigned varint")
+}
