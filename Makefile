@@ -1,0 +1,85 @@
+# Daily life with pykcoord: `make help` lists the targets. Everything is kept in .venv, build and
+# target; nothing is installed outside this folder.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+VENV := .venv
+BIN := $(VENV)/bin
+PYTEST_ARGS ?=
+# The first of these that is new enough, unless PYTHON says which.
+PYTHON ?= $(shell scripts/find-python)
+
+export PATH := $(abspath $(BIN)):$(PATH)
+# One interpreter for every build of the extension module: another would rebuild PyO3 each time.
+export PYO3_PYTHON := $(abspath $(BIN)/python)
+export PIP_DISABLE_PIP_VERSION_CHECK := 1
+
+SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
+	$(shell find native pykcoord -name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd')
+
+.PHONY: help demo test build lint format test-rust test-python bench bench-kafka docs lock clean tools
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+
+demo: build ## build, then run the main job once, in the open
+	@$(BIN)/pykcoord demo
+
+test: lint test-rust test-python ## everything that .ci/run checks: lint and all tests
+
+build: $(VENV)/.installed ## .venv with pykcoord in it, editable
+
+lint: build ## formatting, clippy, ruff and the type checker
+	@scripts/require lint
+	cargo fmt --all --check
+	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+	ruff check --quiet .
+	ruff format --quiet --check .
+	mypy
+
+format: build ## let cargo fmt and ruff have their way
+	cargo fmt --all
+	ruff check --quiet --fix .
+	ruff format --quiet .
+
+test-rust: build ## the tests of the native crates
+	cargo test --quiet --locked --workspace
+
+test-python: build ## the tests under tests/; PYTEST_ARGS="-k demo" narrows
+	python -m pytest $(PYTEST_ARGS)
+
+bench: build ## what pykcoord costs, on this machine
+	python -m benches
+
+bench-kafka: build ## the same beside a real Kafka broker, in turns
+	@scripts/require java
+	python -m benches --kafka
+
+docs: build ## write the generated parts of docs/ again
+	python scripts/generate_docs.py
+
+lock: ## renew requirements-dev.txt and Cargo.lock, within the ranges of pyproject.toml and Cargo.toml
+	@scripts/require python cargo
+	scripts/lock $(PYTHON)
+
+clean: ## remove everything that was built
+	rm -rf $(VENV) build dist target .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
+	find pykcoord \( -name '*.so' -o -name '_*.c' \) -delete
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+tools:
+	@scripts/require python cargo cc
+
+$(VENV)/.requirements: requirements-dev.txt | tools
+	@echo "make: setting up $(VENV) (once; again when requirements-dev.txt changes)"
+	$(PYTHON) -m venv --clear $(VENV)
+	$(BIN)/pip install --quiet --requirement requirements-dev.txt
+	@touch $@
+
+$(VENV)/.installed: $(VENV)/.requirements $(SOURCES) | tools
+	@echo "make: building pykcoord (a minute the first time)"
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@

@@ -1,0 +1,254 @@
+"""The configuration: Kafka's names, units, defaults and bounds, checked before anything starts.
+
+One table, the fields of `Config`, says everything about a setting; messages, `--help` and the
+documentation are made from it. This module opens no file and reads no environment.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from pykcoord import properties
+from pykcoord.errors import ConfigError
+from pykcoord.kafka_names import KAFKA_NAMES
+
+_INT = 2**31 - 1
+_LONG = 2**63 - 1
+
+# What pykcoord offers instead of a name of Kafka that it does not read.
+_INSTEAD = {
+    "listeners": "use --listen",
+    "advertised.listeners": "use --advertise",
+    "log.dir": "name the directory on the command line",
+    "log.dirs": "name the directory on the command line",
+    "log.flush.interval.messages": "use --flush",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What is known about one name: `maximum` follows from the type where Kafka has no bound."""
+
+    name: str
+    type: str
+    default: int
+    minimum: int
+    maximum: int
+    unit: str
+    doc: str
+    ours: bool
+    """Whether the name is pykcoord's own; Kafka has the same as a constant, or not at all."""
+
+
+def _setting(
+    default: int,
+    doc: str,
+    *,
+    unit: str,
+    minimum: int | None = None,
+    long: bool = False,
+    ours: bool = False,
+) -> Any:
+    limit = _LONG if long else _INT
+    metadata = {
+        "type": "long" if long else "int",
+        "minimum": -limit - 1 if minimum is None else minimum,
+        "maximum": limit,
+        "unit": unit,
+        "doc": doc,
+        "ours": ours,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Config:
+    """A checked configuration. An attribute is Kafka's name with `_` for `.`.
+
+    Raises ConfigError, which names the setting, the value and the bound, where a value is not an
+    integer, is out of bounds, or contradicts another. Source: `GroupCoordinatorConfig`,
+    `OffsetConfig` and `SocketServerConfigs` of Kafka 4.3.1.
+    """
+
+    group_min_session_timeout_ms: int = _setting(
+        6_000, "Shortest session timeout that a member may ask for.", unit="ms"
+    )
+    group_max_session_timeout_ms: int = _setting(
+        1_800_000, "Longest session timeout that a member may ask for.", unit="ms"
+    )
+    group_initial_rebalance_delay_ms: int = _setting(
+        3_000, "How long the first rebalance of an empty group waits for more members.", unit="ms"
+    )
+    group_max_size: int = _setting(
+        _INT, "Most members that a group may have.", unit="members", minimum=1
+    )
+    group_new_member_join_timeout_ms: int = _setting(
+        300_000,
+        "How long a new member may be silent while a rebalance waits for others.",
+        unit="ms",
+        minimum=1,
+        ours=True,
+    )
+    offset_metadata_max_bytes: int = _setting(
+        4_096, "Longest metadata of a committed offset, in UTF-16 units as in Kafka.", unit="units"
+    )
+    offsets_retention_minutes: int = _setting(
+        10_080, "How long offsets of a group without members are kept.", unit="min", minimum=1
+    )
+    offsets_retention_check_interval_ms: int = _setting(
+        600_000, "How often expired offsets are looked for.", unit="ms", minimum=1, long=True
+    )
+    offsets_topic_num_partitions: int = _setting(
+        50,
+        "Shards, one partition of __consumer_offsets each. Must not change for a directory.",
+        unit="shards",
+        minimum=1,
+    )
+    offsets_topic_segment_bytes: int = _setting(
+        104_857_600, "Size at which a new segment file is begun.", unit="bytes", minimum=1
+    )
+    log_flush_interval_ms: int = _setting(
+        1_000,
+        "Longest time between two syncs with --flush interval (in Kafka there is no default).",
+        unit="ms",
+        minimum=1,
+        long=True,
+    )
+    connections_max_idle_ms: int = _setting(
+        600_000, "A connection that is silent for so long is closed.", unit="ms", long=True
+    )
+    max_connections: int = _setting(
+        _INT, "Most connections at a time; one more is closed at once.", unit="", minimum=0
+    )
+    max_connections_per_ip: int = _setting(
+        _INT, "The same, for one client address.", unit="", minimum=0
+    )
+    socket_request_max_bytes: int = _setting(
+        104_857_600,
+        "Largest request; the connection of a larger one is closed.",
+        unit="bytes",
+        minimum=1,
+    )
+    node_id: int = _setting(1, "The id under which the broker shows itself.", unit="", minimum=0)
+
+    def __post_init__(self) -> None:
+        for field in dataclasses.fields(self):
+            _check(setting(field.name), getattr(self, field.name))
+        shortest, longest = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
+        if shortest > longest:
+            raise ConfigError(
+                "group.min.session.timeout.ms",
+                f"{shortest} is more than group.max.session.timeout.ms, which is {longest}",
+            )
+
+    @classmethod
+    def of(cls, values: Mapping[str, str | int]) -> tuple[Config, list[str]]:
+        """The configuration that `values` (by Kafka's names) make, and warnings, one line each.
+
+        A name that Kafka has and pykcoord does not need is a warning; one that neither has is a
+        ConfigError with the nearest known name.
+        """
+        attributes: dict[str, int] = {}
+        warnings: list[str] = []
+        for name, value in values.items():
+            if name in SETTINGS:
+                attributes[_attribute(name)] = _integer(name, value)
+            elif name in KAFKA_NAMES:
+                instead = _INSTEAD.get(name, "pykcoord does not need it")
+                warnings.append(f"{name} is ignored: {instead}")
+            else:
+                raise ConfigError(name, "unknown name" + _nearest(name))
+        return cls(**attributes), warnings
+
+    def native(self) -> dict[str, int]:
+        """What the shards need, by the field names of the native core's `Config`."""
+        names = (
+            "group_min_session_timeout_ms",
+            "group_max_session_timeout_ms",
+            "group_initial_rebalance_delay_ms",
+            "group_max_size",
+            "offset_metadata_max_bytes",
+            "offsets_retention_check_interval_ms",
+        )
+        values: dict[str, int] = {name: getattr(self, name) for name in names}
+        values["new_member_join_timeout_ms"] = self.group_new_member_join_timeout_ms
+        values["offsets_retention_ms"] = self.offsets_retention_minutes * 60_000
+        return values
+
+    def values(self) -> dict[str, int]:
+        """Every setting by Kafka's name."""
+        return {name: getattr(self, _attribute(name)) for name in SETTINGS}
+
+
+def setting(attribute: str) -> Setting:
+    """The setting behind an attribute of `Config`."""
+    return SETTINGS[attribute.replace("_", ".")]
+
+
+def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Config, list[str]]:
+    """A configuration from the text of a properties file and `key=value` pairs, which win.
+
+    `source` names the text in errors. Returns the configuration and warnings, one line each.
+    Raises ConfigError.
+    """
+    values: dict[str, str | int] = {}
+    try:
+        for _, name, value in properties.parse(text):
+            values[name] = value
+    except ValueError as error:
+        raise ConfigError(source or "configuration", str(error)) from None
+    for override in overrides:
+        name, equals, value = override.partition("=")
+        if not equals or not name.strip():
+            raise ConfigError(override, "write it as key=value")
+        values[name.strip()] = value
+    return Config.of(values)
+
+
+def _check(known: Setting, value: object) -> None:
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigError(known.name, f"{value!r} is not an integer")
+    if value < known.minimum:
+        raise ConfigError(known.name, f"{value} is too small: it must be at least {known.minimum}")
+    if value > known.maximum:
+        raise ConfigError(known.name, f"{value} is too large: it can be at most {known.maximum}")
+
+
+def _integer(name: str, value: str | int) -> int:
+    if not isinstance(value, str):
+        return value
+    text = value.strip()
+    # As Integer.parseInt does: no underscores, no blanks inside, ASCII digits.
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        unit = SETTINGS[name].unit
+        raise ConfigError(name, f"{value!r} is not an integer" + (f" ({unit})" if unit else ""))
+    return int(text)
+
+
+def _nearest(name: str) -> str:
+    close = difflib.get_close_matches(name, [*SETTINGS, *sorted(KAFKA_NAMES)], n=1, cutoff=0.6)
+    if close:
+        return f"; did you mean {close[0]}?"
+    return "; docs/operating.md lists the names"
+
+
+def _attribute(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _settings() -> dict[str, Setting]:
+    found: dict[str, Setting] = {}
+    for field in dataclasses.fields(Config):
+        name = field.name.replace("_", ".")
+        assert isinstance(field.default, int), name
+        found[name] = Setting(name=name, default=field.default, **field.metadata)
+    return found
+
+
+SETTINGS: dict[str, Setting] = _settings()
+"""Every name that pykcoord reads, in the order of `Config`."""

@@ -1,0 +1,133 @@
+"""Names, bounds and messages of the configuration; the syntax of Java's properties."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from pathlib import Path
+
+import pytest
+
+from pykcoord import config, properties
+from pykcoord.config import SETTINGS, Config
+from pykcoord.errors import ConfigError
+from pykcoord.kafka_names import KAFKA_NAMES
+
+CORE_CONFIG = Path(__file__).parents[2] / "native/core/src/config.rs"
+
+
+def _pairs(text: str) -> dict[str, str]:
+    return {key: value for _, key, value in properties.parse(text)}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("a=1\nb:2\nc 3\n", {"a": "1", "b": "2", "c": "3"}),
+        ("  a \t=\t 1 \n", {"a": "1 "}),
+        ("# x=1\n! y=2\n\n   # z\na=1", {"a": "1"}),
+        ("a = one, \\\n    two\nb=3", {"a": "one, two", "b": "3"}),
+        ("a=\\\\\nb=2", {"a": "\\", "b": "2"}),
+        ("a\\ b=c\\=d", {"a b": "c=d"}),
+        ("a\\:b\\=c=d", {"a:b=c": "d"}),
+        ("a=\\u0041\\n\\q", {"a": "A\nq"}),
+        ("lonely\nempty=", {"lonely": "", "empty": ""}),
+        ("a==b", {"a": "=b"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("# comment \\\na=1", {"a": "1"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=x\\\n#y\n", {"a": "x#y"}),
+        ("", {}),
+    ],
+)
+def test_properties_read_as_java_reads_them(text: str, expected: dict[str, str]) -> None:
+    assert _pairs(text) == expected
+
+
+def test_a_malformed_escape_names_its_line() -> None:
+    with pytest.raises(ValueError, match=r"line 3: malformed \\u00g1"):
+        _pairs("a=1\n\nb=\\u00g1")
+
+
+def test_defaults_are_kafkas() -> None:
+    defaults = Config()
+    assert defaults.group_min_session_timeout_ms == 6_000
+    assert defaults.group_max_session_timeout_ms == 1_800_000
+    assert defaults.group_max_size == 2**31 - 1
+    assert defaults.offsets_retention_minutes == 10_080
+    assert defaults.offsets_topic_num_partitions == 50
+    assert defaults.offsets_topic_segment_bytes == 104_857_600
+    assert defaults.values() == {name: known.default for name, known in SETTINGS.items()}
+
+
+def test_a_name_is_kafkas_or_says_that_it_is_ours() -> None:
+    assert {name for name, known in SETTINGS.items() if known.ours} == SETTINGS.keys() - KAFKA_NAMES
+
+
+def test_overrides_win_over_the_file() -> None:
+    text = "group.max.size=3\noffsets.topic.num.partitions = 7\n"
+    loaded, warnings = config.load(text, ["group.max.size=5"])
+    assert (loaded.group_max_size, loaded.offsets_topic_num_partitions) == (5, 7)
+    assert warnings == []
+
+
+def test_a_name_that_only_kafka_needs_is_a_warning() -> None:
+    loaded, warnings = config.load("log.cleaner.threads=2\nlisteners=PLAINTEXT://:9092\n")
+    assert loaded == Config()
+    assert warnings == [
+        "log.cleaner.threads is ignored: pykcoord does not need it",
+        "listeners is ignored: use --listen",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("group.max.sise=3", "group.max.sise: unknown name; did you mean group.max.size?"),
+        ("log.cleaner.thread=3", "log.cleaner.thread: unknown name; did you mean "),
+        ("qqqq=1", "qqqq: unknown name; docs/operating.md lists the names"),
+        ("group.max.size=0", "group.max.size: 0 is too small: it must be at least 1"),
+        ("group.max.size=2147483648", "group.max.size: 2147483648 is too large"),
+        ("group.max.size=many", "group.max.size: 'many' is not an integer (members)"),
+        ("group.max.size=1_0", "group.max.size: '1_0' is not an integer"),
+        ("group.max.size=", "group.max.size: '' is not an integer"),
+        ("group.max.size", "group.max.size: write it as key=value"),
+        ("=3", "=3: write it as key=value"),
+        (
+            "group.min.session.timeout.ms=1800001",
+            "group.min.session.timeout.ms: 1800001 is more than group.max.session.timeout.ms, "
+            "which is 1800000",
+        ),
+    ],
+)
+def test_what_is_refused_names_key_value_and_way_out(setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        config.load("", [setting])
+
+
+def test_a_broken_file_is_named() -> None:
+    with pytest.raises(ConfigError, match=r"^server\.properties: line 1"):
+        config.load("a=\\u12", source="server.properties")
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_every_bound_is_kept(name: str) -> None:
+    known = SETTINGS[name]
+    attribute = name.replace(".", "_")
+    for value in (known.minimum - 1, known.maximum + 1):
+        with pytest.raises(ConfigError, match=re.escape(name)):
+            dataclasses.replace(Config(), **{attribute: value})
+
+
+def test_attributes_are_checked_too() -> None:
+    with pytest.raises(ConfigError, match="True is not an integer"):
+        Config(group_max_size=True)
+
+
+def test_the_native_core_gets_every_field_it_has() -> None:
+    fields = set(re.findall(r"^    pub (\w+):", CORE_CONFIG.read_text(), re.MULTILINE))
+    native = Config(offsets_retention_minutes=2).native()
+    # The host makes the hash seed from the entropy that it passes on its own.
+    assert set(native) == fields - {"hash_seed"}
+    assert native["offsets_retention_ms"] == 120_000
