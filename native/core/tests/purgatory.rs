@@ -1,0 +1,254 @@
+//! The purgatory (spec/timers.md sections 2 and 4) and the decisions of the delayed operations.
+
+use kcoord_core::purgatory::*;
+use proptest::prelude::*;
+
+const SEED: [u64; 2] = [1, 2];
+
+fn purgatory() -> Purgatory<&'static str, u32> {
+    Purgatory::new(0, SEED)
+}
+
+/// Vector 5.
+#[test]
+fn completing_through_one_key_leaves_garbage_under_the_other() {
+    let mut purgatory = purgatory();
+    let id = purgatory.watch(&["a", "b"], 100, 7);
+    assert_eq!((purgatory.watched(), purgatory.delayed()), (2, 1));
+    assert_eq!(purgatory.check_and_complete("a", |_| false), []);
+    assert_eq!(purgatory.check_and_complete("a", |_| true), [7]);
+    assert_eq!((purgatory.watched(), purgatory.delayed()), (1, 0));
+    assert_eq!(purgatory.operations("b").count(), 0);
+    assert_eq!(purgatory.check_and_complete("b", |_| panic!("it has left")), []);
+    assert_eq!(purgatory.watched(), 0);
+    assert_eq!(purgatory.cancel(id), None);
+    assert_eq!(purgatory.expire(1_000), []);
+}
+
+#[test]
+fn completes_in_the_order_of_watching_and_keeps_the_rest() {
+    let mut purgatory = purgatory();
+    for operation in [3, 1, 2, 4] {
+        purgatory.watch(&["key"], 100 - i64::from(operation), operation);
+    }
+    let mut tested = Vec::new();
+    let completed = purgatory.check_and_complete("key", |operation| {
+        tested.push(*operation);
+        *operation += 10;
+        *operation % 2 == 1
+    });
+    assert_eq!(tested, [3, 1, 2, 4]);
+    assert_eq!(completed, [13, 11]);
+    let left: Vec<u32> = purgatory.operations("key").map(|(_, operation)| *operation).collect();
+    assert_eq!(left, [12, 14]);
+    assert_eq!(purgatory.check_and_complete("other", |_| true), []);
+    assert_eq!(purgatory.expire(99), [14, 12]);
+}
+
+#[test]
+fn expires_once_and_in_order() {
+    let mut purgatory = purgatory();
+    purgatory.watch(&["a"], 20, 20);
+    purgatory.watch(&["a", "b"], 10, 10);
+    purgatory.watch(&[], 15, 15);
+    assert_eq!(purgatory.next_deadline(), Some(10));
+    assert_eq!(purgatory.expire(9), []);
+    assert_eq!(purgatory.expire(15), [10, 15]);
+    assert_eq!(purgatory.check_and_complete("b", |_| true), []);
+    purgatory.advance(20);
+    assert_eq!(purgatory.check_and_complete("a", |_| true), [20]);
+    assert_eq!(purgatory.pop_expired(), None);
+    assert_eq!((purgatory.watched(), purgatory.delayed()), (0, 0));
+}
+
+#[test]
+fn cancelling_hands_back_what_was_delayed() {
+    let mut purgatory = purgatory();
+    let first = purgatory.watch(&["a"], 10, 1);
+    purgatory.watch(&["a", "b"], 10, 2);
+    assert_eq!(purgatory.cancel(first), Some(1));
+    assert_eq!(purgatory.cancel(first), None);
+    assert_eq!(purgatory.cancel_for_key("a"), [2]);
+    assert_eq!(purgatory.cancel_for_key("a"), []);
+    assert_eq!(purgatory.expire(10), []);
+    assert_eq!((purgatory.watched(), purgatory.delayed()), (1, 0));
+    purgatory.purge();
+    assert_eq!(purgatory.watched(), 0);
+}
+
+#[test]
+fn garbage_is_bounded() {
+    let mut purgatory: Purgatory<u32, u32> = Purgatory::new(0, SEED);
+    for operation in 0..50_000 {
+        purgatory.watch(&[operation, u32::MAX - operation], i64::from(operation), operation);
+        assert_eq!(purgatory.check_and_complete(&operation, |_| true), [operation]);
+        assert!(purgatory.watched() <= PURGE_INTERVAL + 2);
+    }
+    for operation in 0..500 {
+        purgatory.watch(&[1, 2, 3], 60_000, operation);
+    }
+    assert_eq!(purgatory.expire(60_000).len(), 500);
+    purgatory.advance(60_000);
+    assert_eq!(purgatory.watched(), 0);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever happens to it, an operation leaves exactly once, and only by a key of its own.
+    #[test]
+    fn every_operation_leaves_exactly_once(
+        steps in prop::collection::vec((0u8..5, 0u8..6, 0u8..6, 0i64..40), 1..300),
+    ) {
+        let mut purgatory: Purgatory<u8, usize> = Purgatory::new(0, SEED);
+        let (mut now_ms, mut watched, mut left) = (0, Vec::new(), Vec::new());
+        for (action, first, second, ms) in steps {
+            let gone = match action {
+                0 | 1 => {
+                    let id = purgatory.watch(&[first, second], now_ms + ms, watched.len());
+                    watched.push((id, first, second, now_ms + ms));
+                    Vec::new()
+                }
+                2 => {
+                    let gone = purgatory.check_and_complete(&first, |op| *op % 2 == ms as usize % 2);
+                    prop_assert!(gone.iter().all(|op| [watched[*op].1, watched[*op].2].contains(&first)));
+                    gone
+                }
+                3 => {
+                    now_ms += ms;
+                    let gone = purgatory.expire(now_ms);
+                    prop_assert!(gone.iter().all(|op| watched[*op].3 <= now_ms));
+                    gone
+                }
+                _ => {
+                    let id = watched.get(ms as usize).map(|watched| watched.0);
+                    id.and_then(|id| purgatory.cancel(id)).into_iter().collect()
+                }
+            };
+            left.extend(gone);
+            prop_assert_eq!(purgatory.delayed(), watched.len() - left.len());
+prop_assert!(purgatory.watched() >= 2 * purgatory.delayed());
+        }
+        left.extend(purgatory.expire(i64::MAX));
+        left.sort_unstable();
+        prop_assert_eq!(left, (0..watched.len()).collect::<Vec<_>>());
+        purgatory.purge();
+        prop_assert_eq!(purgatory.watched(), 0);
+    }
+
+    /// The compact operation against the rule as states.md 5.8 words it.
+    #[test]
+    fn initial_delay_as_the_rule_words_it(
+        configured in 0i32..10_000,
+        timeout in -1i32..60_000,
+        arrivals in prop::collection::vec(any::<bool>(), 0..30),
+    ) {
+        let mut operation = InitialDelayedJoin::new(9, configured, timeout);
+        let (mut current, mut remaining) = (configured, (timeout - configured).max(0));
+        for new_member_added in arrivals {
+            let expected = (new_member_added && remaining != 0).then(|| {
+                let next = configured.min(remaining);
+                remaining = (remaining - current).max(0);
+                current = next;
+                next
+            });
+            match (operation.on_expiration(configured, new_member_added), expected) {
+                (InitialJoinExpiry::Extend { delay_ms, next }, Some(expected)) => {
+                    prop_assert_eq!(delay_ms, expected);
+                    operation = next;
+                }
+                (InitialJoinExpiry::Complete, None) => break,
+                (decision, expected) => prop_assert!(false, "{decision:?} for {expected:?}"),
+            }
+        }
+    }
+}
+
+/// Timings of vector P3: when the phase ends if members arrive all the time.
+#[test]
+fn constant_arrivals_extend_the_initial_delay_to_the_rebalance_timeout() {
+    for (configured, timeout, end) in [(3_000, 7_000, 7_000), (3_000, 2_000, 3_000), (0, 5, 0)] {
+        let mut operation = InitialDelayedJoin::new(0, configured, timeout);
+        let mut now_ms = configured;
+        for _ in 0..10 {
+            match operation.on_expiration(configured, true) {
+                InitialJoinExpiry::Extend { delay_ms, next } => {
+                    now_ms += delay_ms;
+                    operation = next;
+                }
+                InitialJoinExpiry::Complete => break,
+            }
+        }
+        assert_eq!(now_ms, end);
+    }
+    let once = InitialDelayedJoin::new(0, 3_000, 60_000);
+    assert_eq!(once.on_expiration(3_000, false), InitialJoinExpiry::Complete);
+}
+
+#[test]
+fn a_join_phase_completes_when_all_have_joined() {
+    let joined = JoinProgress { members: 2, awaiting_join: 2, pending_members: 0 };
+    assert!(DelayedJoin::can_complete(joined, false));
+    assert!(!DelayedJoin::can_complete(joined, true));
+    let silent = JoinProgress { awaiting_join: 1, ..joined };
+    assert!(!DelayedJoin::can_complete(silent, false));
+    let pending = JoinProgress { pending_members: 1, ..joined };
+    assert!(!DelayedJoin::can_complete(pending, false));
+    assert_eq!(DelayedJoin::on_expiration(2, 1), JoinExpiry::Complete);
+    assert_eq!(DelayedJoin::on_expiration(0, 0), JoinExpiry::Complete);
+    assert_eq!(DelayedJoin::on_expiration(2, 0), JoinExpiry::ArmAgain);
+}
+
+#[test]
+fn a_sync_evicts_only_in_its_own_generation() {
+    let operation = DelayedSync { group: 1, generation_id: 4 };
+    let waiting = SyncProgress { generation_id: 4, is_sync_phase: true, pending_sync_members: 1 };
+    assert!(operation.evicts_pending_members(waiting));
+    for over in [
+        SyncProgress { generation_id: 5, ..waiting },
+        SyncProgress { is_sync_phase: false, ..waiting },
+        SyncProgress { pending_sync_members: 0, ..waiting },
+    ] {
+        assert!(operation.can_complete(over));
+        assert!(!operation.evicts_pending_members(over));
+    }
+}
+
+#[test]
+fn a_session_timer_follows_its_deadline() {
+    let silent = MemberLiveness {
+        deadline_ms: 10,
+        is_new: false,
+        is_awaiting_join: false,
+        is_awaiting_sync: false,
+    };
+    let parked = MemberLiveness { is_awaiting_join: true, ..silent };
+    let decide = |member| DelayedHeartbeat::on_expiration(10, Some(member));
+    assert_eq!(decide(silent), HeartbeatExpiry::Expire);
+    assert_eq!(decide(parked), HeartbeatExpiry::Ignore);
+    assert_eq!(
+        decide(MemberLiveness { is_awaiting_sync: true, ..silent }),
+        HeartbeatExpiry::Ignore
+    );
+    assert_eq!(decide(MemberLiveness { is_new: true, ..parked }), HeartbeatExpiry::Expire);
+    let moved = HeartbeatExpiry::ArmAgain { deadline_ms: 11 };
+    assert_eq!(decide(MemberLiveness { deadline_ms: 11, ..silent }), moved);
+    assert_eq!(decide(MemberLiveness { deadline_ms: 11, ..parked }), moved);
+    assert_eq!(DelayedHeartbeat::on_expiration(10, None), HeartbeatExpiry::Ignore);
+    assert!(DelayedHeartbeat::must_arm(None, 10));
+    assert!(DelayedHeartbeat::must_arm(Some(11), 10));
+    assert!(!DelayedHeartbeat::must_arm(Some(10), 10));
+}
+
+#[test]
+fn a_pending_id_that_expires_may_end_the_join_phase() {
+    let join = JoinProgress { members: 1, awaiting_join: 1, pending_members: 1 };
+    let decide = PendingMember::on_expiration;
+    assert_eq!(decide(false, Some(join)), PendingExpiry::Ignore);
+    assert_eq!(decide(true, None), PendingExpiry::Drop);
+    assert_eq!(decide(true, Some(join)), PendingExpiry::DropAndCompleteJoin);
+    let more = JoinProgress { pending_members: 2, ..join };
+    assert_eq!(decide(true, Some(more)), PendingExpiry::Drop);
+    let silent = JoinProgress { members: 2, ..join };
+    assert_eq!(decide(true, Some(silent)), PendingExpiry::Drop);
+}
