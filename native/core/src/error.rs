@@ -32,10 +32,49 @@ pub enum ErrorCode {
     UnknownTopicId = 100,
 }
 
+const ALL: [ErrorCode; 24] = [
+    ErrorCode::UnknownServerError,
+    ErrorCode::None,
+    ErrorCode::UnknownTopicOrPartition,
+    ErrorCode::RequestTimedOut,
+    ErrorCode::OffsetMetadataTooLarge,
+    ErrorCode::CoordinatorLoadInProgress,
+    ErrorCode::CoordinatorNotAvailable,
+    ErrorCode::NotCoordinator,
+    ErrorCode::IllegalGeneration,
+    ErrorCode::InconsistentGroupProtocol,
+    ErrorCode::InvalidGroupId,
+    ErrorCode::UnknownMemberId,
+    ErrorCode::InvalidSessionTimeout,
+    ErrorCode::RebalanceInProgress,
+    ErrorCode::UnsupportedVersion,
+    ErrorCode::InvalidRequest,
+    ErrorCode::NonEmptyGroup,
+    ErrorCode::GroupIdNotFound,
+    ErrorCode::MemberIdRequired,
+    ErrorCode::GroupMaxSizeReached,
+    ErrorCode::FencedInstanceId,
+    ErrorCode::GroupSubscribedToTopic,
+    ErrorCode::UnstableOffsetCommit,
+    ErrorCode::UnknownTopicId,
+];
+
 impl ErrorCode {
     /// The number on the wire.
     pub const fn code(self) -> i16 {
         self as i16
+    }
+
+    /// The code of a number on the wire; `None` for those that kcoord never sends.
+    pub const fn from_code(code: i16) -> Option<ErrorCode> {
+        let mut index = 0;
+        while index < ALL.len() {
+            if ALL[index].code() == code {
+                return Some(ALL[index]);
+            }
+            index += 1;
+        }
+        None
     }
 
     pub const fn is_error(self) -> bool {
