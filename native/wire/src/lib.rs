@@ -1,3 +1,10 @@
 //! kcoord-wire: Kafka's request and response bodies to and from kcoord-core's requests and
 //! responses, by a bounds-checked reader. Bytes from the network are untrusted: no count is
 //! believed before the bytes are there, and a body is checked whole before anything is applied.
+
+pub mod api;
+pub mod header;
+pub mod reader;
+pub mod writer;
+
+pub use reader::{DecodeError, DecodeErrorKind};

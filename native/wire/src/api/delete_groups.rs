@@ -1,0 +1,60 @@
+//! DeleteGroups (42): v2 flexible; v1 only says that quotas apply before the answer (KIP-219).
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::DeleteGroupsRequest;
+use kcoord_core::response::DeleteGroupsResponse;
+
+use crate::header::ApiKey;
+use crate::reader::{Reader, Result};
+use crate::writer::Writer;
+
+const API: ApiKey = ApiKey::DeleteGroups;
+
+pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<DeleteGroupsRequest<'a>> {
+    debug_assert!(API.spec().serves(version));
+    let groups_names = body.array("groups_names", 1, |body| body.string("group_id"))?;
+    body.tags()?;
+    Ok(DeleteGroupsRequest { groups_names })
+}
+
+pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &DeleteGroupsResponse) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    out.i32(0); // throttle_time_ms
+    out.array_length(response.results.len());
+    for (group_id, error_code) in &response.results {
+        out.string(group_id);
+        out.error_code(*error_code);
+        out.tags();
+    }
+    out.tags();
+}
+
+/// Every group gets the code.
+pub fn error_response(
+    request: &DeleteGroupsRequest<'_>,
+    error_code: ErrorCode,
+) -> DeleteGroupsResponse {
+    let results = request.groups_names.iter().map(|&group_id| (group_id.into(), error_code));
+    DeleteGroupsResponse { results: results.collect() }
+}
+
+pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &DeleteGroupsRequest<'_>) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    out.array_length(request.groups_names.len());
+    for group_id in &request.groups_names {
+        out.string(group_id);
+    }
+    out.tags();
+}
+
+pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<DeleteGroupsResponse> {
+    debug_assert!(API.spec().serves(version));
+    body.i32("throttle_time_ms")?;
+    let results = body.array("results", 4, |body| {
+        let result = (body.string("group_id")?.into(), body.error_code("error_code")?);
+        body.tags()?;
+        Ok(result)
+    })?;
+    body.tags()?;
+    Ok(DeleteGroupsResponse { results })
+}

@@ -1,0 +1,107 @@
+//! LeaveGroup (13): one member up to v2, a batch from v3 (KIP-345), v4 flexible, v5 reason.
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::{LeaveGroupMember, LeaveGroupRequest};
+use kcoord_core::response::{LeaveGroupMemberResponse, LeaveGroupResponse};
+
+use crate::header::ApiKey;
+use crate::reader::{Reader, Result};
+use crate::writer::Writer;
+
+const API: ApiKey = ApiKey::LeaveGroup;
+
+pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<LeaveGroupRequest<'a>> {
+    let group_id = body.string("group_id")?;
+    let members = match version {
+        ..3 => vec![LeaveGroupMember {
+            member_id: body.string("member_id")?,
+            group_instance_id: None,
+            reason: None,
+        }],
+        _ => body.array("members", 3, |body| {
+            let member = LeaveGroupMember {
+                member_id: body.string("member_id")?,
+                group_instance_id: body.nullable_string("group_instance_id")?,
+                reason: match version {
+                    ..5 => None,
+                    _ => body.nullable_string("reason")?,
+                },
+            };
+            body.tags()?;
+            Ok(member)
+        })?,
+    };
+    body.tags()?;
+    Ok(LeaveGroupRequest { group_id, members })
+}
+
+/// v0-2 have one code: the top-level one, or else that of the only member.
+pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &LeaveGroupResponse) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    if version >= 1 {
+        out.i32(0); // throttle_time_ms
+    }
+    if version < 3 {
+        let member = response.members.first().map_or(ErrorCode::None, |member| member.error_code);
+        let code = if response.error_code.is_error() { response.error_code } else { member };
+        out.error_code(code);
+        return;
+    }
+    out.error_code(response.error_code);
+    out.array_length(response.members.len());
+    for member in &response.members {
+        out.string(&member.member_id);
+        out.nullable_string(member.group_instance_id.as_deref());
+        out.error_code(member.error_code);
+        out.tags();
+    }
+    out.tags();
+}
+
+pub fn error_response(error_code: ErrorCode) -> LeaveGroupResponse {
+    LeaveGroupResponse { error_code, members: Vec::new() }
+}
+
+/// v0-2 carry the first member.
+///
+/// # Panics
+/// Below v3, if the request names no member.
+pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &LeaveGroupRequest<'_>) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    out.string(request.group_id);
+    if version < 3 {
+        out.string(request.members[0].member_id);
+        return;
+    }
+    out.array_length(request.members.len());
+    for member in &request.members {
+        out.string(member.member_id);
+        out.nullable_string(member.group_instance_id);
+        if version >= 5 {
+            out.nullable_string(member.reason);
+        }
+        out.tags();
+    }
+    out.tags();
+}
+
+pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<LeaveGroupResponse> {
+    if version >= 1 {
+        body.i32("throttle_time_ms")?;
+    }
+    let error_code = body.error_code("error_code")?;
+    let members = match version {
+        ..3 => Vec::new(),
+        _ => body.array("members", 5, |body| {
+            let member = LeaveGroupMemberResponse {
+                member_id: body.string("member_id")?.into(),
+                group_instance_id: body.nullable_string("group_instance_id")?.map(Box::from),
+                error_code: body.error_code("error_code")?,
+            };
+            body.tags()?;
+            Ok(member)
+        })?,
+    };
+    body.tags()?;
+    Ok(LeaveGroupResponse { error_code, members })
+}

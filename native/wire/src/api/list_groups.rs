@@ -1,0 +1,89 @@
+//! ListGroups (16): v3 flexible, v4 states (KIP-518), v5 types (KIP-848).
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::ListGroupsRequest;
+use kcoord_core::response::{ListGroupsResponse, ListedGroup};
+
+use super::known_word;
+use crate::header::ApiKey;
+use crate::reader::{Reader, Result};
+use crate::writer::Writer;
+
+const API: ApiKey = ApiKey::ListGroups;
+
+pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<ListGroupsRequest<'a>> {
+    let request = ListGroupsRequest {
+        states_filter: match version {
+            ..4 => Vec::new(),
+            _ => body.array("states_filter", 1, |body| body.string("state"))?,
+        },
+        types_filter: match version {
+            ..5 => Vec::new(),
+            _ => body.array("types_filter", 1, |body| body.string("type"))?,
+        },
+    };
+    body.tags()?;
+    Ok(request)
+}
+
+pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &ListGroupsResponse) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    if version >= 1 {
+        out.i32(0); // throttle_time_ms
+    }
+    out.error_code(response.error_code);
+    out.array_length(response.groups.len());
+    for group in &response.groups {
+        out.string(&group.group_id);
+        out.string(&group.protocol_type);
+        if version >= 4 {
+            out.string(group.group_state);
+        }
+        if version >= 5 {
+            out.string(group.group_type);
+        }
+        out.tags();
+    }
+    out.tags();
+}
+
+pub fn error_response(error_code: ErrorCode) -> ListGroupsResponse {
+    ListGroupsResponse { error_code, groups: Vec::new() }
+}
+
+pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &ListGroupsRequest<'_>) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    if version >= 4 {
+        encode_filter(&mut out, &request.states_filter);
+    }
+    if version >= 5 {
+        encode_filter(&mut out, &request.types_filter);
+    }
+    out.tags();
+}
+
+fn encode_filter(out: &mut Writer<'_>, words: &[&str]) {
+    out.array_length(words.len());
+    for word in words {
+        out.string(word);
+    }
+}
+
+pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<ListGroupsResponse> {
+    if version >= 1 {
+        body.i32("throttle_time_ms")?;
+    }
+    let error_code = body.error_code("error_code")?;
+    let groups = body.array("groups", 3, |body| {
+        let group = ListedGroup {
+            group_id: body.string("group_id")?.into(),
+            protocol_type: body.string("protocol_type")?.into(),
+            group_state: if version >= 4 { known_word(body, "group_state")? } else { "" },
+            group_type: if version >= 5 { known_word(body, "group_type")? } else { "" },
+        };
+        body.tags()?;
+        Ok(group)
+    })?;
+    body.tags()?;
+    Ok(ListGroupsResponse { error_code, groups })
+}

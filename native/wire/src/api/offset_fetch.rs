@@ -1,0 +1,214 @@
+//! OffsetFetch (9): v2 null topics and a top-level error, v5 leader epoch, v6 flexible, v7 require
+//! stable, v8 several groups (KIP-709), v9 member id and epoch, v10 topics by id instead of name.
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::{OffsetFetchRequest, OffsetFetchTopic};
+use kcoord_core::response::{
+    OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
+};
+
+use super::{decode_topic, encode_topic};
+use crate::header::ApiKey;
+use crate::reader::{Reader, Result};
+use crate::writer::Writer;
+
+const API: ApiKey = ApiKey::OffsetFetch;
+
+/// One request per group: exactly one up to v7.
+pub fn decode_request<'a>(
+    version: i16,
+    body: &mut Reader<'a>,
+) -> Result<Vec<OffsetFetchRequest<'a>>> {
+    let mut groups = match version {
+        ..8 => vec![decode_group(version, body)?],
+        _ => body.array("groups", 3, |body| {
+            let group = decode_group(version, body)?;
+            body.tags()?;
+            Ok(group)
+        })?,
+    };
+    if version >= 7 {
+        let require_stable = body.boolean("require_stable")?;
+        groups.iter_mut().for_each(|group| group.require_stable = require_stable);
+    }
+    body.tags()?;
+    Ok(groups)
+}
+
+fn decode_group<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetFetchRequest<'a>> {
+    let group_id = body.string("group_id")?;
+    let (member_id, member_epoch) = match version {
+        ..9 => (None, -1),
+        _ => (body.nullable_string("member_id")?, body.i32("member_epoch")?),
+    };
+    let topics = match version {
+        ..2 => Some(body.array("topics", 3, |body| decode_fetch_topic(version, body))?),
+        _ => body.nullable_array("topics", 3, |body| decode_fetch_topic(version, body))?,
+    };
+    Ok(OffsetFetchRequest { group_id, member_id, member_epoch, topics, require_stable: false })
+}
+
+fn decode_fetch_topic<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetFetchTopic<'a>> {
+    let (name, topic_id) = decode_topic(version, body)?;
+    let partition_indexes =
+        body.array("partition_indexes", 4, |body| body.i32("partition_index"))?;
+    body.tags()?;
+    Ok(OffsetFetchTopic { name, topic_id, partition_indexes })
+}
+
+/// A group's error stands on each of its partitions in v1, which has no other place for it, and
+/// at the top (v2-7) or on the group (v8+) without topics later.
+///
+/// # Panics
+/// Below v8, unless there is exactly one group.
+pub fn encode_response(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchResponse]) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    if version >= 3 {
+        out.i32(0); // throttle_time_ms
+    }
+    if version >= 8 {
+        out.array_length(groups.len());
+        for group in groups {
+            out.string(&group.group_id);
+            encode_topics(&mut out, version, group);
+            out.error_code(group.error_code);
+            out.tags();
+        }
+    } else {
+        let [group] = groups else { panic!("{} groups in a response below v8", groups.len()) };
+        encode_topics(&mut out, version, group);
+        if version >= 2 {
+            out.error_code(group.error_code);
+        }
+    }
+    out.tags();
+}
+
+fn encode_topics(out: &mut Writer<'_>, version: i16, group: &OffsetFetchResponse) {
+    let failed = group.error_code.is_error();
+    let topics = if failed && version >= 2 { &[][..] } else { &group.topics };
+    out.array_length(topics.len());
+    for topic in topics {
+        encode_topic(out, version, &topic.name, topic.topic_id);
+        out.array_length(topic.partitions.len());
+        for partition in &topic.partitions {
+            out.i32(partition.partition_index);
+            out.i64(partition.committed_offset);
+            if version >= 5 {
+                out.i32(partition.committed_leader_epoch);
+            }
+            out.string(&partition.metadata);
+            out.error_code(if failed { group.error_code } else { partition.error_code });
+            out.tags();
+        }
+        out.tags();
+    }
+}
+
+/// The answer for one group that cannot be served. The partitions asked for are in it for v1's
+/// sake; [`encode_response`] leaves them out where the error has a place of its own.
+pub fn error_response(
+    request: &OffsetFetchRequest<'_>,
+    error_code: ErrorCode,
+) -> OffsetFetchResponse {
+    let partition = |&partition_index: &i32| OffsetFetchResponsePartition {
+        partition_index,
+        committed_offset: -1,
+        committed_leader_epoch: -1,
+        metadata: "".into(),
+        error_code,
+    };
+    let topics = request.topics.iter().flatten().map(|topic| OffsetFetchResponseTopic {
+        name: topic.name.into(),
+        topic_id: topic.topic_id,
+        partitions: topic.partition_indexes.iter().map(partition).collect(),
+    });
+    OffsetFetchResponse { group_id: request.group_id.into(), error_code, topics: topics.collect() }
+}
+
+/// v7+ asks for stable offsets if any of the groups does.
+///
+/// # Panics
+/// Below v8, unless there is exactly one group.
+pub fn encode_request(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchRequest<'_>]) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    if version >= 8 {
+        out.array_length(groups.len());
+        for group in groups {
+            encode_group(&mut out, version, group);
+            out.tags();
+        }
+    } else {
+        let [group] = groups else { panic!("{} groups in a request below v8", groups.len()) };
+        encode_group(&mut out, version, group);
+    }
+    if version >= 7 {
+        out.boolean(groups.iter().any(|group| group.require_stable));
+    }
+    out.tags();
+}
+
+fn encode_group(out: &mut Writer<'_>, version: i16, group: &OffsetFetchRequest<'_>) {
+    out.string(group.group_id);
+    if version >= 9 {
+        out.nullable_string(group.member_id);
+        out.i32(group.member_epoch);
+    }
+    let Some(topics) = &group.topics else { return out.null_array() };
+    out.array_length(topics.len());
+    for topic in topics {
+        encode_topic(out, version, topic.name, topic.topic_id);
+        out.array_length(topic.partition_indexes.len());
+        for &partition_index in &topic.partition_indexes {
+            out.i32(partition_index);
+        }
+        out.tags();
+    }
+}
+
+/// One response per group. Below v8 the group id is `""`: the response does not say it.
+pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<Vec<OffsetFetchResponse>> {
+    if version >= 3 {
+        body.i32("throttle_time_ms")?;
+    }
+    let groups = match version {
+        ..8 => {
+            let topics = body.array("topics", 3, |body| decode_response_topic(version, body))?;
+            let error_code = match version {
+                ..2 => ErrorCode::None,
+                _ => body.error_code("error_code")?,
+            };
+            vec![OffsetFetchResponse { group_id: "".into(), error_code, topics }]
+        }
+        _ => body.array("groups", 5, |body| {
+            let group_id = body.string("group_id")?.into();
+            let topics = body.array("topics", 3, |body| decode_response_topic(version, body))?;
+            let error_code = body.error_code("error_code")?;
+            body.tags()?;
+            Ok(OffsetFetchResponse { group_id, error_code, topics })
+        })?,
+    };
+    body.tags()?;
+    Ok(groups)
+}
+
+fn decode_response_topic(version: i16, body: &mut Reader<'_>) -> Result<OffsetFetchResponseTopic> {
+    let (name, topic_id) = decode_topic(version, body)?;
+    let partitions = body.array("partitions", 16, |body| {
+        let partition = OffsetFetchResponsePartition {
+            partition_index: body.i32("partition_index")?,
+            committed_offset: body.i64("committed_offset")?,
+            committed_leader_epoch: match version {
+                ..5 => -1,
+                _ => body.i32("committed_leader_epoch")?,
+            },
+            // Kafka sends "" where it has none, though the schema would allow null.
+            metadata: body.nullable_string("metadata")?.unwrap_or_default().into(),
+            error_code: body.error_code("error_code")?,
+        };
+        body.tags()?;
+        Ok(partition)
+    })?;
+    body.tags()?;
+    Ok(OffsetFetchResponseTopic { name: name.into(), topic_id, partitions })
+}
