@@ -1,4 +1,5 @@
-//! Delayed operations: what waits for a condition or for time to run out (spec/timers.md section 2).
+//! Delayed operations: what waits for a condition or for time to run out (spec/timers.md
+//! section 2).
 //!
 //! Kafka's operations complete themselves in callbacks, under locks. These are plain values: a
 //! [`Purgatory`] hands completed and expired ones back, and each operation's file holds its

@@ -145,6 +145,11 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
         self.watched
     }
 
+    /// Keys that have a list.
+    pub fn keys(&self) -> usize {
+        self.watchers.len()
+    }
+
     /// Live operations (Kafka's gauge NumDelayedOperations).
     pub fn delayed(&self) -> usize {
         self.wheel.len()
