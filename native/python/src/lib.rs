@@ -2,7 +2,10 @@
 
 use pyo3::prelude::*;
 
+mod codec;
+
 #[pymodule]
-fn _native(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add_function(wrap_pyfunction!(codec::reencode, module)?)?;
     Ok(())
 }

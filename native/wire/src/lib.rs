@@ -5,6 +5,7 @@
 pub mod api;
 pub mod header;
 pub mod reader;
+pub mod reencode;
 pub mod writer;
 
 pub use reader::{DecodeError, DecodeErrorKind};
