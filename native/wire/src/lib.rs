@@ -3,9 +3,9 @@
 //! believed before the bytes are there, and a body is checked whole before anything is applied.
 
 pub mod api;
+pub mod consumer_protocol;
 pub mod header;
 pub mod reader;
-pub mod reencode;
 pub mod writer;
 
 pub use reader::{DecodeError, DecodeErrorKind};
