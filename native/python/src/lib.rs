@@ -2,12 +2,14 @@
 
 use pyo3::prelude::*;
 
+mod codec;
 mod dump;
 mod error;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("ReplayError", module.py().get_type::<error::ReplayError>())?;
+    module.add_function(wrap_pyfunction!(codec::reencode, module)?)?;
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_subscription, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_assignment, module)?)?;

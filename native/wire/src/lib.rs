@@ -6,6 +6,7 @@ pub mod api;
 pub mod consumer_protocol;
 pub mod header;
 pub mod reader;
+pub mod reencode;
 pub mod writer;
 
 pub use reader::{DecodeError, DecodeErrorKind};
