@@ -89,6 +89,14 @@ impl<'a> OffsetCommitValue<'a> {
         if self.expire_timestamp == NONE { 4 } else { 1 }
     }
 
+    /// What a reader of the written version finds: live state must equal replayed state.
+    pub fn as_read_back(&self) -> Self {
+        match self.written_version() {
+            1 => OffsetCommitValue { leader_epoch: -1, topic_id: Uuid::ZERO, ..*self },
+            _ => *self,
+        }
+    }
+
     /// Appends the value in a version; fields that it does not have are left out.
     pub fn encode(&self, version: i16, out: &mut Vec<u8>) {
         assert!((0..=4).contains(&version), "OFFSET_COMMIT values have versions 0 to 4");

@@ -1,0 +1,74 @@
+//! OffsetCommit, once the group has accepted it (spec/offsets.md 2.1 steps 7 and 8, 2.3).
+
+use super::GroupScope;
+use crate::config::Config;
+use crate::error::ErrorCode;
+use crate::outbox::Outbox;
+use crate::record::OffsetCommitValue;
+use crate::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic};
+use crate::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
+
+/// Writes every partition whose metadata is short enough, duplicates in order, and answers in
+/// request order. Nothing is written if all are refused: the outbox's next offset tells.
+pub fn commit(
+    scope: &mut GroupScope<'_>,
+    config: &Config,
+    request: &OffsetCommitRequest<'_>,
+    now_ms: i64,
+    outbox: &mut Outbox,
+) -> OffsetCommitResponse {
+    let limit = config.offset_metadata_max_bytes;
+    let expire_timestamp = match request.retention_time_ms {
+        -1 => -1,
+        retention_ms => now_ms.saturating_add(retention_ms),
+    };
+    for topic in &request.topics {
+        let accepted = topic.partitions.iter().filter(|partition| fits(partition, limit));
+        let values = accepted.map(|partition| {
+            let value = OffsetCommitValue {
+                offset: partition.committed_offset,
+                leader_epoch: partition.committed_leader_epoch,
+                metadata: metadata(partition),
+                commit_timestamp: now_ms,
+                expire_timestamp,
+                topic_id: topic.topic_id,
+            };
+            (partition.partition_index, value)
+        });
+        scope.emit_commits(topic.name, values, now_ms, outbox);
+    }
+    respond(request, |partition| {
+        if fits(partition, limit) { ErrorCode::None } else { ErrorCode::OffsetMetadataTooLarge }
+    })
+}
+
+/// A failure that is every partition's: the group refused the request.
+pub fn refuse(request: &OffsetCommitRequest<'_>, error: ErrorCode) -> OffsetCommitResponse {
+    respond(request, |_| error)
+}
+
+fn respond(
+    request: &OffsetCommitRequest<'_>,
+    result: impl Fn(&OffsetCommitPartition<'_>) -> ErrorCode,
+) -> OffsetCommitResponse {
+    let partitions = |topic: &OffsetCommitTopic<'_>| {
+        topic.partitions.iter().map(|at| (at.partition_index, result(at))).collect()
+    };
+    let topics = request.topics.iter().map(|topic| OffsetCommitResponseTopic {
+        name: topic.name.into(),
+        topic_id: topic.topic_id,
+        partitions: partitions(topic),
+    });
+    OffsetCommitResponse { topics: topics.collect() }
+}
+
+fn metadata<'a>(partition: &OffsetCommitPartition<'a>) -> &'a str {
+    partition.committed_metadata.unwrap_or_default()
+}
+
+/// The limit counts UTF-16 code units (Java's `String.length`), of which there are never more than
+/// there are bytes.
+fn fits(partition: &OffsetCommitPartition<'_>, limit: usize) -> bool {
+    let metadata = metadata(partition);
+    metadata.len() <= limit || metadata.encode_utf16().count() <= limit
+}

@@ -1,0 +1,75 @@
+//! Expiry of offsets: an input that yields records, like a request (spec/offsets.md 6).
+
+use super::GroupScope;
+use super::delete::emit_tombstones;
+use super::entries::key;
+use super::store::CommittedOffset;
+use crate::outbox::Outbox;
+
+/// From when the retention of a group's offsets counts. The group's state decides, not the offsets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ExpirationBase {
+    /// Nothing expires: the group is at work, or its subscriptions cannot be read.
+    Never,
+    /// Each offset from its own commit.
+    CommitTimestamp,
+    /// All offsets at once, from when the group became Empty, in milliseconds.
+    CurrentStateTimestamp(i64),
+}
+
+/// An explicit expiry holds alone; without one the offset goes when its retention has passed. Both
+/// bounds are inclusive (`OffsetExpirationConditionImpl`).
+pub fn expired(
+    now_ms: i64,
+    base_timestamp_ms: i64,
+    retention_ms: i64,
+    expire_timestamp_ms: Option<i64>,
+) -> bool {
+    match expire_timestamp_ms {
+        Some(expire_timestamp_ms) => now_ms >= expire_timestamp_ms,
+        None => now_ms.saturating_sub(base_timestamp_ms) >= retention_ms,
+    }
+}
+
+/// Writes tombstones for the group's expired offsets. Returns whether none are left and no
+/// transaction is open, so that an Empty group may go.
+pub fn expire(
+    scope: &mut GroupScope<'_>,
+    base: ExpirationBase,
+    retention_ms: i64,
+    subscribed: impl Fn(&str) -> bool,
+    now_ms: i64,
+    outbox: &mut Outbox,
+) -> bool {
+    if scope.offsets.is_empty() {
+        return !scope.offsets.has_open_transactions();
+    }
+    if base == ExpirationBase::Never {
+        return false;
+    }
+    let is_expired = |committed: &CommittedOffset<'_>| {
+        let base_timestamp_ms = match base {
+            ExpirationBase::CurrentStateTimestamp(timestamp_ms) => timestamp_ms,
+            _ => committed.commit_timestamp,
+        };
+        expired(now_ms, base_timestamp_ms, retention_ms, committed.expire_timestamp)
+    };
+    let mut all_expired = true;
+    let mut doomed = Vec::new();
+    let topics = &scope.tables.topics;
+    for topic in scope.offsets.topics(topics) {
+        if subscribed(topics.name(topic)) {
+            all_expired = false;
+            continue;
+        }
+        for (partition, committed) in scope.offsets.partitions(topics, topic) {
+            if is_expired(&committed) && !scope.offsets.is_pending(key(topic, partition)) {
+                doomed.push((topic, partition));
+            } else {
+                all_expired = false;
+            }
+        }
+    }
+    emit_tombstones(scope, doomed, now_ms, outbox);
+    all_expired && !scope.offsets.has_open_transactions()
+}

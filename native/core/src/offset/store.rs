@@ -1,0 +1,157 @@
+//! The offsets of one group: at most 48 bytes each where there is no metadata, and one or two
+//! allocations for a small group. It changes through [`super::GroupScope`] only.
+
+use std::collections::BTreeMap;
+
+use super::entries::{Entries, Entry, Key, key};
+use super::pending::{Extra, Pending};
+use super::topic_table::{TopicIndex, TopicTable};
+use crate::request::Uuid;
+
+/// A committed offset, as seen by a reader.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommittedOffset<'a> {
+    pub offset: i64,
+    /// -1: none.
+    pub leader_epoch: i32,
+    pub metadata: &'a str,
+    /// Milliseconds.
+    pub commit_timestamp: i64,
+    /// Milliseconds; absent where the coordinator's own retention holds.
+    pub expire_timestamp: Option<i64>,
+    /// Offset of its record in the log.
+    pub record_offset: i64,
+    /// Zero: any topic of that name.
+    pub topic_id: Uuid,
+}
+
+#[derive(Debug, Default)]
+pub struct GroupOffsets {
+    pub(super) entries: Entries,
+    pub(super) side: Option<Box<Side>>,
+}
+
+/// What most groups do not have. Absent rather than empty.
+#[derive(Debug, Default)]
+pub(super) struct Side {
+    pub extras: BTreeMap<Key, Extra>,
+    pub pending: Pending,
+}
+
+impl GroupOffsets {
+    /// Number of committed offsets.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// No committed offset; there may be pending ones.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// A producer has a pending offset in this group.
+    pub fn has_open_transactions(&self) -> bool {
+        self.pending().is_some_and(|pending| !pending.is_empty())
+    }
+
+    /// A producer has a pending offset for this partition.
+    pub fn has_pending(&self, topics: &TopicTable, topic: &str, partition: i32) -> bool {
+        topics.find(topic).is_some_and(|topic| self.is_pending(key(topic, partition)))
+    }
+
+    pub fn committed<'a>(
+        &'a self,
+        topics: &TopicTable,
+        topic: &str,
+        partition: i32,
+    ) -> Option<CommittedOffset<'a>> {
+        self.committed_at(topics, topics.find(topic)?, partition)
+    }
+
+    /// All committed offsets by topic name, then partition.
+    pub fn iter<'a>(
+        &'a self,
+        topics: &'a TopicTable,
+    ) -> impl Iterator<Item = (&'a str, i32, CommittedOffset<'a>)> {
+        self.topics(topics).into_iter().flat_map(move |topic| {
+            let name = topics.name(topic);
+            self.partitions(topics, topic).map(move |(at, committed)| (name, at, committed))
+        })
+    }
+
+    /// The topics with a committed offset, by name.
+    pub(super) fn topics(&self, topics: &TopicTable) -> Vec<TopicIndex> {
+        let mut found: Vec<TopicIndex> = Vec::new();
+        for entry in self.entries.iter() {
+            if found.last() != Some(&entry.topic) {
+                found.push(entry.topic);
+            }
+        }
+        found.sort_unstable_by(|left, right| topics.name(*left).cmp(topics.name(*right)));
+        found
+    }
+
+    /// The committed offsets of a topic, by partition.
+    pub(super) fn partitions<'a>(
+        &'a self,
+        topics: &'a TopicTable,
+        topic: TopicIndex,
+    ) -> impl Iterator<Item = (i32, CommittedOffset<'a>)> {
+        self.entries
+            .iter_from(key(topic, i32::MIN))
+            .take_while(move |entry| entry.topic == topic)
+            .map(move |entry| (entry.partition, self.view(topics, entry)))
+    }
+
+    pub(super) fn committed_at<'a>(
+        &'a self,
+        topics: &TopicTable,
+        topic: TopicIndex,
+        partition: i32,
+    ) -> Option<CommittedOffset<'a>> {
+        let place = self.entries.locate(key(topic, partition)).ok()?;
+        Some(self.view(topics, self.entries.entry(place)))
+    }
+
+    pub(super) fn pending(&self) -> Option<&Pending> {
+        self.side.as_ref().map(|side| &side.pending)
+    }
+
+    pub(super) fn is_pending(&self, key: Key) -> bool {
+        self.pending().is_some_and(|pending| pending.contains(key))
+    }
+
+    pub(super) fn set_extra(&mut self, key: Key, extra: Option<Extra>) {
+        match extra {
+            Some(extra) => {
+                self.side.get_or_insert_default().extras.insert(key, extra);
+            }
+            None => {
+                if let Some(side) = &mut self.side {
+                    side.extras.remove(&key);
+                    self.drop_empty_side();
+                }
+            }
+        }
+    }
+
+    pub(super) fn drop_empty_side(&mut self) {
+        let empty = |side: &mut Box<Side>| side.extras.is_empty() && side.pending.is_empty();
+        self.side.take_if(empty);
+    }
+
+    fn view<'a>(&'a self, topics: &TopicTable, entry: &Entry) -> CommittedOffset<'a> {
+        let extra = self.side.as_ref().and_then(|side| side.extras.get(&entry.key()));
+        CommittedOffset {
+            offset: entry.offset,
+            leader_epoch: entry.leader_epoch,
+            metadata: extra.map_or("", |extra| &extra.metadata),
+            commit_timestamp: entry.commit_timestamp,
+            expire_timestamp: extra
+                .map(|extra| extra.expire_timestamp)
+                .filter(|timestamp| *timestamp != -1),
+            record_offset: entry.record_offset,
+            topic_id: topics.topic_id(entry.topic, entry.topic_id),
+        }
+    }
+}
