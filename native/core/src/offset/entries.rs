@@ -40,7 +40,8 @@ pub(super) struct Place(usize, usize);
 pub(super) enum Entries {
     One(Vec<Entry>),
     /// At least two; none is empty.
-    Many(Vec<Vec<Entry>>),
+    #[expect(clippy::box_collection, reason = "keeps the enum as small as the usual variant")]
+    Many(Box<Vec<Vec<Entry>>>),
 }
 
 impl Default for Entries {
@@ -103,7 +104,7 @@ impl Entries {
         match self {
             Entries::One(entries) if entries.len() < CHUNK => insert(entries, at, entry),
             Entries::One(entries) => {
-                *self = Entries::Many(vec![core::mem::take(entries)]);
+                *self = Entries::Many(Box::new(vec![core::mem::take(entries)]));
                 self.insert(Place(chunk, at), entry);
             }
             Entries::Many(chunks) if chunks[chunk].len() < CHUNK => {
