@@ -251,7 +251,11 @@ fn a_stale_id_cancels_nothing() {
         assert_eq!(wheel.cancel(stale), None);
         assert_eq!(wheel.deadline(stale), None);
     }
-    assert_eq!(TimerId::from_bits(live.to_bits()), live);
+    for id in [live, fired, TimerId::NONE] {
+        assert_eq!(TimerId::from_bits(id.to_bits()), id);
+    }
+    assert_eq!(TimerId::NONE.to_bits(), 0);
+    assert!(wheel.payloads().eq([&3]));
     assert_eq!(drain(&mut wheel, 20), [(20, 3)]);
 }
 

@@ -140,6 +140,16 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
         ids.filter_map(|id| Some((*id, &self.wheel.payload(*id)?.operation)))
     }
 
+    /// All live operations, in no useful order: for garbage collectors.
+    pub fn all_operations(&self) -> impl Iterator<Item = &O> {
+        self.wheel.payloads().map(|delayed| &delayed.operation)
+    }
+
+    /// The time of the last `advance`.
+    pub fn now_ms(&self) -> i64 {
+        self.wheel.now_ms()
+    }
+
     /// Entries in all lists, garbage included (Kafka's gauge PurgatorySize).
     pub fn watched(&self) -> usize {
         self.watched

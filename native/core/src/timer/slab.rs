@@ -24,14 +24,14 @@ impl TimerId {
         self.index == NIL
     }
 
-    /// The id as one number, for callers that cannot hold a struct.
+    /// The id as one number, for callers that cannot hold a struct; 0 for `NONE`.
     pub const fn to_bits(self) -> u64 {
-        ((self.generation as u64) << 32) | self.index as u64
+        ((self.generation as u64) << 32) | self.index.wrapping_add(1) as u64
     }
 
     /// Any number is an acceptable id: one that was never given out is stale.
     pub const fn from_bits(bits: u64) -> TimerId {
-        TimerId { index: bits as u32, generation: (bits >> 32) as u32 }
+        TimerId { index: (bits as u32).wrapping_sub(1), generation: (bits >> 32) as u32 }
     }
 }
 
@@ -117,6 +117,11 @@ impl<T> Slab<T> {
     pub fn payload_mut(&mut self, id: TimerId) -> Option<&mut T> {
         self.live(id)?;
         self.entry_mut(id.index).payload.as_mut()
+    }
+
+    /// All payloads, by index.
+    pub fn payloads(&self) -> impl Iterator<Item = &T> {
+        self.chunks.iter().flatten().filter_map(|entry| entry.payload.as_ref())
     }
 
     pub fn entry(&self, index: u32) -> &Entry<T> {

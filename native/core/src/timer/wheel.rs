@@ -144,6 +144,11 @@ impl<T> TimingWheel<T> {
         self.slab.payload_mut(id)
     }
 
+    /// The payloads of all timers, in no useful order: for garbage collectors.
+    pub fn payloads(&self) -> impl Iterator<Item = &T> {
+        self.slab.payloads()
+    }
+
     /// Walks all timers and panics unless each is where the invariant wants it. For tests.
     pub fn assert_consistent(&self) {
         let mut count = 0;
