@@ -5,6 +5,8 @@ use pyo3::prelude::*;
 mod codec;
 mod dump;
 mod error;
+mod purgatory;
+mod timing_wheel;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -13,5 +15,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_subscription, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_assignment, module)?)?;
+    module.add_class::<purgatory::PyPurgatory>()?;
+    module.add_class::<timing_wheel::PyTimingWheel>()?;
     Ok(())
 }
