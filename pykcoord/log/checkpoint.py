@@ -1,0 +1,122 @@
+"""The small text files beside the segments: epochs, topic id, and the directory's own properties.
+
+`leader-epoch-checkpoint` is derived from the batches and rebuilt where it is missing or damaged;
+the others are replaced whole or not at all. None is ever edited in place.
+"""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from pykcoord.errors import CorruptLogError
+
+__all__ = [
+    "EPOCH_FILE",
+    "PROPERTIES_FILE",
+    "Properties",
+    "read_epochs",
+    "read_properties",
+    "sync_directory",
+    "write_epochs",
+    "write_partition_metadata",
+    "write_properties",
+]
+
+EPOCH_FILE = "leader-epoch-checkpoint"
+PROPERTIES_FILE = "pykcoord.properties"
+
+
+class Properties(NamedTuple):
+    """What a directory says of itself. `topic_id` is that of `__consumer_offsets`, 16 bytes."""
+
+    partitions: int
+    leader_epoch: int
+    topic_id: bytes
+
+
+def read_epochs(directory: Path) -> list[tuple[int, int]]:
+    """(leader epoch, first offset), ascending; empty if the file is missing or makes no sense."""
+    try:
+        lines = (directory / EPOCH_FILE).read_text("ascii").split("\n")
+        epochs = [(int(epoch), int(start)) for epoch, start in map(str.split, lines[2:-1])]
+        sound = lines[0] == "0" and int(lines[1]) == len(epochs)
+    except (FileNotFoundError, ValueError, IndexError):
+        return []
+    ascending = all(one[0] < two[0] and one[1] <= two[1] for one, two in itertools.pairwise(epochs))
+    return epochs if sound and ascending else []
+
+
+def write_epochs(directory: Path, epochs: list[tuple[int, int]]) -> None:
+    """Kafka's LeaderEpochCheckpointFile: version, count, one line per epoch."""
+    lines = ["0", str(len(epochs)), *(f"{epoch} {start}" for epoch, start in epochs)]
+    _replace(directory / EPOCH_FILE, "\n".join(lines) + "\n")
+
+
+def write_partition_metadata(directory: Path, topic_id: bytes) -> None:
+    """Kafka's PartitionMetadataFile: version and topic id."""
+    _replace(directory / "partition.metadata", f"version: 0\ntopic_id: {_encoded(topic_id)}")
+
+
+def read_properties(directory: Path) -> Properties | None:
+    """None for a directory that pykcoord has not written. CorruptLogError if it makes no sense."""
+    path = directory / PROPERTIES_FILE
+    try:
+        lines = path.read_text("ascii").splitlines()
+    except FileNotFoundError:
+        return None
+    except ValueError:
+        lines = []
+    pairs = dict(line.split("=", 1) for line in lines if "=" in line)
+    try:
+        found = Properties(
+            int(pairs["offsets.topic.num.partitions"]),
+            int(pairs["leader.epoch"]),
+            base64.urlsafe_b64decode(pairs["topic.id"] + "=="),
+        )
+        if pairs["version"] != "1" or found.partitions < 1 or len(found.topic_id) != 16:
+            raise ValueError(pairs)
+    except (KeyError, ValueError):
+        advice = "delete the file: it is written anew from the folders and their epochs"
+        raise CorruptLogError(path, 0, -1, "not pykcoord's properties", advice) from None
+    return found
+
+
+def write_properties(directory: Path, properties: Properties) -> None:
+    """Replaces the properties, durably."""
+    text = (
+        "# Written by pykcoord at every start. The log itself has Kafka's layout.\n"
+        "version=1\n"
+        f"offsets.topic.num.partitions={properties.partitions}\n"
+        f"leader.epoch={properties.leader_epoch}\n"
+        f"topic.id={_encoded(properties.topic_id)}\n"
+    )
+    _replace(directory / PROPERTIES_FILE, text)
+    sync_directory(directory)
+
+
+def sync_directory(directory: Path) -> None:
+    """Makes created, renamed and deleted names in `directory` durable."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _replace(path: Path, text: str) -> None:
+    # Kafka's CheckpointFile does the same, with the same suffix.
+    fresh = path.with_name(path.name + ".tmp")
+    with open(fresh, "w", encoding="ascii") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(fresh, path)
+
+
+def _encoded(topic_id: bytes) -> str:
+    # Kafka's Uuid.toString.
+    return base64.urlsafe_b64encode(topic_id).rstrip(b"=").decode("ascii")

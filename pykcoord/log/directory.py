@@ -1,0 +1,257 @@
+"""A directory of `__consumer_offsets` partitions, open for writing: the `Log` of the runtime.
+
+One process at a time: a lock while it lives, a leader epoch against whatever the lock does not
+see. Must never create, cut or rename anything before it holds the lock.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogLockedError
+from pykcoord.log import checkpoint, recovery
+from pykcoord.log.checkpoint import Properties
+from pykcoord.log.partition import Partition
+from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorruption
+from pykcoord.log.recovery import Found
+from pykcoord.log.writer import Writer
+
+__all__ = ["TOPIC", "LogDirectory", "partition_directories"]
+
+TOPIC = "__consumer_offsets"
+
+_PARTITION_NAME = re.compile(re.escape(TOPIC) + r"-(\d+)")
+_SCAN_THREADS = 4
+
+
+class LogDirectory:
+    """The log of one coordinator, in Kafka's layout. Made by `open`; see `Log` for the methods."""
+
+    def __init__(
+        self,
+        path: Path,
+        lock: int,
+        partitions: list[Partition],
+        properties: Properties,
+        writer: Writer,
+    ) -> None:
+        self.path = path
+        self.leader_epoch = properties.leader_epoch
+        self.topic_id = properties.topic_id
+        self.cuts: list[Cut] = [p.cut for p in partitions if p.cut is not None]
+        self._lock = lock
+        self._partitions = partitions
+        self._writer = writer
+
+    @classmethod
+    def open(
+        cls,
+        path: Path | str,
+        *,
+        partitions: int = 50,
+        segment_bytes: int = 104857600,
+        flush: Flush = "commit",
+        flush_interval_ms: int = 1000,
+        on_corruption: OnCorruption = "refuse",
+        observer: LogObserver | None = None,
+        monotonic: Callable[[], float] = lambda: 0.0,
+    ) -> Self:
+        """Locks, recovers and opens the directory; creates what is missing of it.
+
+        `partitions` is offsets.topic.num.partitions and must be what the directory was made with,
+        `segment_bytes` offsets.topic.segment.bytes. What recovery cut is in `cuts`. `monotonic`
+        (seconds) is only used to tell the `observer` how long a sync took.
+
+        Raises LogLockedError, CorruptLogError (nothing was changed), ConfigError for another number
+        of partitions, OSError.
+        """
+        _check_arguments(partitions, segment_bytes, flush, flush_interval_ms, on_corruption)
+        directory = Path(path)
+        directory.mkdir(parents=True, exist_ok=True)
+        lock = _lock(directory)
+        opened: list[Partition] = []
+        try:
+            known = checkpoint.read_properties(directory)
+            _check_partitions(directory, partitions, known)
+            names = [directory / f"{TOPIC}-{number}" for number in range(partitions)]
+            found = _examine_all(names, on_corruption)
+            newest = max((one.leader_epoch for one in found if one is not None), default=-1)
+            epoch = max(newest, known.leader_epoch if known else -1) + 1
+            if epoch > 2**31 - 1:
+                reason = "a leader epoch of 2^31-1 cannot be raised"
+                raise CorruptLogError(directory, 0, -1, reason, recovery.ADVICE)
+            topic_id = known.topic_id if known else uuid.uuid4().bytes
+            properties = Properties(partitions, epoch, topic_id)
+            _prepare(directory, names, properties)
+            for name, one in zip(names, found, strict=True):
+                partition = Partition(
+                    name,
+                    topic_id=topic_id,
+                    segment_bytes=segment_bytes,
+                    keep_unsynced=flush != "commit",
+                    on_corruption=on_corruption,
+                    found=one,
+                )
+                partition.leader_epoch = epoch
+                opened.append(partition)
+            writer = Writer(opened, flush, flush_interval_ms, observer, monotonic)
+            return cls(directory, lock, opened, properties, writer)
+        except BaseException:
+            for partition in opened:
+                partition.close()
+            os.close(lock)
+            raise
+
+    @property
+    def shards(self) -> int:
+        """The number of partitions."""
+        return len(self._partitions)
+
+    def read(self, shard: int) -> Iterator[bytes]:
+        """Chunks (some MB) of whole, CRC-checked, uncompressed batches, from the log's start."""
+        return self._partitions[shard].read()
+
+    def next_offset(self, shard: int) -> int:
+        """The offset of the next record to be written."""
+        return self._partitions[shard].next_offset
+
+    def append(self, appends: Sequence[Append], done: Done) -> None:
+        """Hands the appends to the writer thread; `done` is called there. See `Log.append`."""
+        self._writer.submit(appends, done)
+
+    def reopen(self, shard: int) -> None:
+        """Recovers a shard whose append failed. Blocks until what was queued before is answered."""
+        self._writer.reopen(shard)
+        cut = self._partitions[shard].cut
+        if cut is not None:
+            self.cuts.append(cut)
+
+    def sync(self) -> None:
+        """Makes all that was handed in before durable, whatever the flush policy says."""
+        self._writer.sync()
+
+    def close(self) -> None:
+        """Writes, syncs and closes everything, then gives up the lock. Raises the first OSError."""
+        if self._lock < 0:
+            return
+        self._writer.close()
+        errors: list[OSError] = []
+        for partition in self._partitions:
+            try:
+                partition.close()
+            except OSError as error:
+                errors.append(error)
+        os.close(self._lock)
+        self._lock = -1
+        if errors:
+            raise errors[0]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def partition_directories(directory: Path) -> dict[int, Path]:
+    """The `__consumer_offsets-N` folders there, by N."""
+    found: dict[int, Path] = {}
+    for path in directory.iterdir():
+        match = _PARTITION_NAME.fullmatch(path.name)
+        if match and path.is_dir():
+            found[int(match[1])] = path
+    return dict(sorted(found.items()))
+
+
+def _check_arguments(
+    partitions: int,
+    segment_bytes: int,
+    flush: Flush,
+    flush_interval_ms: int,
+    on_corruption: OnCorruption,
+) -> None:
+    if partitions < 1:
+        raise ArgumentError("partitions", f"{partitions} is not at least 1")
+    if segment_bytes < 14:
+        raise ArgumentError("segment_bytes", f"{segment_bytes} is not at least 14")
+    if flush not in ("commit", "interval", "os"):
+        raise ArgumentError("flush", f"{flush!r} is none of commit, interval, os")
+    if flush_interval_ms < 1:
+        raise ArgumentError("flush_interval_ms", f"{flush_interval_ms} is not at least 1")
+    if on_corruption not in ("refuse", "truncate"):
+        raise ArgumentError("on_corruption", f"{on_corruption!r} is none of refuse, truncate")
+
+
+def _lock(directory: Path) -> int:
+    """Takes the lock. Kafka's brokers lock the same file, by fcntl: that one is taken as well."""
+    descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(descriptor, 20, 0).strip()
+            pid = int(holder) if holder.isdigit() else None
+            raise LogLockedError(directory, pid) from None
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LogLockedError(directory) from None
+        os.ftruncate(descriptor, 0)
+        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _check_partitions(directory: Path, partitions: int, known: Properties | None) -> None:
+    """A group's partition is its hash modulo their number: another number would scatter groups."""
+    present = list(partition_directories(directory))
+    if known is not None:
+        made_with = known.partitions
+    elif present and (present[-1] >= partitions or present == list(range(len(present)))):
+        # A Kafka directory. One that lacks some partitions may have had any number above.
+        made_with = present[-1] + 1
+    else:
+        return
+    if made_with != partitions:
+        raise ConfigError(
+            "offsets.topic.num.partitions",
+            f"{directory} was made with {made_with} partitions, not {partitions}; "
+            f"set it to {made_with}, or use another directory",
+        )
+
+
+def _examine_all(names: list[Path], on_corruption: OnCorruption) -> list[Found | None]:
+    """Checks all partitions, some at a time, and refuses before anything is changed."""
+
+    def examine(name: Path) -> Found | None:
+        return recovery.examine(name) if name.is_dir() else None
+
+    with ThreadPoolExecutor(_SCAN_THREADS) as pool:
+        found = list(pool.map(examine, names))
+    for one in found:
+        if one is not None:
+            recovery.cut_in_memory(one, on_corruption)
+    return found
+
+
+def _prepare(directory: Path, names: list[Path], properties: Properties) -> None:
+    for name in names:
+        name.mkdir(exist_ok=True)
+    # A Kafka broker that finds its mark of a clean stop would believe its indexes unseen.
+    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    checkpoint.write_properties(directory, properties)

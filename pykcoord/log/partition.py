@@ -1,0 +1,300 @@
+"""One partition of `__consumer_offsets`, open for writing: append, roll, sync, read.
+
+Used by one thread at a time (the writer's). Must never leave a batch in the middle of the file
+that is not whole, and never write on after a failure: `failed` stays set until `reopen`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pykcoord.errors import CorruptLogError, LogError, LogFencedError
+from pykcoord.log import checkpoint, recovery
+from pykcoord.log._record_batch import Stop, frame, header
+from pykcoord.log.protocol import Append, Cut, Failure, OnCorruption
+from pykcoord.log.recovery import Found
+from pykcoord.log.segment import (
+    SegmentFile,
+    companions,
+    pieces,
+    plain,
+    segment_name,
+)
+
+__all__ = ["Partition", "read_segments"]
+
+# Offsets in Kafka's indexes are 32 bits above the segment's base.
+_MAX_RELATIVE_OFFSET = 2**31 - 1
+_IOV_MAX = 1024
+
+
+class Partition:
+    """A partition that this process writes, under `leader_epoch`.
+
+    `segment_bytes` is offsets.topic.segment.bytes. `keep_unsynced` says what counts after a
+    failure: whether what was written but not yet synced was already acknowledged.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        topic_id: bytes,
+        segment_bytes: int,
+        keep_unsynced: bool,
+        on_corruption: OnCorruption,
+        found: Found | None = None,
+    ) -> None:
+        self.directory = directory
+        self.leader_epoch = -1
+        self.next_offset = 0
+        self.failed: Failure | None = None
+        self.cut: Cut | None = None
+        self._topic_id = topic_id
+        self._segment_bytes = segment_bytes
+        self._keep_unsynced = keep_unsynced
+        self._descriptor = -1
+        self._size = 0
+        self._synced = 0
+        self._begun = False
+        self._epochs_written = True
+        self._load(found or recovery.examine(directory), on_corruption)
+
+    @property
+    def dirty(self) -> bool:
+        """Whether something was written that is not synced yet."""
+        return self._synced < self._size and self.failed is None
+
+    @property
+    def epochs(self) -> list[tuple[int, int]]:
+        """(leader epoch, first offset), ascending, of what the log holds."""
+        return self._epochs
+
+    def read(self) -> Iterator[bytes]:
+        """Chunks of whole uncompressed batches from the log's start to what was written so far."""
+        sizes = [*self._closed_sizes, self._size]
+        yield from read_segments(list(zip(self._files, sizes, strict=False)))
+
+    def append(self, appends: Sequence[Append]) -> int:
+        """Writes the batches behind each other and says how many bytes; does not sync them.
+
+        Raises OSError or LogFencedError; the caller then calls `fail`.
+        """
+        self._begin_epoch()
+        next_offset = self.next_offset
+        waiting: list[bytes] = []
+        waiting_bytes = written_bytes = 0
+        for append in appends:
+            assert append.base_offset == next_offset, (
+                append.shard,
+                append.base_offset,
+                next_offset,
+            )
+            batch = frame(
+                append.records,
+                append.record_count,
+                next_offset,
+                append.base_timestamp,
+                append.max_timestamp,
+                self.leader_epoch,
+            )
+            last_offset = next_offset + append.record_count - 1
+            if self._is_full(waiting_bytes, len(batch), last_offset):
+                self._write(waiting, waiting_bytes)
+                self._roll(next_offset)
+                waiting, waiting_bytes = [], 0
+            waiting.append(batch)
+            waiting_bytes += len(batch)
+            written_bytes += len(batch)
+            next_offset = last_offset + 1
+        self._write(waiting, waiting_bytes)
+        self.next_offset = next_offset
+        return written_bytes
+
+    def sync(self) -> None:
+        """Makes everything written so far durable. Raises OSError; the caller then calls `fail`."""
+        size = self._size
+        os.fdatasync(self._descriptor)
+        self._synced = size
+
+    def write_epochs(self) -> None:
+        """Brings `leader-epoch-checkpoint` up to date. It is derived: the batches say the same."""
+        if not self._epochs_written:
+            checkpoint.write_epochs(self.directory, self._epochs)
+            self._epochs_written = True
+
+    def fail(self, error: Failure) -> None:
+        """Refuses appends from now on, and takes back what nobody was told is there."""
+        self.failed = error
+        # A LogError says that somebody else writes here: what is there is theirs.
+        if self._descriptor >= 0 and isinstance(error, OSError):
+            # If this fails too, `reopen` cuts before it believes anything.
+            try:
+                os.ftruncate(self._descriptor, self._kept_bytes())
+            except OSError as second:
+                error.add_note(f"cutting the file back failed too: {second}")
+
+    def reopen(self) -> None:
+        """Recovers from the disk after a failure. Raises OSError or LogError: it stays failed.
+
+        After a failed fsync Linux may count pages as clean that are not on disk, so reading them
+        back proves nothing: what was not acknowledged is cut, what was is written once more.
+        """
+        if self._descriptor >= 0:
+            if isinstance(self.failed, OSError):
+                self._take_back()
+            os.close(self._descriptor)
+            self._descriptor = -1
+        found = recovery.examine(self.directory)
+        if found.leader_epoch > self.leader_epoch:
+            raise LogFencedError(self.directory, self.leader_epoch, found.leader_epoch)
+        self._load(found, "refuse")
+        self.failed = None
+
+    def close(self) -> None:
+        """Syncs and closes. Raises OSError if the disk does not take it."""
+        if self._descriptor >= 0:
+            try:
+                if self.dirty:
+                    self.sync()
+                self.write_epochs()
+            finally:
+                os.close(self._descriptor)
+                self._descriptor = -1
+
+    def _load(self, found: Found, on_corruption: OnCorruption) -> None:
+        self.cut = recovery.repair(found, on_corruption)
+        self.next_offset = found.next_offset
+        self._epochs = found.epochs
+        renamed = dict(found.plan.rename)
+        self._files = [
+            scanned.file._replace(path=renamed.get(scanned.file.path, scanned.file.path))
+            for scanned in found.segments
+        ]
+        self._closed_sizes = [scanned.sound_bytes for scanned in found.segments[:-1]]
+        self._size = self._synced = 0
+        self._begun = False
+        if found.segments:
+            self._size = found.segments[-1].sound_bytes
+            self._descriptor = os.open(self._files[-1].path, os.O_RDWR | os.O_CLOEXEC)
+            # What was read back counts as committed from now on, but the process that wrote it may
+            # have died before its sync.
+            if self._size:
+                os.fdatasync(self._descriptor)
+            self._synced = self._size
+
+    def _begin_epoch(self) -> None:
+        """Before the first append of this process: fencing, the epoch, a segment, no indexes."""
+        if self._begun:
+            return
+        newest = self._epochs[-1][0] if self._epochs else -1
+        if newest > self.leader_epoch:
+            raise LogFencedError(self.directory, self.leader_epoch, newest)
+        if self._descriptor < 0:
+            if not (self.directory / "partition.metadata").exists():
+                checkpoint.write_partition_metadata(self.directory, self._topic_id)
+            self._create(self.next_offset)
+        else:
+            for index in companions(self._files[-1].path):
+                index.unlink()
+        if newest < self.leader_epoch:
+            self._epochs = [*self._epochs, (self.leader_epoch, self.next_offset)]
+            self._epochs_written = False
+        self._begun = True
+
+    def _is_full(self, waiting_bytes: int, more_bytes: int, last_offset: int) -> bool:
+        # Kafka also rolls by age (segment.ms), for the sake of retention and of its cleaner.
+        size = self._size + waiting_bytes
+        too_large = size > 0 and size + more_bytes > self._segment_bytes
+        return too_large or last_offset - self._files[-1].base_offset > _MAX_RELATIVE_OFFSET
+
+    def _write(self, batches: list[bytes], size_bytes: int) -> None:
+        if not batches:
+            return
+        status = os.fstat(self._descriptor)
+        if status.st_size != self._size or status.st_nlink == 0:
+            raise self._fenced(status)
+        position, left = self._size, size_bytes
+        while True:
+            written = os.pwritev(self._descriptor, batches[:_IOV_MAX], position)
+            if written == 0:
+                raise OSError(errno.EIO, "nothing was written", str(self._files[-1].path))
+            position += written
+            left -= written
+            if left == 0:
+                break
+            batches = _remaining(batches, written)
+        self._size = position
+
+    def _roll(self, base_offset: int) -> None:
+        """A new active segment. The old one is synced first: only the last can ever be torn."""
+        self.sync()
+        os.close(self._descriptor)
+        self._descriptor = -1
+        self._closed_sizes.append(self._size)
+        self._create(base_offset)
+
+    def _create(self, base_offset: int) -> None:
+        path = self.directory / segment_name(base_offset)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._descriptor = os.open(path, flags, 0o644)
+        self._files.append(SegmentFile(base_offset, path))
+        self._size = self._synced = 0
+        checkpoint.sync_directory(self.directory)
+
+    def _kept_bytes(self) -> int:
+        return self._size if self._keep_unsynced else self._synced
+
+    def _take_back(self) -> None:
+        kept = self._kept_bytes()
+        os.ftruncate(self._descriptor, kept)
+        position = self._synced
+        while position < kept:
+            chunk = os.pread(self._descriptor, min(1 << 20, kept - position), position)
+            if not chunk:
+                break
+            position += os.pwrite(self._descriptor, chunk, position)
+        os.fsync(self._descriptor)
+
+    def _fenced(self, status: os.stat_result) -> LogError:
+        """Somebody else changed the file: says who, as far as the batches there tell."""
+        path = self._files[-1].path
+        if status.st_nlink > 0 and status.st_size > self._size:
+            there = os.pread(self._descriptor, 61, self._size)
+            if len(there) == 61 and header(there, 0).partition_leader_epoch > self.leader_epoch:
+                newer = header(there, 0).partition_leader_epoch
+                return LogFencedError(self.directory, self.leader_epoch, newer)
+        state = f"it has {status.st_size} bytes" if status.st_nlink else "it was deleted"
+        return CorruptLogError(
+            path,
+            self._size,
+            self.next_offset,
+            f"changed by somebody else: {state}",
+            "stop what writes here; pykcoord recovers the log when it is started again",
+        )
+
+
+def read_segments(segments: list[tuple[SegmentFile, int]]) -> Iterator[bytes]:
+    """Chunks of whole uncompressed batches of segments, each sound up to so many bytes."""
+    next_offset = 0
+    for file, sound_bytes in segments:
+        position, stop = 0, Stop.END
+        for piece in pieces(file, max(next_offset, file.base_offset), sound_bytes):
+            yield from plain(file, piece)
+            position, stop = piece.position + piece.scan.end, piece.scan.stop
+            next_offset = piece.scan.next_offset
+        if position != sound_bytes:
+            reason = f"was sound when it was opened, and is not any more ({stop.name.lower()})"
+            raise CorruptLogError(file.path, position, next_offset, reason, recovery.ADVICE)
+
+
+def _remaining(batches: list[bytes], written: int) -> list[bytes]:
+    """What a short write left: the next one usually raises and says why."""
+    for index, batch in enumerate(batches):
+        if written < len(batch):
+            return [batch[written:], *batches[index + 1 :]]
+        written -= len(batch)
+    return []

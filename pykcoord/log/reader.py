@@ -1,0 +1,95 @@
+"""A log that is only looked at: a data directory, one partition's folder, or one segment file.
+
+pykcoord's own or Kafka's, stopped or running. Must never change, create or lock anything: damage
+is cut in memory, and what an interrupted compaction left is sorted out there too.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Self
+
+from pykcoord.errors import LogError
+from pykcoord.log import checkpoint, recovery
+from pykcoord.log.directory import TOPIC, partition_directories
+from pykcoord.log.partition import read_segments
+from pykcoord.log.protocol import Cut, OnCorruption
+from pykcoord.log.recovery import Found
+from pykcoord.log.segment import SegmentFile, plan
+
+__all__ = ["LogReader", "segment_files"]
+
+_PARTITION_NAME = re.compile(re.escape(TOPIC) + r"-(\d+)")
+_SEGMENT_NAME = re.compile(r"(\d{20})\.log")
+
+
+class LogReader:
+    """A log opened for reading. `partitions` are the numbers of those that are there, `shards` how
+    many the topic has as far as the files tell, `cuts` what was left out as damaged."""
+
+    def __init__(self, found: dict[int, Found], shards: int, cuts: list[Cut]) -> None:
+        self.partitions = list(found)
+        self.shards = shards
+        self.cuts = cuts
+        self._found = found
+
+    @classmethod
+    def open(cls, path: Path | str, *, on_corruption: OnCorruption = "refuse") -> Self:
+        """Checks all of it. Raises CorruptLogError as a start would, LogError if no log is there,
+        OSError."""
+        path = Path(path)
+        if path.is_dir():
+            directories = _directories(path)
+            found = {
+                number: recovery.examine(directory) for number, directory in directories.items()
+            }
+        else:
+            found = {_number(path.absolute().parent): recovery.examine_file(_segment(path))}
+        known = checkpoint.read_properties(path) if path.is_dir() else None
+        shards = known.partitions if known else max(found, default=0) + 1
+        cuts = [recovery.cut_in_memory(one, on_corruption) for one in found.values()]
+        return cls(found, shards, [cut for cut in cuts if cut is not None])
+
+    def read(self, shard: int) -> Iterator[bytes]:
+        """Chunks (some MB) of whole, CRC-checked, uncompressed batches; none if it is not there."""
+        if shard in self._found:
+            segments = self._found[shard].segments
+            yield from read_segments([(one.file, one.sound_bytes) for one in segments])
+
+    def next_offset(self, shard: int) -> int:
+        """The offset behind the last sound batch; 0 for a partition that is not there."""
+        return self._found[shard].next_offset if shard in self._found else 0
+
+
+def segment_files(path: Path) -> dict[int, list[SegmentFile]]:
+    """The segment files at `path`, by partition. Raises LogError if there is no log."""
+    if not path.is_dir():
+        return {_number(path.absolute().parent): [_segment(path)]}
+    return {number: plan(directory).segments for number, directory in _directories(path).items()}
+
+
+def _directories(path: Path) -> dict[int, Path]:
+    found = partition_directories(path)
+    if found or (path / checkpoint.PROPERTIES_FILE).exists():
+        return found
+    if _PARTITION_NAME.fullmatch(path.absolute().name) or plan(path).segments:
+        return {_number(path.absolute()): path}
+    raise LogError(
+        f"{path}: no log here; give a data directory, a {TOPIC}-N folder or a .log segment file"
+    )
+
+
+def _number(directory: Path) -> int:
+    match = _PARTITION_NAME.fullmatch(directory.name)
+    return int(match[1]) if match else 0
+
+
+def _segment(path: Path) -> SegmentFile:
+    """A file under another name than Kafka's starts at the offset that its first batch says."""
+    match = _SEGMENT_NAME.match(path.name)
+    if match:
+        return SegmentFile(int(match[1]), path)
+    with open(path, "rb") as file:
+        return SegmentFile(max(0, int.from_bytes(file.read(8), "big", signed=True)), path)

@@ -1,0 +1,275 @@
+"""What state a partition's files are in, and how they are put right.
+
+`examine` only looks; `repair` is the one place that cuts or moves what is on disk, and it must
+never do so with sound batches unless the operator said so. A torn tail (nothing sound behind the
+first bad byte) is what a crash leaves of a write that was never acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import zlib
+from pathlib import Path
+from typing import NamedTuple
+
+from pykcoord.errors import CorruptLogError
+from pykcoord.log import checkpoint
+from pykcoord.log._record_batch import Stop, find_sound, header
+from pykcoord.log.protocol import Cut, OnCorruption
+from pykcoord.log.segment import (
+    Plan,
+    SegmentFile,
+    SegmentScan,
+    companions,
+    plan,
+    scan_segment,
+)
+
+__all__ = [
+    "ADVICE",
+    "Damage",
+    "Found",
+    "cut_in_memory",
+    "examine",
+    "examine_file",
+    "reason_of",
+    "repair",
+]
+
+ADVICE = (
+    "restore the file from a copy, or start with --on-corruption truncate to cut the log there "
+    "as Kafka does (what is cut is kept beside it as .corrupt-N)"
+)
+
+
+class Damage(NamedTuple):
+    """Where the sound part of a partition ends before its bytes do.
+
+    `offset` is the log's next offset there; `sound_at` the first sound batch behind the damage,
+    None for a torn tail; `lost_bytes` all bytes from there to the end of the log.
+    """
+
+    file: Path
+    position: int
+    offset: int
+    reason: str
+    sound_at: tuple[Path, int] | None
+    lost_bytes: int
+
+    def error(self, advice: str = ADVICE) -> CorruptLogError:
+        """The refusal."""
+        reason = self.reason
+        if self.sound_at is not None:
+            file, position = self.sound_at
+            where = "" if file == self.file else f" of {file.name}"
+            reason += f"; sound batches follow at byte {position}{where}"
+        return CorruptLogError(self.file, self.position, self.offset, reason, advice)
+
+
+class Found(NamedTuple):
+    """A partition as it is on disk. `segments` holds the sound ones; at `damage` the last of them
+    is only partly so, and `behind` are the segments after it."""
+
+    directory: Path
+    plan: Plan
+    segments: list[SegmentScan]
+    behind: list[SegmentFile]
+    next_offset: int
+    epochs: list[tuple[int, int]]
+    damage: Damage | None
+
+    @property
+    def leader_epoch(self) -> int:
+        """The highest leader epoch that wrote here; -1 if none did."""
+        return self.epochs[-1][0] if self.epochs else -1
+
+
+def examine(directory: Path) -> Found:
+    """Checks every byte of a partition. Changes nothing."""
+    return _examine(directory, plan(directory), checkpoint.read_epochs(directory))
+
+
+def examine_file(file: SegmentFile) -> Found:
+    """Checks one segment file by itself. Changes nothing."""
+    return _examine(file.path.parent, Plan([file], [], []), [])
+
+
+def cut_in_memory(found: Found, on_corruption: OnCorruption) -> Cut | None:
+    """What `repair` would do, for a log that is only read."""
+    damage = found.damage
+    if damage is None:
+        return None
+    if damage.sound_at is not None and on_corruption == "refuse":
+        raise damage.error()
+    return Cut(damage.file, damage.position, damage.offset, damage.lost_bytes, damage.reason)
+
+
+def repair(found: Found, on_corruption: OnCorruption) -> Cut | None:
+    """Finishes an interrupted compaction and cuts damage away, durably.
+
+    Raises CorruptLogError if sound batches stand behind the damage and `on_corruption` is
+    "refuse"; nothing was changed then. What is called `.swap` in `found` has its name afterwards.
+    """
+    cut = cut_in_memory(found, on_corruption)
+    for path in found.plan.remove:
+        path.unlink(missing_ok=True)
+    for path, name in found.plan.rename:
+        os.replace(path, name)
+    if found.plan.remove or found.plan.rename:
+        checkpoint.sync_directory(found.directory)
+    damage = found.damage
+    if cut is None or damage is None:
+        return cut
+    renamed = dict(found.plan.rename)
+    kept_as: list[Path] = []
+    broken = renamed.get(damage.file, damage.file)
+    whole = any(file.path == damage.file for file in found.behind)
+    if damage.sound_at is not None and not whole:
+        kept_as.append(_copy_tail(broken, damage.position))
+    # Later segments first: were the cut done and this not, the hole would pass for a compacted one.
+    for file in found.behind:
+        kept_as += _put_aside(renamed.get(file.path, file.path))
+    checkpoint.sync_directory(found.directory)
+    if not whole:
+        for index in companions(broken):
+            index.unlink()
+        _truncate(broken, damage.position)
+        checkpoint.sync_directory(found.directory)
+    return cut._replace(file=broken, kept_as=tuple(kept_as))
+
+
+def reason_of(stop: Stop, rest: bytes, next_offset: int, segment_base: int) -> str:
+    """Why a scan stopped at the first byte of `rest`, in words for the operator."""
+    length = int.from_bytes(rest[8:12], "big", signed=True)
+    if stop == Stop.SHORT:
+        needed = length + 12 if len(rest) >= 12 else 61
+        return f"a batch of {needed} bytes is cut off after {len(rest)}"
+    if not any(rest):
+        return f"{len(rest)} zero bytes"
+    if stop == Stop.LENGTH:
+        return f"impossible batch length {length}"
+    if stop == Stop.MAGIC:
+        old = ", of Kafka before 0.11" if _stands_by_itself(stop, rest) else ""
+        return f"magic {rest[16]}{old}; only RecordBatch v2 (magic 2) is read"
+    if stop == Stop.CRC:
+        return "the CRC of the batch is wrong"
+    batch = header(rest, 0)
+    if stop == Stop.COUNT:
+        return f"{batch.record_count} records in a batch of {batch.last_offset_delta + 1} offsets"
+    return (
+        f"a sound batch of base offset {batch.base_offset} does not fit; this one, or the one "
+        f"before it, has a wrong offset (next is {next_offset}, the segment's first {segment_base})"
+    )
+
+
+def _examine(directory: Path, files: Plan, known_epochs: list[tuple[int, int]]) -> Found:
+    segments: list[SegmentScan] = []
+    epochs: list[tuple[int, int]] = []
+    next_offset = files.segments[0].base_offset if files.segments else 0
+    damage: Damage | None = None
+    behind: list[SegmentFile] = []
+    for index, file in enumerate(files.segments):
+        behind = files.segments[index + 1 :]
+        if file.base_offset < next_offset:
+            reason = f"the segment starts below the log's next offset, {next_offset}"
+            damage = _damage(file, 0, next_offset, reason, [file, *behind])
+            behind = [file, *behind]
+            break
+        last_epoch = epochs[-1][0] if epochs else -1
+        found = scan_segment(file, max(next_offset, file.base_offset), last_epoch)
+        segments.append(found)
+        epochs += found.epochs
+        next_offset = found.next_offset
+        if found.stop != Stop.END or found.sound_bytes != found.size:
+            damage = _broken(found, behind)
+            break
+    else:
+        behind = []
+    epochs = _merged(known_epochs, epochs, next_offset)
+    return Found(directory, files, segments, behind, next_offset, epochs, damage)
+
+
+def _merged(
+    known: list[tuple[int, int]], read: list[tuple[int, int]], next_offset: int
+) -> list[tuple[int, int]]:
+    """The checkpoint's epochs as far as the log goes, then those that only the batches show."""
+    merged = [(epoch, start) for epoch, start in known if start < next_offset]
+    last = merged[-1][0] if merged else -1
+    return merged + [(epoch, start) for epoch, start in read if epoch > last]
+
+
+def _broken(found: SegmentScan, behind: list[SegmentFile]) -> Damage:
+    with open(found.file.path, "rb") as file:
+        file.seek(found.sound_bytes)
+        rest = file.read()
+    sound_at: tuple[Path, int] | None = None
+    at = 0 if _stands_by_itself(found.stop, rest) else find_sound(rest, 1, found.file.base_offset)
+    if at >= 0:
+        sound_at = (found.file.path, found.sound_bytes + at)
+    reason = reason_of(found.stop, rest, found.next_offset, found.file.base_offset)
+    damage = _damage(found.file, found.sound_bytes, found.next_offset, reason, behind)
+    lost_bytes = damage.lost_bytes + len(rest)
+    return damage._replace(sound_at=sound_at or damage.sound_at, lost_bytes=lost_bytes)
+
+
+def _damage(
+    file: SegmentFile, position: int, offset: int, reason: str, behind: list[SegmentFile]
+) -> Damage:
+    sound_at: tuple[Path, int] | None = None
+    lost_bytes = 0
+    for later in behind:
+        content = later.path.read_bytes()
+        lost_bytes += len(content)
+        if sound_at is None and (at := find_sound(content, 0, later.base_offset)) >= 0:
+            sound_at = (later.path, at)
+    return Damage(file.path, position, offset, reason, sound_at, lost_bytes)
+
+
+def _stands_by_itself(stop: Stop, rest: bytes) -> bool:
+    """Whether the batch that the scan refused is whole, with a right CRC, and only out of place."""
+    if stop in (Stop.OFFSET, Stop.COUNT):
+        return True
+    # Message formats 0 and 1 (before Kafka 0.11): CRC-32 of all that follows it.
+    length = int.from_bytes(rest[8:12], "big")
+    if stop != Stop.MAGIC or rest[16] > 1 or length + 12 > len(rest):
+        return False
+    return zlib.crc32(rest[16 : 12 + length]) == int.from_bytes(rest[12:16], "big")
+
+
+def _copy_tail(path: Path, position: int) -> Path:
+    aside = _free_name(path)
+    with open(path, "rb") as source, open(aside, "xb") as target:
+        source.seek(position)
+        while chunk := source.read(1 << 20):
+            target.write(chunk)
+        target.flush()
+        os.fsync(target.fileno())
+    return aside
+
+
+def _put_aside(path: Path) -> list[Path]:
+    for index in companions(path):
+        index.unlink()
+    if path.stat().st_size == 0:
+        path.unlink()
+        return []
+    aside = _free_name(path)
+    os.rename(path, aside)
+    return [aside]
+
+
+def _free_name(path: Path) -> Path:
+    # Kafka deletes here. It ignores names that do not end in a suffix of its own.
+    number = 1
+    while (aside := path.with_name(f"{path.name}.corrupt-{number}")).exists():
+        number += 1
+    return aside
+
+
+def _truncate(path: Path, position: int) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        os.ftruncate(descriptor, position)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

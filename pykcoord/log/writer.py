@@ -1,0 +1,248 @@
+"""The writer thread: one for all partitions. Everything that arrives while it works shares the
+next round, and a round ends with one sync per file that it touched (group commit).
+
+Must never call a record committed that the flush policy does not cover, and never stop before
+everything it was handed is answered.
+"""
+
+from __future__ import annotations
+
+import errno
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from queue import Empty, SimpleQueue
+from typing import NamedTuple
+
+from pykcoord.errors import CoordinatorClosedError, LogError
+from pykcoord.log.partition import Partition
+from pykcoord.log.protocol import Append, Done, Failure, Flush, LogObserver
+
+__all__ = ["Writer"]
+
+_logger = logging.getLogger(__name__)
+
+# So many syncs at once: file systems let concurrent ones share a journal commit.
+_SYNC_THREADS = 8
+
+
+class _Job(NamedTuple):
+    appends: Sequence[Append]
+    done: Done
+
+
+class _Call(NamedTuple):
+    function: Callable[[], None]
+    result: Future[None]
+
+
+class _Stop(NamedTuple):
+    pass
+
+
+class Writer:
+    """Appends to `partitions` on a thread of its own; see `Log` for what the methods promise."""
+
+    def __init__(
+        self,
+        partitions: Sequence[Partition],
+        flush: Flush,
+        flush_interval_ms: int,
+        observer: LogObserver | None = None,
+        monotonic: Callable[[], float] = lambda: 0.0,
+    ) -> None:
+        self._partitions = partitions
+        self._flush = flush
+        self._observer = observer
+        self._monotonic = monotonic
+        self._queue: SimpleQueue[_Job | _Call | _Stop] = SimpleQueue()
+        self._expected = [partition.next_offset for partition in partitions]
+        self._submitting = threading.Lock()
+        self._closed = False
+        self._pool = ThreadPoolExecutor(_SYNC_THREADS, "pykcoord-log-sync")
+        self._interval_over = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="pykcoord-log", daemon=True)
+        self._thread.start()
+        self._flusher: threading.Thread | None = None
+        if flush == "interval":
+            self._flusher = threading.Thread(
+                target=self._tick, args=(flush_interval_ms / 1000,), name="pykcoord-log-flush"
+            )
+            self._flusher.daemon = True
+            self._flusher.start()
+
+    def submit(self, appends: Sequence[Append], done: Done) -> None:
+        """Queues the appends. A base offset that is not the next one is the caller's bug."""
+        with self._submitting:
+            if self._closed:
+                raise CoordinatorClosedError("the log is closed")
+            for append in appends:
+                expected = self._expected[append.shard]
+                assert append.base_offset == expected, (append.shard, append.base_offset, expected)
+                self._expected[append.shard] = expected + append.record_count
+            self._queue.put(_Job(appends, done))
+
+    def reopen(self, shard: int) -> None:
+        """Recovers a failed partition, after everything that was queued before."""
+
+        def recover() -> None:
+            partition = self._partitions[shard]
+            if partition.failed is not None:
+                partition.reopen()
+            with self._submitting:
+                self._expected[shard] = partition.next_offset
+
+        self._call(recover)
+
+    def sync(self) -> None:
+        """Syncs what was queued before. Raises the first OSError."""
+
+        def sync_dirty() -> None:
+            for error in self._sync([p for p in self._partitions if p.dirty]).values():
+                raise error
+
+        self._call(sync_dirty)
+
+    def close(self) -> None:
+        """Finishes what is queued and ends the thread; the partitions stay open."""
+        with self._submitting:
+            if self._closed:
+                return
+            self._closed = True
+            self._queue.put(_Stop())
+        self._interval_over.set()
+        if self._flusher is not None:
+            self._flusher.join()
+        self._thread.join()
+        self._pool.shutdown()
+
+    def _call(self, function: Callable[[], None]) -> None:
+        result: Future[None] = Future()
+        with self._submitting:
+            if self._closed:
+                raise CoordinatorClosedError("the log is closed")
+            self._queue.put(_Call(function, result))
+        result.result()
+
+    def _run(self) -> None:
+        while True:
+            jobs: list[_Job] = []
+            item = self._queue.get()
+            while isinstance(item, _Job):
+                jobs.append(item)
+                try:
+                    item = self._queue.get_nowait()
+                except Empty:
+                    break
+            if jobs:
+                self._round(jobs)
+            if isinstance(item, _Stop):
+                return
+            if isinstance(item, _Call):
+                try:
+                    item.function()
+                except BaseException as error:
+                    item.result.set_exception(error)
+                else:
+                    item.result.set_result(None)
+
+    def _round(self, jobs: list[_Job]) -> None:
+        """Writes and syncs all jobs together, then answers each of them."""
+        by_shard: dict[int, list[Append]] = {}
+        for job in jobs:
+            for append in job.appends:
+                by_shard.setdefault(append.shard, []).append(append)
+        failed: dict[int, Failure] = {}
+        written: list[Partition] = []
+        shards: dict[Partition, int] = {}
+        for shard, appends in by_shard.items():
+            partition = self._partitions[shard]
+            error = partition.failed or self._write(shard, partition, appends)
+            if error is None:
+                written.append(partition)
+                shards[partition] = shard
+            else:
+                failed[shard] = error
+        if self._flush == "commit":
+            for partition, unsynced in self._sync(written).items():
+                failed[shards[partition]] = unsynced
+        for job in jobs:
+            _answer(job, failed)
+        for partition in written:
+            _write_epochs(partition)
+
+    def _write(self, shard: int, partition: Partition, appends: list[Append]) -> Failure | None:
+        try:
+            size_bytes = partition.append(appends)
+        except (OSError, LogError) as error:
+            partition.fail(error)
+            return error
+        except Exception as error:
+            # Our own fault. It costs this partition its openness, and no other anything.
+            _logger.exception("appending to %s", partition.directory)
+            fault = OSError(errno.EIO, f"internal error: {error!r}", str(partition.directory))
+            partition.fail(fault)
+            return fault
+        if self._observer is not None:
+            self._observer.appended(shard, len(appends), size_bytes)
+        return None
+
+    def _sync(self, partitions: list[Partition]) -> dict[Partition, OSError]:
+        """Syncs them at the same time; those that could not be are failed and returned."""
+        if not partitions:
+            return {}
+        started = self._monotonic()
+        if len(partitions) == 1:
+            results = [_sync_one(partitions[0])]
+        else:
+            results = list(self._pool.map(_sync_one, partitions))
+        if self._observer is not None:
+            self._observer.synced(len(partitions), self._monotonic() - started)
+        errors: dict[Partition, OSError] = {}
+        for partition, error in zip(partitions, results, strict=True):
+            if error is not None:
+                partition.fail(error)
+                errors[partition] = error
+        return errors
+
+    def _tick(self, interval_seconds: float) -> None:
+        """The flush interval, on a thread of its own, which only rings."""
+        while not self._interval_over.wait(interval_seconds):
+            try:
+                self.sync()
+            except CoordinatorClosedError:
+                return
+            except OSError:
+                # The partition is failed now: its next append is told, and whoever reads the log.
+                _logger.exception("syncing the log")
+
+
+def _sync_one(partition: Partition) -> OSError | None:
+    try:
+        partition.sync()
+    except OSError as error:
+        return error
+    return None
+
+
+def _answer(job: _Job, failed: dict[int, Failure]) -> None:
+    ends: dict[int, int] = {}
+    for append in job.appends:
+        if append.shard not in failed:
+            ends[append.shard] = append.base_offset + append.record_count
+    errors = {
+        append.shard: failed[append.shard] for append in job.appends if append.shard in failed
+    }
+    try:
+        job.done(list(ends.items()), list(errors.items()))
+    except Exception:
+        _logger.exception("a done callback of the log raised")
+
+
+def _write_epochs(partition: Partition) -> None:
+    try:
+        partition.write_epochs()
+    except OSError:
+        # Nothing depends on it: it is tried again with the next append, and rebuilt at a start.
+        _logger.warning("cannot write leader-epoch-checkpoint in %s", partition.directory)
