@@ -1,0 +1,325 @@
+"""The one loop: requests -> step -> append -> committed -> responses.
+
+Runs on an asyncio loop, and touches the node on that loop only. It knows no sockets (a transport
+brings frames and takes replies) and must never reveal what is not durable: replies leave when
+the node gives them, and the node gives them once their records are committed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import Protocol
+
+from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.log.protocol import Append, Failure, Log
+
+logger = logging.getLogger("pykcoord.runtime")
+
+# Between two attempts to load a shard whose log failed: first, and at most.
+_RELOAD_SECONDS = (0.1, 5.0)
+
+
+class Turn(Protocol):
+    """What one step of the node yields (`_native.Turn`)."""
+
+    @property
+    def buffer(self) -> bytes: ...
+    @property
+    def replies(self) -> list[tuple[int, int, int]]: ...
+    @property
+    def appends(self) -> list[tuple[int, int, int, int, int, bytes]]: ...
+    @property
+    def foreign(self) -> list[int]: ...
+    @property
+    def invalid(self) -> list[tuple[int, str]]: ...
+    @property
+    def next_timeout_ms(self) -> int | None: ...
+
+
+class Node(Protocol):
+    """The shards behind one runtime (`_native.Node`)."""
+
+    def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None: ...
+    def replay(self, shard: int, chunk: bytes) -> None: ...
+    def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
+    def step(
+        self,
+        now_ms: int,
+        frames: list[tuple[int, str, bytes]],
+        committed: list[tuple[int, int]],
+    ) -> Turn: ...
+    def abandon(self, ticket: int) -> None: ...
+    def drop_shard(self, shard: int) -> Turn: ...
+
+
+class Transport(Protocol):
+    """Where frames come from and replies go. All calls are made on the runtime's loop."""
+
+    def take(self) -> list[tuple[int, str, bytes]]:
+        """The frames since the last call: (ticket, client_host, frame without its length)."""
+
+    def deliver(self, buffer: bytes, replies: list[tuple[int, int, int]]) -> None:
+        """Slices (ticket, start, end) of `buffer`, each a reply with its 4-byte length."""
+
+    def foreign(self, tickets: list[int]) -> None:
+        """Requests of an API that the core does not own: the transport answers them."""
+
+    def refuse(self, ticket: int, reason: str) -> None:
+        """A frame that cannot be parsed: one line of log, and its connection is closed."""
+
+
+class RuntimeMetrics(Protocol):
+    """What the runtime counts. Durations in seconds."""
+
+    def turn(self, frames: int, seconds: float) -> None: ...
+    def appended(self, seconds: float) -> None: ...
+    def append_failed(self, shard: int) -> None: ...
+
+
+class Runtime:
+    """Drives one node with one log and one transport.
+
+    `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait;
+    `stop()` at the end. `on_fatal` is called once, on the loop, with the exception of a broken
+    invariant: nothing is served afterwards.
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        log: Log,
+        clock: Clock,
+        metrics: RuntimeMetrics | None = None,
+    ) -> None:
+        self.node = node
+        self.log = log
+        self._clock = clock
+        self._metrics = metrics
+        self.on_fatal: Callable[[BaseException], None] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._transport: Transport | None = None
+        self._awake = False
+        self._running = False
+        self._committed: list[tuple[int, int]] = []
+        self._appends_in_flight: dict[int, int] = {}
+        self._dropped: set[int] = set()
+        self._reloads: dict[int, asyncio.Task[None]] = {}
+        self._timer: asyncio.TimerHandle | None = None
+        self._timer_at_ms = 0
+        self._settled = asyncio.Event()
+
+    def load(self) -> None:
+        """Replay every shard's log into the node. Blocks; raises what the log or replay raises."""
+        for shard in range(self.log.shards):
+            for chunk in self.log.read(shard):
+                self.node.replay(shard, chunk)
+            self._loaded(shard)
+
+    def start(self, transport: Transport) -> None:
+        """Serve the transport on the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._transport = transport
+        self._running = True
+        self._settled.set()
+        self.wake()
+
+    def wake(self) -> None:
+        """Have a turn at the end of this loop iteration. On the loop's thread only."""
+        if self._running and not self._awake:
+            self._awake = True
+            assert self._loop is not None
+            self._loop.call_soon(self._turn)
+
+    def abandon(self, ticket: int) -> None:
+        """The client of this ticket is gone: its parked response is forgotten."""
+        if self._running:
+            self.node.abandon(ticket)
+
+    def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None:
+        """The catalogue, whole: (name, 16-byte topic id, partitions)."""
+        self.node.set_topics(topics)
+
+    async def stop(self) -> None:
+        """Wait for appends in flight, answer what is parked NOT_COORDINATOR, and end."""
+        if not self._running:
+            return
+        self.wake()
+        while self._awake or not self._settled.is_set():
+            await self._settled.wait()
+            await asyncio.sleep(0)  # behind the turn that was called for before
+        for task in self._reloads.values():
+            task.cancel()
+        for shard in range(self.log.shards):
+            if shard not in self._dropped and self._running:
+                self._deliver(self.node.drop_shard(shard))
+        self._halt()
+
+    def _turn(self) -> None:
+        self._awake = False
+        if not self._running:
+            return
+        assert self._transport is not None
+        frames = self._transport.take()
+        committed, self._committed = self._committed, []
+        started = monotonic_seconds()
+        try:
+            self._deliver(self.node.step(self._clock.now_ms(), frames, committed))
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as error:  # pyo3's PanicException is no Exception
+            self._fail(error)
+            return
+        if self._metrics is not None:
+            self._metrics.turn(len(frames), monotonic_seconds() - started)
+
+    def _deliver(self, turn: Turn) -> None:
+        """Hand on what a step yields: appends first, so that the disk works while we write."""
+        assert self._transport is not None
+        if turn.appends:
+            self._append([Append(*append) for append in turn.appends])
+        self._transport.deliver(turn.buffer, turn.replies)
+        for ticket, reason in turn.invalid:
+            self._transport.refuse(ticket, reason)
+        if turn.foreign:
+            self._transport.foreign(turn.foreign)
+        self._schedule(turn.next_timeout_ms)
+
+    def _append(self, appends: Sequence[Append]) -> None:
+        """Hand records to the log's thread, which groups what arrives while it syncs."""
+        loop = self._loop
+        assert loop is not None
+        shards = [append.shard for append in appends]
+        for shard in shards:
+            self._appends_in_flight[shard] = self._appends_in_flight.get(shard, 0) + 1
+        self._settled.clear()
+        started = monotonic_seconds()
+
+        def done(committed: list[tuple[int, int]], failed: list[tuple[int, Failure]]) -> None:
+            loop.call_soon_threadsafe(self._appended, shards, started, committed, failed)
+
+        self.log.append(appends, done)
+
+    def _appended(
+        self,
+        shards: list[int],
+        started: float,
+        committed: list[tuple[int, int]],
+        failed: list[tuple[int, Failure]],
+    ) -> None:
+        for shard in shards:
+            self._appends_in_flight[shard] -= 1
+            if not self._appends_in_flight[shard]:
+                del self._appends_in_flight[shard]
+        if not self._appends_in_flight:
+            self._settled.set()
+        if not self._running:
+            return
+        if self._metrics is not None and committed:
+            self._metrics.appended(monotonic_seconds() - started)
+        for shard, error in failed:
+            self._drop(shard, error)
+        self._committed += [pair for pair in committed if pair[0] not in self._dropped]
+        for shard in self._dropped.intersection(shards):
+            self._reload_when_quiet(shard)
+        self.wake()
+
+    def _drop(self, shard: int, error: Failure) -> None:
+        """An append failed: the shard ends, and starts again from its log (there is no rollback).
+
+        Its parked requests, and all that come until it is loaded, hear NOT_COORDINATOR.
+        """
+        if self._metrics is not None:
+            self._metrics.append_failed(shard)
+        if shard in self._dropped:
+            return
+        logger.error(
+            "append to shard %d failed, reloading it: %s",
+            shard,
+            error,
+            extra={"event": "append_failed", "shard": shard, "error": str(error)},
+        )
+        self._dropped.add(shard)
+        self._committed = [pair for pair in self._committed if pair[0] != shard]
+        self._deliver(self.node.drop_shard(shard))
+
+    def _reload_when_quiet(self, shard: int) -> None:
+        """Reload once the appends that were queued behind the failed one have failed too."""
+        if shard not in self._appends_in_flight and shard not in self._reloads:
+            assert self._loop is not None
+            task = self._loop.create_task(self._reload(shard))
+            self._reloads[shard] = task
+            task.add_done_callback(lambda _: self._reloads.pop(shard))
+
+    async def _reload(self, shard: int) -> None:
+        pause_seconds, longest_seconds = _RELOAD_SECONDS
+        while True:
+            try:
+                await self._read_back(shard)
+                break
+            except Exception as error:
+                logger.error(
+                    "shard %d cannot be loaded, next attempt in %g s: %s",
+                    shard,
+                    pause_seconds,
+                    error,
+                    extra={"event": "reload_failed", "shard": shard, "error": str(error)},
+                )
+                self.node.drop_shard(shard)  # what was replayed before the error
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, longest_seconds)
+        self._dropped.discard(shard)
+        logger.info("shard %d is loaded again", shard, extra={"event": "reload", "shard": shard})
+        self.wake()
+
+    async def _read_back(self, shard: int) -> None:
+        """Reopen and replay one shard; files are read off the loop."""
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(None, self.log.reopen, shard)
+        chunks = self.log.read(shard)
+        while (chunk := await loop.run_in_executor(None, _next_chunk, chunks)) is not None:
+            self.node.replay(shard, chunk)
+        self._loaded(shard)
+
+    def _loaded(self, shard: int) -> None:
+        self.node.loaded(shard, self._clock.now_ms(), self.log.next_offset(shard))
+
+    def _schedule(self, timeout_ms: int | None) -> None:
+        """Have a turn at `timeout_ms`. A timer that is set earlier stays: its turn sets the next,
+        so that a deadline that moves with each heartbeat costs nothing."""
+        if timeout_ms is None or not self._running:
+            return
+        assert self._loop is not None
+        if self._timer is not None:
+            if self._timer_at_ms <= timeout_ms:
+                return
+            self._timer.cancel()
+        # A millisecond more: timers of a loop may fire within their resolution too early.
+        seconds = max(0, timeout_ms - self._clock.now_ms() + 1) / 1000
+        self._timer_at_ms = timeout_ms
+        self._timer = self._loop.call_later(seconds, self._timeout)
+
+    def _timeout(self) -> None:
+        self._timer = None
+        self.wake()
+
+    def _fail(self, error: BaseException) -> None:
+        logger.critical(
+            "the node failed; nothing is served any more",
+            exc_info=error,
+            extra={"event": "fatal"},
+        )
+        self._halt()
+        if self.on_fatal is not None:
+            self.on_fatal(error)
+
+    def _halt(self) -> None:
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+
+def _next_chunk(chunks: Iterator[bytes]) -> bytes | None:
+    return next(chunks, None)
