@@ -1,0 +1,66 @@
+"""A small JSON document on disk, replaced atomically.
+
+For what a server must remember beside the log (topics, cluster id). Never for anything that
+grows with the number of groups: it is written whole at each change.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from pykcoord.errors import LogError
+
+
+class StateFileError(LogError):
+    """A state file that is not what was written there; `file` and `position` (byte) say where."""
+
+    def __init__(self, file: Path, position: int, reason: str) -> None:
+        super().__init__(
+            f"{file}: byte {position}: {reason}; restore it from a copy, or delete it to begin "
+            "with new topic ids"
+        )
+        self.file = file
+        self.position = position
+        self.reason = reason
+
+
+class StateFile:
+    """The document at `path`: `read()` and `write(document)`; both may raise OSError."""
+
+    def __init__(self, path: Path | str) -> None:
+        self.path = Path(path)
+
+    def read(self) -> dict[str, Any] | None:
+        """The document; None where there is none yet. Raises StateFileError for a damaged one."""
+        try:
+            text = self.path.read_bytes()
+        except FileNotFoundError:
+            return None
+        try:
+            document = json.loads(text)
+        except UnicodeDecodeError as error:
+            raise StateFileError(self.path, error.start, "not UTF-8") from error
+        except json.JSONDecodeError as error:
+            raise StateFileError(self.path, error.pos, error.msg) from error
+        if not isinstance(document, dict):
+            raise StateFileError(self.path, 0, "not a JSON object")
+        return document
+
+    def write(self, document: dict[str, Any]) -> None:
+        """Replace the document: after a crash the old or the new one is there, whole."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        text = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
+        temporary = self.path.with_name(self.path.name + ".tmp")
+        with temporary.open("wb") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(self.path)
+        directory = os.open(self.path.parent, os.O_RDONLY)
+        try:
+            os.fsync(directory)
+        finally:
+            os.close(directory)
