@@ -1,0 +1,57 @@
+# The index of _connection.pyx: the connections of one listener and what they share.
+
+
+cdef class Hub:
+    cdef readonly dict in_flight          # ticket -> Connection, its request not yet answered
+    cdef readonly set connections
+    cdef readonly dict connections_by_ip  # client ip -> how many
+    cdef readonly bint draining
+    cdef readonly long long refused_total
+    cdef readonly long long accepted_total
+    cdef readonly long long received_bytes_total
+    cdef readonly long long sent_bytes_total
+    cdef list _pending                    # (ticket, client_host, frame) since the last turn
+    cdef double _pending_since
+    cdef long long _last_ticket
+    cdef object _handler
+    cdef object _seconds
+    cdef Py_ssize_t _max_frame_bytes
+    cdef Py_ssize_t _max_connections
+    cdef Py_ssize_t _max_connections_per_ip
+    cdef dict _max_connections_by_ip
+    cdef long long _requests[128]
+    cdef double _request_seconds[128]
+    cdef long long _latency[128][16]
+
+    cdef bint _admit(self, Connection connection) except -1
+    cdef int _enqueue(self, Connection connection, bytes frame) except -1
+    cdef int _finish(self, Connection connection, double now) except -1
+    cdef int _refuse(self, Connection connection, str reason) except -1
+
+
+cdef class Connection:
+    cdef readonly str client_host         # "/127.0.0.1", as Kafka writes it
+    cdef readonly str client_ip
+    cdef public object memo               # for the handler: dies with the connection
+    cdef Hub _hub
+    cdef object _transport
+    cdef object _write
+    cdef long long _ticket                # of the request in flight; 0: none
+    cdef bytes _frame                     # the request in flight
+    cdef double _taken_at
+    cdef double _idle_since
+    cdef bint _active                     # something came since the last sweep
+    cdef bint _writable
+    cdef bint _reading
+    cdef bint _closed
+    cdef bytearray _waiting               # received, not yet taken; None: nothing
+    cdef Py_ssize_t _start                # of what is not yet taken, in _waiting
+
+    cdef bint _may_take(self) noexcept
+    cdef int _abandon(self) except -1
+    cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2
+    cdef int _take_next(self) except -1
+    cdef int _reply(self, bytes reply) except -1
+    cdef int _close(self) except -1
+    cdef int _keep(self, const char* data, Py_ssize_t length) except -1
+    cdef int _pause_beyond_bound(self) except -1

@@ -1,0 +1,358 @@
+# cython: language_level=3, wraparound=False
+"""Connections: framing, one request in flight on each, back-pressure, limits.
+
+A frame is taken only when the one before it is answered (Kafka's SocketServer mutes a channel),
+so responses leave in request order. All frames of one loop iteration go to the handler's turn
+together. This module must never parse a request beyond its API key, block, or read a clock.
+"""
+
+from cpython.bytearray cimport (
+    PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize)
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int32_t, uint8_t
+from libc.string cimport memcpy, memset
+
+# Beyond this, pipelined frames wait in the client's socket, not here.
+cdef Py_ssize_t READ_AHEAD_BYTES = 65536
+cdef int API_KEYS = 128
+cdef int BUCKETS = 16
+# Upper bounds in seconds; what takes longer falls into the last, unbounded bucket.
+LATENCY_BOUNDS = (
+    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
+    30.0,
+)
+cdef double[15] _bounds
+for _index, _bound in enumerate(LATENCY_BOUNDS):
+    _bounds[_index] = _bound
+
+
+cdef inline int32_t _int32(const char* data) noexcept nogil:
+    cdef const uint8_t* byte = <const uint8_t*>data
+    return <int32_t>((<unsigned int>byte[0] << 24) | (<unsigned int>byte[1] << 16)
+                     | (<unsigned int>byte[2] << 8) | <unsigned int>byte[3])
+
+
+cdef inline int _api_key(bytes frame) noexcept:
+    """The API key as an index of the counters; 127 for what Kafka has not."""
+    cdef const uint8_t* byte
+    cdef int key
+    if PyBytes_GET_SIZE(frame) < 2:
+        return API_KEYS - 1
+    byte = <const uint8_t*>PyBytes_AS_STRING(frame)
+    key = (<int>byte[0] << 8) | <int>byte[1]
+    return key if key < API_KEYS else API_KEYS - 1
+
+
+cdef class Hub:
+    """What the connections of one listener share; the runtime's transport.
+
+    `handler` has `wake()` (frames wait for the next turn), `foreign(connection, ticket, frame)`
+    (an API that the core does not own), `abandoned(ticket)` (its client is gone) and
+    `refused(client_host, reason)` (one line of log). `seconds` is a clock for latencies.
+    Limits: `max_frame_bytes` is socket.request.max.bytes; `max_connections`,
+    `max_connections_per_ip` and its `overrides` (ip -> number) close what exceeds them.
+    """
+
+    def __cinit__(self):
+        memset(self._requests, 0, sizeof(self._requests))
+        memset(self._request_seconds, 0, sizeof(self._request_seconds))
+        memset(self._latency, 0, sizeof(self._latency))
+
+    def __init__(self, handler, seconds, *, Py_ssize_t max_frame_bytes,
+                 Py_ssize_t max_connections, Py_ssize_t max_connections_per_ip,
+                 dict max_connections_by_ip):
+        self.in_flight = {}
+        self.connections = set()
+        self.connections_by_ip = {}
+        self._pending = []
+        self._handler = handler
+        self._seconds = seconds
+        self._max_frame_bytes = max_frame_bytes
+        self._max_connections = max_connections
+        self._max_connections_per_ip = max_connections_per_ip
+        self._max_connections_by_ip = max_connections_by_ip
+
+    def take(self):
+        """The frames since the last turn: (ticket, client_host, frame without its length)."""
+        cdef list frames = self._pending
+        self._pending = []
+        return frames
+
+    def deliver(self, bytes buffer not None, list replies not None):
+        """Write (ticket, start, end) slices of `buffer`; a client that has gone gets nothing."""
+        cdef Py_ssize_t start, end
+        cdef Connection connection
+        cdef double now
+        if not replies:
+            return
+        now = self._seconds()
+        for ticket, start, end in replies:
+            if not 0 <= start <= end <= PyBytes_GET_SIZE(buffer):
+                raise IndexError(f"reply {start}:{end} of a buffer of {len(buffer)} bytes")
+            connection = self.in_flight.pop(ticket, None)
+            if connection is not None:
+                self._finish(connection, now)
+                connection._reply(
+                    PyBytes_FromStringAndSize(PyBytes_AS_STRING(buffer) + start, end - start))
+
+    def answer(self, ticket, bytes reply not None):
+        """Write one reply, its 4-byte length included; a client that has gone gets nothing."""
+        cdef Connection connection = self.in_flight.pop(ticket, None)
+        if connection is not None:
+            self._finish(connection, self._seconds())
+            connection._reply(reply)
+
+    def foreign(self, list tickets not None):
+        """Hand the requests of these tickets to the handler."""
+        cdef Connection connection
+        for ticket in tickets:
+            connection = self.in_flight.get(ticket)
+            if connection is not None:
+                self._handler.foreign(connection, ticket, connection._frame)
+
+    def refuse(self, ticket, str reason not None):
+        """Close the connection of a ticket whose frame cannot be served."""
+        cdef Connection connection = self.in_flight.get(ticket)
+        if connection is not None:
+            self._refuse(connection, reason)
+
+    def drain(self):
+        """Take no further frames; what is in flight may still be answered."""
+        self.draining = True
+
+    def close_all(self):
+        """Close every connection; replies that are already written are still sent."""
+        cdef Connection connection
+        for connection in list(self.connections):
+            connection._close()
+
+    def abort_all(self):
+        """End every connection at once; what is not yet sent is lost."""
+        cdef Connection connection
+        for connection in list(self.connections):
+            connection._transport.abort()
+
+    def close_idle(self, double now, double max_idle_seconds):
+        """Close what received nothing for so long and has no request in flight."""
+        cdef Connection connection
+        cdef int closed = 0
+        for connection in list(self.connections):
+            if connection._active or connection._ticket:
+                connection._active = False
+                connection._idle_since = now
+            elif now - connection._idle_since >= max_idle_seconds:
+                connection._close()
+                closed += 1
+        return closed
+
+    def requests(self):
+        """What was answered, by API key: (count, seconds in all, counts by latency bucket)."""
+        cdef int key, bucket
+        return {
+            key: (self._requests[key], self._request_seconds[key],
+                  [self._latency[key][bucket] for bucket in range(BUCKETS)])
+            for key in range(API_KEYS) if self._requests[key]
+        }
+
+    cdef bint _admit(self, Connection connection) except -1:
+        cdef Py_ssize_t from_ip = self.connections_by_ip.get(connection.client_ip, 0)
+        cdef Py_ssize_t limit = self._max_connections_by_ip.get(
+            connection.client_ip, self._max_connections_per_ip)
+        if self.draining:
+            return False
+        if len(self.connections) >= self._max_connections:
+            self.refused_total += 1
+            self._handler.refused(
+                connection.client_host, f"max.connections={self._max_connections} reached")
+            return False
+        if from_ip >= limit:
+            self.refused_total += 1
+            self._handler.refused(
+                connection.client_host, f"max.connections.per.ip={limit} reached")
+            return False
+        self.accepted_total += 1
+        self.connections.add(connection)
+        self.connections_by_ip[connection.client_ip] = from_ip + 1
+        return True
+
+    cdef int _enqueue(self, Connection connection, bytes frame) except -1:
+        if not self._pending:
+            self._pending_since = self._seconds()
+            self._handler.wake()
+        self._last_ticket += 1
+        ticket = self._last_ticket
+        connection._ticket = ticket
+        connection._frame = frame
+        connection._taken_at = self._pending_since
+        self.in_flight[ticket] = connection
+        self._pending.append((ticket, connection.client_host, frame))
+        return 0
+
+    cdef int _finish(self, Connection connection, double now) except -1:
+        cdef int key = _api_key(connection._frame)
+        cdef int bucket = 0
+        cdef double seconds = now - connection._taken_at
+        while bucket < BUCKETS - 1 and seconds > _bounds[bucket]:
+            bucket += 1
+        self._requests[key] += 1
+        self._request_seconds[key] += seconds
+        self._latency[key][bucket] += 1
+        return 0
+
+    cdef int _refuse(self, Connection connection, str reason) except -1:
+        self.refused_total += 1
+        self._handler.refused(connection.client_host, reason)
+        connection._close()
+        return 0
+
+
+cdef class Connection:
+    """One client's connection: an asyncio protocol. `client_host` as Kafka writes it."""
+
+    def __init__(self, Hub hub not None, host_of):
+        self._hub = hub
+        self.memo = host_of  # replaced once the peer is known
+        self.client_host = "/"
+        self.client_ip = ""
+        self._writable = True
+        self._reading = True
+        self._active = True
+
+    def connection_made(self, transport):
+        self._transport = transport
+        self._write = transport.write
+        self.client_ip, self.client_host = self.memo(transport.get_extra_info("peername"))
+        self.memo = None
+        if not self._hub._admit(self):
+            self._closed = True
+            transport.close()
+
+    def data_received(self, bytes data not None):
+        cdef const char* start = PyBytes_AS_STRING(data)
+        cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
+        cdef Py_ssize_t taken = 0
+        if self._closed:
+            return
+        self._active = True
+        self._hub.received_bytes_total += length
+        if self._waiting is None and self._may_take():
+            taken = self._take(start, length)
+            if taken < 0 or taken == length:
+                return
+            self._keep(start + taken, length - taken)
+            self._pause_beyond_bound()
+            return
+        self._keep(start, length)
+        self._take_next()
+
+    def eof_received(self):
+        return False  # close: nothing is left to answer to
+
+    def connection_lost(self, error):
+        cdef Hub hub = self._hub
+        self._closed = True
+        if self in hub.connections:
+            hub.connections.discard(self)
+            count = hub.connections_by_ip[self.client_ip] - 1
+            if count:
+                hub.connections_by_ip[self.client_ip] = count
+            else:
+                del hub.connections_by_ip[self.client_ip]
+        self._abandon()
+        self._waiting = None
+        self._write = None
+
+    def pause_writing(self):
+        self._writable = False
+
+    def resume_writing(self):
+        self._writable = True
+        if not self._closed:
+            self._take_next()
+
+    cdef int _abandon(self) except -1:
+        cdef long long ticket = self._ticket
+        if ticket:
+            self._ticket = 0
+            self._frame = None
+            self._hub.in_flight.pop(ticket, None)
+            self._hub._handler.abandoned(ticket)
+        return 0
+
+    cdef bint _may_take(self) noexcept:
+        return self._ticket == 0 and self._writable and not self._hub.draining
+
+    cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2:
+        """Take the frame at `data`: its bytes, 0 if it is not whole yet, -1 if refused."""
+        cdef Py_ssize_t size
+        if length < 4:
+            return 0
+        size = _int32(data)
+        if size <= 0 or size > self._hub._max_frame_bytes:
+            self._hub._refuse(
+                self, f"frame of {size} bytes, socket.request.max.bytes="
+                f"{self._hub._max_frame_bytes}")
+            return -1
+        if length - 4 < size:
+            return 0
+        self._hub._enqueue(self, PyBytes_FromStringAndSize(data + 4, size))
+        return 4 + size
+
+    cdef int _take_next(self) except -1:
+        """Take the next waiting frame if one may be taken, then settle whether to read on."""
+        cdef Py_ssize_t taken = 0
+        cdef Py_ssize_t length
+        if self._waiting is not None and self._may_take():
+            length = PyByteArray_GET_SIZE(self._waiting) - self._start
+            taken = self._take(PyByteArray_AS_STRING(self._waiting) + self._start, length)
+            if taken < 0:
+                return 0
+            self._start += taken
+            if taken == length:
+                self._waiting = None
+                self._start = 0
+            elif self._start >= READ_AHEAD_BYTES:
+                del self._waiting[:self._start]
+                self._start = 0
+        return self._pause_beyond_bound()
+
+    cdef int _keep(self, const char* data, Py_ssize_t length) except -1:
+        cdef Py_ssize_t end
+        if self._waiting is None:
+            self._waiting = bytearray()
+        end = PyByteArray_GET_SIZE(self._waiting)
+        PyByteArray_Resize(self._waiting, end + length)
+        memcpy(PyByteArray_AS_STRING(self._waiting) + end, data, length)
+        return 0
+
+    cdef int _pause_beyond_bound(self) except -1:
+        """Stop reading where frames wait beyond the bound; read on where one is not whole."""
+        cdef bint enough
+        enough = (self._waiting is not None and not self._may_take()
+                  and PyByteArray_GET_SIZE(self._waiting) - self._start >= READ_AHEAD_BYTES)
+        if enough == self._reading and not self._transport.is_closing():
+            self._reading = not enough
+            if enough:
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+        return 0
+
+    cdef int _reply(self, bytes reply) except -1:
+        self._ticket = 0
+        self._frame = None
+        if self._closed:
+            return 0
+        self._hub.sent_bytes_total += PyBytes_GET_SIZE(reply)
+        self._write(reply)
+        if self._waiting is not None or not self._reading:
+            self._take_next()
+        return 0
+
+    cdef int _close(self) except -1:
+        if not self._closed:
+            self._closed = True
+            self._abandon()
+            self._waiting = None
+            self._transport.close()
+        return 0

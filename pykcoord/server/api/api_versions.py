@@ -1,0 +1,65 @@
+"""ApiVersions (18): what this server serves. Nothing may be listed that does not work."""
+
+from __future__ import annotations
+
+import re
+import struct
+from collections.abc import Iterable
+
+from kio.schema.errors import ErrorCode
+
+from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.node_api import Cluster, NodeApi
+
+KEY = 18
+MINIMUM, MAXIMUM = 0, 4
+# org.apache.kafka.common.requests.ApiVersionsRequest
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+# What the native core owns (spec/wire.md 3.2): key, lowest and highest version.
+CORE_APIS = (
+    (8, 2, 10),  # OffsetCommit
+    (9, 1, 10),  # OffsetFetch
+    (11, 0, 9),  # JoinGroup
+    (12, 0, 4),  # Heartbeat
+    (13, 0, 5),  # LeaveGroup
+    (14, 0, 5),  # SyncGroup
+    (15, 0, 6),  # DescribeGroups
+    (16, 0, 5),  # ListGroups
+    (42, 0, 2),  # DeleteGroups
+    (47, 0, 0),  # OffsetDelete
+)
+
+
+def api_of(others: Iterable[NodeApi]) -> NodeApi:
+    """ApiVersions over the core's APIs, `others` and itself."""
+    ranges = [*CORE_APIS, (KEY, MINIMUM, MAXIMUM)]
+    for other in others:
+        lowest = other.minimum if other.advertised_minimum is None else other.advertised_minimum
+        ranges.append((other.key, lowest, other.maximum))
+    keys = [
+        {"api_key": key, "min_version": lowest, "max_version": highest}
+        for key, lowest, highest in sorted(ranges)
+    ]
+
+    def answer(request: object, version: int, cluster: Cluster) -> Fields:
+        if version >= 3 and not _names_its_software(request):
+            return {"error_code": ErrorCode.invalid_request, "api_keys": []}
+        return {"error_code": NONE, "api_keys": keys}
+
+    return NodeApi(KEY, "ApiVersions", MINIMUM, MAXIMUM, answer)
+
+
+def unsupported_version(correlation_id: int) -> bytes:
+    """The answer to a version that is not served: body v0, error 35 and the one entry that lets
+    the client choose again (KIP-511)."""
+    return struct.pack(
+        ">iihihhh", 16, correlation_id, ErrorCode.unsupported_version, 1, KEY, MINIMUM, MAXIMUM
+    )
+
+
+def _names_its_software(request: object) -> bool:
+    return all(
+        _SOFTWARE.fullmatch(getattr(request, name)) is not None
+        for name in ("client_software_name", "client_software_version")
+    )

@@ -1,0 +1,68 @@
+"""CreatePartitions (37): more partitions for topics of the catalogue. Never fewer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.server.catalogue import InvalidPartitionsError, UnknownTopicError, check_partitions
+
+
+def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+    named = Counter(asked.name for asked in request.topics)
+    results = []
+    for asked in request.topics:
+        if named[asked.name] == 1:
+            results.append(_grow(asked, request.validate_only, cluster))
+        elif not any(result["name"] == asked.name for result in results):
+            text = "Duplicate topic name."
+            results.append(_result(asked.name, ErrorCode.invalid_request, text))
+    return {"results": results}
+
+
+def _grow(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:
+    try:
+        _check(asked, cluster)
+        if not validate_only:
+            cluster.catalogue.add_partitions(asked.name, asked.count)
+    except _InvalidAssignmentError as error:
+        return _result(asked.name, ErrorCode.invalid_replica_assignment, str(error))
+    except Exception as error:
+        return _result(asked.name, *error_of(error))
+    return _result(asked.name, NONE, None)
+
+
+class _InvalidAssignmentError(ValueError):
+    """Replicas that do not fit the new partitions."""
+
+
+def _check(asked: Any, cluster: Cluster) -> None:
+    topic = cluster.catalogue.topics().get(asked.name)
+    if topic is None:
+        raise UnknownTopicError("name", "This server does not host this topic-partition.")
+    check_partitions(asked.count)
+    if asked.count <= topic.partitions:
+        raise InvalidPartitionsError(
+            "count",
+            f"The topic {asked.name} currently has {topic.partitions} partition(s); "
+            f"{asked.count} would not be an increase.",
+        )
+    if asked.assignments is not None:
+        nodes = [tuple(assignment.broker_ids) for assignment in asked.assignments]
+        if nodes != [(cluster.node_id,)] * (asked.count - topic.partitions):
+            raise _InvalidAssignmentError(
+                f"Each of the {asked.count - topic.partitions} new partition(s) must have "
+                f"broker {cluster.node_id} as its one replica."
+            )
+
+
+def _result(name: str, error: ErrorCode, text: str | None) -> Fields:
+    return {"name": name, "error_code": error, "error_message": text}
+
+
+API = NodeApi(37, "CreatePartitions", 0, 3, _answer)

@@ -1,0 +1,127 @@
+"""CreateTopics (19): new names in the catalogue. There is one replica of everything."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.server.catalogue import (
+    InvalidPartitionsError,
+    Topic,
+    TopicExistsError,
+    check_name,
+    check_partitions,
+    new_id,
+)
+
+_DEFAULT = -1
+_ALL_CONFIGS_KNOWN = 0
+
+
+def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+    named = Counter(asked.name for asked in request.topics)
+    results = []
+    for name, times in named.items():
+        if times > 1:
+            results.append(_refused(name, ErrorCode.invalid_request, "Duplicate topic name."))
+        else:
+            asked = next(topic for topic in request.topics if topic.name == name)
+            results.append(_create(asked, request.validate_only, cluster))
+    return {"topics": results}
+
+
+def _create(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:
+    problem = _problem(asked, cluster)
+    if problem is not None:
+        return _refused(asked.name, *problem)
+    partitions = len(asked.assignments) or asked.num_partitions
+    if partitions == _DEFAULT:
+        partitions = cluster.num_partitions
+    configs = {config.name: config.value or "" for config in asked.configs}
+    try:
+        topic = _made(asked.name, partitions, configs, validate_only, cluster)
+    except Exception as error:
+        return _refused(asked.name, *error_of(error))
+    return {
+        "name": topic.name,
+        "topic_id": None if validate_only else topic.topic_id,
+        "error_code": NONE,
+        "error_message": None,
+        "topic_config_error_code": _ALL_CONFIGS_KNOWN,
+        "num_partitions": topic.partitions,
+        "replication_factor": 1,
+        "configs": [
+            {
+                "name": name,
+                "value": value,
+                "read_only": False,
+                "config_source": 1,
+                "is_sensitive": False,
+            }
+            for name, value in configs.items()
+        ],
+    }
+
+
+def _made(
+    name: str, partitions: int, configs: dict[str, str], validate_only: bool, cluster: Cluster
+) -> Topic:
+    if not validate_only:
+        return cluster.catalogue.create(name, partitions, configs)
+    check_name(name)
+    if name in cluster.catalogue.topics():
+        raise TopicExistsError("name", f"topic {name} exists already")
+    check_partitions(partitions)
+    return Topic(name, new_id(), partitions, configs)
+
+
+def _problem(asked: Any, cluster: Cluster) -> tuple[ErrorCode, str] | None:
+    """What is wrong with the request itself (ReplicationControlManager.createTopic)."""
+    if not asked.assignments:
+        if asked.replication_factor not in (_DEFAULT, 1):
+            return (
+                ErrorCode.invalid_replication_factor,
+                f"Unable to replicate the partition {asked.replication_factor} time(s): "
+                "only 1 broker(s) are registered.",
+            )
+        if asked.num_partitions != _DEFAULT:
+            try:
+                check_partitions(asked.num_partitions)
+            except InvalidPartitionsError as error:
+                return ErrorCode.invalid_partitions, error.reason
+        return None
+    if asked.num_partitions != _DEFAULT or asked.replication_factor != _DEFAULT:
+        return (
+            ErrorCode.invalid_request,
+            "A manual partition assignment was specified, but numPartitions or "
+            "replicationFactor was not set to -1.",
+        )
+    indexes = sorted(assignment.partition_index for assignment in asked.assignments)
+    nodes = {tuple(assignment.broker_ids) for assignment in asked.assignments}
+    if indexes != list(range(len(indexes))) or nodes != {(cluster.node_id,)}:
+        return (
+            ErrorCode.invalid_replica_assignment,
+            f"Each partition, from 0 on, must have broker {cluster.node_id} as its one replica.",
+        )
+    return None
+
+
+def _refused(name: str, error: ErrorCode, text: str) -> Fields:
+    return {
+        "name": name,
+        "topic_id": None,
+        "error_code": error,
+        "error_message": text,
+        "topic_config_error_code": _ALL_CONFIGS_KNOWN,
+        "num_partitions": -1,
+        "replication_factor": -1,
+        "configs": [],
+    }
+
+
+API = NodeApi(19, "CreateTopics", 2, 7, _answer)

@@ -1,0 +1,44 @@
+"""DescribeCluster (60): a cluster of this one node, which is its controller too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.node_api import Cluster, NodeApi
+
+_BROKERS, _CONTROLLERS = 1, 2  # KIP-919
+_NO_AUTHORIZED_OPERATIONS = -(2**31)
+
+
+def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+    endpoint_type = getattr(request, "endpoint_type", _BROKERS)
+    error, text = NONE, None
+    if endpoint_type == _CONTROLLERS:
+        error = ErrorCode.mismatched_endpoint_type
+        text = "The request was sent to an endpoint of type BROKER, but we wanted an endpoint "
+        text += "of type CONTROLLER"
+    elif endpoint_type != _BROKERS:
+        error = ErrorCode.unsupported_endpoint_type
+        text = f"Unsupported endpoint type {endpoint_type}"
+    broker = {
+        "broker_id": cluster.node_id,
+        "host": cluster.host,
+        "port": cluster.port,
+        "rack": None,
+        "is_fenced": False,
+    }
+    return {
+        "error_code": error,
+        "error_message": text,
+        "endpoint_type": endpoint_type,
+        "cluster_id": cluster.cluster_id if error is NONE else "",
+        "controller_id": cluster.node_id if error is NONE else -1,
+        "brokers": [broker] if error is NONE else [],
+        "cluster_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
+    }
+
+
+API = NodeApi(60, "DescribeCluster", 0, 2, _answer)

@@ -1,0 +1,57 @@
+"""FindCoordinator (10): the coordinator of every group is this node. It coordinates groups only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.node_api import Cluster, NodeApi
+
+_GROUP, _TRANSACTION, _SHARE = 0, 1, 2
+# Errors.INVALID_REQUEST's text, which Kafka sends for key types that it does not know.
+_MALFORMED = (
+    "This most likely occurs because of a request being malformed by the client library or the "
+    "message was sent to an incompatible broker. See the broker logs for more details."
+)
+_GROUPS_ONLY = "pykcoord coordinates consumer groups, no transactions and no share groups."
+
+
+def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+    key_type = getattr(request, "key_type", _GROUP)
+    error, text = _verdict(key_type, version)
+    if version >= 4:
+        keys = request.coordinator_keys
+        return {"coordinators": [{"key": k, **_node(error, text, cluster)} for k in keys]}
+    fields = _node(error, text, cluster)
+    if error is NONE:
+        fields["error_message"] = "NONE"
+    elif not text:
+        fields["error_message"] = _MALFORMED
+    return fields
+
+
+def _verdict(key_type: int, version: int) -> tuple[ErrorCode, str]:
+    if key_type == _GROUP:
+        return NONE, ""
+    # A final error: COORDINATOR_NOT_AVAILABLE would have clients ask again for ever.
+    if key_type == _TRANSACTION or (key_type == _SHARE and version >= 6):
+        return ErrorCode.invalid_request, _GROUPS_ONLY
+    if key_type == _SHARE:
+        return ErrorCode.invalid_request, ""
+    return ErrorCode.invalid_request, _MALFORMED
+
+
+def _node(error: ErrorCode, text: str, cluster: Cluster) -> dict[str, Any]:
+    found = error is NONE
+    return {
+        "node_id": cluster.node_id if found else -1,
+        "host": cluster.host if found else "",
+        "port": cluster.port if found else -1,
+        "error_code": error,
+        "error_message": text,
+    }
+
+
+API = NodeApi(10, "FindCoordinator", 0, 6, _answer)

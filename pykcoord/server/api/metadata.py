@@ -1,0 +1,94 @@
+"""Metadata (3): the one broker and the catalogue's topics. Never reveals internal topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+
+from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.server.catalogue import InvalidTopicError, Topic, check_name
+
+# "not asked, or not known": org.apache.kafka.common.requests.MetadataResponse
+_NO_AUTHORIZED_OPERATIONS = -(2**31)
+# A leader epoch would make clients validate their positions against logs that hold no records
+# (peers.md 4.4, pitfall 12); -1 says that there is none.
+NO_LEADER_EPOCH = -1
+
+
+def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+    return {
+        "brokers": [cluster.broker()],
+        "cluster_id": cluster.cluster_id,
+        "controller_id": cluster.node_id,
+        "topics": _topics(request, version, cluster),
+        "cluster_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
+        "error_code": NONE,
+    }
+
+
+def _topics(request: Any, version: int, cluster: Cluster) -> list[Fields]:
+    catalogue = cluster.catalogue
+    # v0 has no null: an empty list asks for all topics.
+    if request.topics is None or (version == 0 and not request.topics):
+        return [_known(topic, cluster) for topic in catalogue.topics().values()]
+    may_create = cluster.auto_create_topics and getattr(request, "allow_auto_topic_creation", True)
+    return [_topic(asked, version, cluster, may_create) for asked in request.topics]
+
+
+def _topic(asked: Any, version: int, cluster: Cluster, may_create: bool) -> Fields:
+    catalogue = cluster.catalogue
+    if asked.name is None or (version >= 12 and asked.topic_id is not None):
+        by_id = catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
+        if by_id is None:
+            name = None if version >= 12 else ""
+            return _unknown(name, asked.topic_id, ErrorCode.unknown_topic_id)
+        return _known(by_id, cluster)
+    topic = catalogue.topics().get(asked.name)
+    if topic is not None:
+        return _known(topic, cluster)
+    try:
+        check_name(asked.name)
+    except InvalidTopicError:
+        return _unknown(asked.name, None, ErrorCode.invalid_topic_exception)
+    if may_create:
+        return _known(catalogue.create(asked.name, cluster.num_partitions), cluster)
+    return _unknown(asked.name, None, ErrorCode.unknown_topic_or_partition)
+
+
+def _known(topic: Topic, cluster: Cluster) -> Fields:
+    replicas = (cluster.node_id,)
+    return {
+        "error_code": NONE,
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "is_internal": False,
+        "partitions": [
+            {
+                "error_code": NONE,
+                "partition_index": partition,
+                "leader_id": cluster.node_id,
+                "leader_epoch": NO_LEADER_EPOCH,
+                "replica_nodes": replicas,
+                "isr_nodes": replicas,
+                "offline_replicas": (),
+            }
+            for partition in range(topic.partitions)
+        ],
+        "topic_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
+    }
+
+
+def _unknown(name: str | None, topic_id: Any, error: ErrorCode) -> Fields:
+    return {
+        "error_code": error,
+        "name": name,
+        "topic_id": topic_id,
+        "is_internal": False,
+        "partitions": [],
+        "topic_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
+    }
+
+
+API = NodeApi(3, "Metadata", 0, 13, _answer)

@@ -1,0 +1,37 @@
+"""The node-level APIs that are served. A new one is a file, and a line here."""
+
+from __future__ import annotations
+
+from pykcoord.server.api import (
+    api_versions,
+    create_partitions,
+    create_topics,
+    delete_topics,
+    describe_cluster,
+    describe_configs,
+    describe_topic_partitions,
+    fetch,
+    find_coordinator,
+    list_offsets,
+    metadata,
+    offset_for_leader_epoch,
+    produce,
+)
+from pykcoord.server.api.node_api import NodeApi
+
+_OTHERS = (
+    produce.API,
+    fetch.API,
+    list_offsets.API,
+    metadata.API,
+    find_coordinator.API,
+    create_topics.API,
+    delete_topics.API,
+    offset_for_leader_epoch.API,
+    describe_configs.API,
+    create_partitions.API,
+    describe_cluster.API,
+    describe_topic_partitions.API,
+)
+
+APIS: dict[int, NodeApi] = {api.key: api for api in (*_OTHERS, api_versions.api_of(_OTHERS))}

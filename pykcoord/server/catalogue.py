@@ -1,0 +1,254 @@
+"""The topics that clients see. Records are nobody's business here: a topic is a name, an id, a
+number of partitions and, where its owner knows them, end offsets.
+
+`Catalogue` is what the node APIs need, so that a user can bring his own; `TopicCatalogue` is the
+default, remembered in a state file. Not thread-safe: use it on the server's loop.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import secrets
+import uuid
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
+
+from pykcoord.errors import ArgumentError
+
+# org.apache.kafka.common.internals.Topic
+_LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+# Kafka has no such bound; one request must not exhaust this process.
+MAX_PARTITIONS = 200_000
+
+
+class Store(Protocol):
+    """Where a catalogue is remembered (`pykcoord.log.state_file.StateFile`)."""
+
+    def read(self) -> dict[str, Any] | None: ...
+    def write(self, document: dict[str, Any]) -> None: ...
+
+
+class TopicExistsError(ArgumentError):
+    """The topic is there already. Kafka's TOPIC_ALREADY_EXISTS."""
+
+
+class UnknownTopicError(ArgumentError):
+    """There is no such topic. Kafka's UNKNOWN_TOPIC_OR_PARTITION."""
+
+
+class InvalidTopicError(ArgumentError):
+    """No legal topic name. Kafka's INVALID_TOPIC_EXCEPTION."""
+
+
+class InvalidPartitionsError(ArgumentError):
+    """No possible number of partitions. Kafka's INVALID_PARTITIONS."""
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """One topic. `end_offsets`: partition to log end offset, 0 where it is not named."""
+
+    name: str
+    topic_id: uuid.UUID
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)
+    end_offsets: Mapping[int, int] = field(default_factory=dict)
+
+    def end_offset(self, partition: int) -> int:
+        """The offset that the next record of `partition` would get."""
+        return self.end_offsets.get(partition, 0)
+
+
+class Catalogue(Protocol):
+    """What the node APIs ask. `version` is another one after each change of anything."""
+
+    @property
+    def version(self) -> int: ...
+    def topics(self) -> Mapping[str, Topic]: ...
+    def by_id(self, topic_id: uuid.UUID) -> Topic | None: ...
+    def create(
+        self, name: str, partitions: int, configs: Mapping[str, str] | None = None
+    ) -> Topic: ...
+    def delete(self, name: str) -> None: ...
+    def add_partitions(self, name: str, partitions: int) -> Topic: ...
+    def on_change(self, callback: Callable[[], None]) -> None: ...
+
+
+class TopicCatalogue:
+    """Topics in memory, remembered in `store` if there is one.
+
+    `topics` (name to number of partitions) are created, or grown, at the start. Raises
+    ArgumentError subclasses that name the argument, and what the store raises.
+    """
+
+    def __init__(self, topics: Mapping[str, int] | None = None, store: Store | None = None) -> None:
+        self._store = store
+        self._callbacks: list[Callable[[], None]] = []
+        document = store.read() if store is not None else None
+        self._other = {k: v for k, v in (document or {}).items() if k != "topics"}
+        self._topics = {topic.name: topic for topic in _topics_of(document)}
+        self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
+        self._version = 0
+        self.cluster_id = self._other.setdefault("cluster_id", new_id_text())
+        if store is not None and (document is None or "cluster_id" not in document):
+            self._save()
+        for name, partitions in (topics or {}).items():
+            self.ensure(name, partitions)
+
+    @property
+    def version(self) -> int:
+        """Goes up with each change."""
+        return self._version
+
+    def topics(self) -> Mapping[str, Topic]:
+        """All topics by name."""
+        return self._topics
+
+    def by_id(self, topic_id: uuid.UUID) -> Topic | None:
+        """The topic of that id."""
+        return self._by_id.get(topic_id)
+
+    def ensure(self, name: str, partitions: int) -> Topic:
+        """The topic with at least `partitions` partitions: created, grown, or as it is."""
+        topic = self._topics.get(name)
+        if topic is None:
+            return self.create(name, partitions)
+        if partitions < topic.partitions:
+            raise InvalidPartitionsError(
+                "partitions",
+                f"topic {name} has {topic.partitions} already; it cannot shrink to {partitions}",
+            )
+        return self.add_partitions(name, partitions) if partitions > topic.partitions else topic
+
+    def create(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> Topic:
+        """A new topic with a new id. `partitions` is at least 1."""
+        check_name(name)
+        if name in self._topics:
+            raise TopicExistsError("name", f"topic {name} exists already")
+        check_partitions(partitions)
+        topic = Topic(name, new_id(), partitions, dict(configs or {}))
+        self._put(topic)
+        return topic
+
+    def delete(self, name: str) -> None:
+        """Forget the topic, its id and its partitions."""
+        topic = self._topic(name)
+        topics = {key: value for key, value in self._topics.items() if key != name}
+        self._save(topics)
+        self._topics = topics
+        del self._by_id[topic.topic_id]
+        self._changed()
+
+    def add_partitions(self, name: str, partitions: int) -> Topic:
+        """Grow to `partitions` in all; it must be more than there are."""
+        topic = self._topic(name)
+        check_partitions(partitions)
+        if partitions <= topic.partitions:
+            raise InvalidPartitionsError(
+                "partitions",
+                f"The topic {name} currently has {topic.partitions} partition(s); "
+                f"{partitions} would not be an increase.",
+            )
+        topic = replace(topic, partitions=partitions)
+        self._put(topic)
+        return topic
+
+    def set_end_offset(self, name: str, partition: int, offset: int) -> None:
+        """Say where `partition` ends: what ListOffsets answers and lag is measured against.
+        Not remembered: it is the owner's knowledge."""
+        topic = self._topic(name)
+        if not 0 <= partition < topic.partitions:
+            raise ArgumentError("partition", f"topic {name} has {topic.partitions} partitions")
+        if offset < 0:
+            raise ArgumentError("offset", f"{offset} is negative")
+        topic = replace(topic, end_offsets={**topic.end_offsets, partition: offset})
+        self._topics[name] = self._by_id[topic.topic_id] = topic
+        self._changed()
+
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call `callback()` after each change."""
+        self._callbacks.append(callback)
+
+    def _topic(self, name: str) -> Topic:
+        topic = self._topics.get(name)
+        if topic is None:
+            raise UnknownTopicError("name", f"topic {name} does not exist")
+        return topic
+
+    def _put(self, topic: Topic) -> None:
+        topics = {**self._topics, topic.name: topic}
+        self._save(topics)
+        self._topics = topics
+        self._by_id[topic.topic_id] = topic
+        self._changed()
+
+    def _save(self, topics: Mapping[str, Topic] | None = None) -> None:
+        """Remember before it is shown: what a client was told survives."""
+        if self._store is not None:
+            kept = (topics if topics is not None else self._topics).values()
+            self._store.write({**self._other, "topics": _document_of(kept)})
+
+    def _changed(self) -> None:
+        self._version += 1
+        for callback in self._callbacks:
+            callback()
+
+
+def native_topics(catalogue: Catalogue) -> list[tuple[str, bytes, int]]:
+    """The catalogue as `_native.Node.set_topics` takes it."""
+    return [(t.name, t.topic_id.bytes, t.partitions) for t in catalogue.topics().values()]
+
+
+def check_name(name: str) -> None:
+    """Raise InvalidTopicError where Kafka would (Topic.validate)."""
+    if name in (".", "..") or _LEGAL_NAME.fullmatch(name) is None or name in INTERNAL_TOPICS:
+        raise InvalidTopicError(
+            "name",
+            f"'{name}' is no topic name: 1 to 249 ASCII letters, digits, '.', '_' and '-', "
+            "not '.', '..' or the name of an internal topic",
+        )
+
+
+def check_partitions(partitions: int) -> None:
+    """Raise InvalidPartitionsError for a number no topic can have."""
+    if not 1 <= partitions <= MAX_PARTITIONS:
+        raise InvalidPartitionsError(
+            "partitions", f"{partitions} is not between 1 and {MAX_PARTITIONS}"
+        )
+
+
+def new_id() -> uuid.UUID:
+    """A topic id whose text does not begin with a dash (as Kafka's Uuid.randomUuid)."""
+    while True:
+        topic_id = uuid.UUID(bytes=secrets.token_bytes(16), version=4)
+        if not id_text(topic_id).startswith("-"):
+            return topic_id
+
+
+def new_id_text() -> str:
+    """A new id in Kafka's text form: a cluster id."""
+    return id_text(new_id())
+
+
+def id_text(topic_id: uuid.UUID) -> str:
+    """URL-safe base64 without padding, as Kafka prints ids."""
+    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
+
+
+def _document_of(topics: Iterable[Topic]) -> dict[str, Any]:
+    return {
+        topic.name: {
+            "topic_id": str(topic.topic_id),
+            "partitions": topic.partitions,
+            "configs": dict(topic.configs),
+        }
+        for topic in topics
+    }
+
+
+def _topics_of(document: dict[str, Any] | None) -> Iterable[Topic]:
+    for name, topic in (document or {}).get("topics", {}).items():
+        yield Topic(name, uuid.UUID(topic["topic_id"]), topic["partitions"], topic["configs"])

@@ -1,0 +1,223 @@
+"""The server: one listening socket, its connections, the node APIs, and how all of it ends.
+
+Everything runs on the loop that `start` was awaited on. It owns no log and no files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import logging
+import ssl
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from pykcoord.clock import monotonic_seconds
+from pykcoord.runtime import Runtime
+from pykcoord.server._connection import Connection, Hub
+from pykcoord.server.api.node_api import Cluster
+from pykcoord.server.catalogue import Catalogue, native_topics
+from pykcoord.server.dispatch import Dispatcher
+from pykcoord.server.metrics import ServerMetrics
+
+logger = logging.getLogger("pykcoord.server")
+
+_BACKLOG = 4_096
+_GRACE_SECONDS = 5.0
+# How often connections are looked at: idle ones are closed at most a quarter too late.
+_SWEEP_SECONDS = (0.02, 30.0)
+_CLOSING_POLL_SECONDS = 0.005
+
+
+class ServerConfig(Protocol):
+    """The settings that the server reads; `pykcoord.config.Config` has them."""
+
+    @property
+    def node_id(self) -> int: ...
+    @property
+    def connections_max_idle_ms(self) -> int: ...
+    @property
+    def max_connections(self) -> int: ...
+    @property
+    def max_connections_per_ip(self) -> int: ...
+    @property
+    def socket_request_max_bytes(self) -> int: ...
+
+
+class Server:
+    """Serves Kafka clients on `listen` (host, port; port 0 takes a free one).
+
+    `runtime` is loaded but not started. `advertise` is where clients are told to connect, by
+    default where the server listens. `auto_create_topics`: whether asking for an unknown topic
+    makes it, with one partition; off unless wanted, since a topic here holds no records and a
+    misspelt one would only hide the mistake. `broker_configs` are shown by DescribeConfigs.
+    """
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        runtime: Runtime,
+        catalogue: Catalogue,
+        *,
+        cluster_id: str,
+        listen: tuple[str, int] = ("127.0.0.1", 9092),
+        advertise: tuple[str, int] | None = None,
+        metrics: ServerMetrics | None = None,
+        broker_configs: Mapping[str, str] | None = None,
+        auto_create_topics: bool = False,
+        max_connections_by_ip: Mapping[str, int] | None = None,
+        ssl_context: ssl.SSLContext | None = None,
+    ) -> None:
+        self._config = config
+        self._runtime = runtime
+        self._catalogue = catalogue
+        self._listen = listen
+        self._advertise = advertise
+        self._ssl_context = ssl_context
+        self._metrics = metrics
+        self._cluster = Cluster(
+            catalogue=catalogue,
+            cluster_id=cluster_id,
+            node_id=config.node_id,
+            broker_configs=broker_configs or {},
+            auto_create_topics=auto_create_topics,
+        )
+        self.hub = Hub(
+            self,
+            monotonic_seconds,
+            max_frame_bytes=config.socket_request_max_bytes,
+            max_connections=config.max_connections,
+            max_connections_per_ip=config.max_connections_per_ip,
+            max_connections_by_ip=dict(max_connections_by_ip or {}),
+        )
+        self._dispatcher = Dispatcher(self._cluster, self.hub.answer, self.hub.refuse)
+        self._listener: asyncio.Server | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._ended: asyncio.Future[None] | None = None
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port on which the server listens."""
+        assert self._listener is not None, "the server was not started"
+        host, port = self._listener.sockets[0].getsockname()[:2]
+        return host, port
+
+    async def start(self) -> None:
+        """Begin to serve. Raises OSError where the address cannot be had."""
+        loop = asyncio.get_running_loop()
+        self._ended = loop.create_future()
+        self._listener = await loop.create_server(
+            lambda: Connection(self.hub, client_address),
+            *self._listen,
+            ssl=self._ssl_context,
+            backlog=_BACKLOG,
+            start_serving=False,
+        )
+        self._cluster.host, self._cluster.port = self._advertise or self.address
+        self._push_topics()
+        self._catalogue.on_change(self._push_topics)
+        self._runtime.on_fatal = self._fatal
+        self._runtime.start(self.hub)
+        if self._metrics is not None:
+            self._metrics.watch(self.hub, self._runtime)
+        self._close_idle()
+        await self._listener.start_serving()
+
+    async def wait_ended(self) -> None:
+        """Return once the server was stopped; raise if it ended by a failure of its own."""
+        assert self._ended is not None, "the server was not started"
+        await asyncio.shield(self._ended)
+
+    async def stop(self, grace_seconds: float = _GRACE_SECONDS) -> None:
+        """End: no further connections or requests; what is being written is made durable and
+        answered, what is parked hears NOT_COORDINATOR, then all connections are closed.
+        After `grace_seconds` they are closed whatever is left."""
+        if self._listener is None:
+            return
+        self._listener.close()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        self.hub.drain()
+        self._dispatcher.finish_polls()
+        try:
+            async with asyncio.timeout(grace_seconds):
+                await self._runtime.stop()
+                self.hub.close_all()
+                while self.hub.connections:
+                    await asyncio.sleep(_CLOSING_POLL_SECONDS)
+        except TimeoutError:
+            logger.warning(
+                "%d connections were cut off after %g s",
+                len(self.hub.connections),
+                grace_seconds,
+                extra={"event": "stop", "connections": len(self.hub.connections)},
+            )
+            self.hub.abort_all()
+        assert self._ended is not None
+        if not self._ended.done():
+            self._ended.set_result(None)
+
+    # What the hub asks of its handler.
+
+    def wake(self) -> None:
+        """Frames wait."""
+        self._runtime.wake()
+
+    def foreign(self, connection: Connection, ticket: int, frame: bytes) -> None:
+        """A request of an API that the core does not own."""
+        self._dispatcher.handle(connection, ticket, frame)
+
+    def abandoned(self, ticket: int) -> None:
+        """A client went away while its request was in flight."""
+        self._dispatcher.abandon(ticket)
+        self._runtime.abandon(ticket)
+
+    def refused(self, client_host: str, reason: str) -> None:
+        """One line for each frame or connection that is refused."""
+        logger.warning(
+            "%s: refused, connection closed: %s",
+            client_host,
+            reason,
+            extra={"event": "refused", "client": client_host, "reason": reason},
+        )
+
+    def _push_topics(self) -> None:
+        self._runtime.set_topics(native_topics(self._catalogue))
+
+    def _close_idle(self) -> None:
+        max_idle_ms = self._config.connections_max_idle_ms
+        if max_idle_ms < 0:
+            return
+        shortest, longest = _SWEEP_SECONDS
+        seconds = min(max(max_idle_ms / 4000, shortest), longest)
+        closed = self.hub.close_idle(monotonic_seconds(), max_idle_ms / 1000)
+        if closed:
+            logger.info(
+                "%d idle connections closed", closed, extra={"event": "idle", "closed": closed}
+            )
+        self._sweep = asyncio.get_running_loop().call_later(seconds, self._close_idle)
+
+    def _fatal(self, error: BaseException) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        self.hub.drain()
+        self.hub.close_all()
+        if self._ended is not None and not self._ended.done():
+            self._ended.set_exception(RuntimeError(f"the coordinator failed: {error!r}"))
+
+
+def client_address(peername: Any) -> tuple[str, str]:
+    """(ip, host as Kafka's InetAddress.toString writes it) of a socket's peer name."""
+    if not peername:
+        return "", "/"
+    ip = str(peername[0]).partition("%")[0]
+    try:
+        address = ipaddress.ip_address(ip)
+    except ValueError:
+        return ip, f"/{ip}"
+    if isinstance(address, ipaddress.IPv6Address):
+        if address.ipv4_mapped is not None:
+            ip = str(address.ipv4_mapped)
+        else:  # Java neither shortens groups nor leaves any out
+            ip = ":".join(f"{int(group, 16):x}" for group in address.exploded.split(":"))
+    return ip, f"/{ip}"

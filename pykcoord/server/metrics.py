@@ -1,0 +1,179 @@
+"""What Prometheus scrapes. Names are promises (docs/operating).
+
+Counters of connections and requests live in the hub, as plain C numbers; they are turned into
+samples only when somebody scrapes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
+from prometheus_client.registry import Collector
+
+from pykcoord.runtime import Runtime
+from pykcoord.server._connection import LATENCY_BOUNDS, Hub
+
+_SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_GROUP_STATES = ("empty", "preparing_rebalance", "completing_rebalance", "stable", "dead")
+_API_NAMES = {
+    0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit",
+    9: "OffsetFetch", 10: "FindCoordinator", 11: "JoinGroup", 12: "Heartbeat",
+    13: "LeaveGroup", 14: "SyncGroup", 15: "DescribeGroups", 16: "ListGroups",
+    18: "ApiVersions", 19: "CreateTopics", 20: "DeleteTopics", 23: "OffsetForLeaderEpoch",
+    32: "DescribeConfigs", 37: "CreatePartitions", 42: "DeleteGroups", 47: "OffsetDelete",
+    60: "DescribeCluster", 75: "DescribeTopicPartitions",
+}  # fmt: skip
+
+
+class ServerMetrics:
+    """One server's metrics in one registry; also the runtime's `RuntimeMetrics`.
+
+    `log_observer` is for the log.
+    """
+
+    def __init__(self, registry: CollectorRegistry | None = None) -> None:
+        self.registry = registry if registry is not None else CollectorRegistry()
+        self._turn_seconds = Histogram(
+            "pykcoord_turn_seconds",
+            "One step of the node.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._frames = Counter(
+            "pykcoord_turn_frames", "Frames that were handed to the node.", registry=self.registry
+        )
+        self._append_seconds = Histogram(
+            "pykcoord_append_seconds",
+            "From a record's emission until it is durable.",
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self._append_failures = Counter(
+            "pykcoord_append_failures",
+            "Appends that failed, each ending its shard.",
+            registry=self.registry,
+        )
+        self.log_observer = LogMetrics(self.registry)
+
+    def watch(self, hub: Hub, runtime: Runtime) -> None:
+        """Sample these two at each scrape."""
+        self.registry.register(_ServerCollector(hub, runtime))
+
+    def turn(self, frames: int, seconds: float) -> None:
+        """One step of the node with so many frames."""
+        self._turn_seconds.observe(seconds)
+        self._frames.inc(frames)
+
+    def appended(self, seconds: float) -> None:
+        """One append became durable after so long."""
+        self._append_seconds.observe(seconds)
+
+    def append_failed(self, shard: int) -> None:
+        """One append failed."""
+        self._append_failures.inc()
+
+
+class LogMetrics:
+    """What the log's writer thread reports: a `pykcoord.log.protocol.LogObserver`."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self._written_bytes = Counter(
+            "pykcoord_log_written_bytes",
+            "Bytes of batches written to the log.",
+            registry=registry,
+        )
+        self._sync_seconds = Histogram(
+            "pykcoord_fsync_seconds",
+            "One round of fsync: all shards written meanwhile.",
+            buckets=_SECONDS,
+            registry=registry,
+        )
+
+    def appended(self, shard: int, batches: int, size_bytes: int) -> None:
+        """So much was written to the log of `shard`."""
+        self._written_bytes.inc(size_bytes)
+
+    def synced(self, files: int, seconds: float) -> None:
+        """So many files were synced together, in so many seconds."""
+        self._sync_seconds.observe(seconds)
+
+
+class _ServerCollector(Collector):
+    def __init__(self, hub: Hub, runtime: Runtime) -> None:
+        self._hub = hub
+        self._runtime = runtime
+
+    def collect(self) -> Iterable[Metric]:
+        yield from _connections(self._hub)
+        yield _requests(self._hub)
+        yield from _groups(_stats_of(self._runtime.node))
+        size = getattr(self._runtime.log, "size_bytes", None)
+        if size is not None:
+            yield _gauge("pykcoord_log_bytes", "Size of the log's segments.", size())
+
+
+def _connections(hub: Hub) -> Iterable[Metric]:
+    yield _gauge("pykcoord_connections", "Open connections.", len(hub.connections))
+    yield _gauge("pykcoord_requests_in_flight", "Requests not yet answered.", len(hub.in_flight))
+    for name, text, value in (
+        ("connections_accepted", "Connections that were accepted.", hub.accepted_total),
+        ("refused", "Connections and frames that were refused.", hub.refused_total),
+        ("received_bytes", "Bytes received from clients.", hub.received_bytes_total),
+        ("sent_bytes", "Bytes sent to clients.", hub.sent_bytes_total),
+    ):
+        yield CounterMetricFamily(f"pykcoord_{name}", text, value=value)
+
+
+def _requests(hub: Hub) -> Metric:
+    """From a request's arrival to its reply: parked ones include the time they were parked."""
+    family = HistogramMetricFamily(
+        "pykcoord_request_seconds", "From a request's arrival to its reply.", labels=("api",)
+    )
+    for key, (_, seconds, buckets) in hub.requests().items():
+        below = 0
+        samples = []
+        for bound, count in zip((*map(str, LATENCY_BOUNDS), "+Inf"), buckets, strict=True):
+            below += count
+            samples.append((bound, below))
+        family.add_metric((_API_NAMES.get(key, "other"),), samples, seconds)
+    return family
+
+
+def _groups(stats: Mapping[str, Any]) -> Iterable[Metric]:
+    """What only the node can count (`_native.Node.stats`)."""
+    groups = GaugeMetricFamily("pykcoord_groups", "Groups by state.", labels=("state",))
+    for state in _GROUP_STATES:
+        if f"groups_{state}" in stats:
+            groups.add_metric((state,), stats[f"groups_{state}"])
+    yield groups
+    for name, text in (("members", "Members of groups."), ("offsets", "Committed offsets.")):
+        if name in stats:
+            yield _gauge(f"pykcoord_{name}", text, stats[name])
+    rebalances = CounterMetricFamily(
+        "pykcoord_rebalances", "Rebalances by what caused them.", labels=("cause",)
+    )
+    for cause, count in stats.get("rebalances_total", {}).items():
+        rebalances.add_metric((cause,), count)
+    yield rebalances
+    yield CounterMetricFamily(
+        "pykcoord_members_expired",
+        "Members removed because their session ended.",
+        value=stats.get("members_expired_total", 0),
+    )
+
+
+def _gauge(name: str, text: str, value: float) -> Metric:
+    return GaugeMetricFamily(name, text, value=value)
+
+
+def _stats_of(node: Any) -> Mapping[str, Any]:
+    stats = getattr(node, "stats", None)
+    return stats() if stats is not None else {}

@@ -1,0 +1,95 @@
+"""A log that keeps whole RecordBatches in memory: the log protocol for tests, without a disk.
+
+`hold` keeps appends back until `release()`; `fail` makes those of a shard fail until `reopen`.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+from collections.abc import Callable, Iterator, Sequence
+
+from pykcoord.log.protocol import Append, Failure
+
+_CRC_POLYNOMIAL = 0x82F63B78
+_MAGIC = 2
+_NO_PRODUCER = struct.pack(">qhi", -1, -1, -1)
+
+
+class MemoryLog:
+    def __init__(self, shards: int, *, hold: bool = False) -> None:
+        self.shards = shards
+        self.batches: list[list[bytes]] = [[] for _ in range(shards)]
+        self.next_offsets = [0] * shards
+        self.hold = hold
+        self.fail: dict[int, OSError] = {}
+        self.fail_reopen = 0
+        self.reopened: list[int] = []
+        self._held: list[tuple[Sequence[Append], Callable[..., None]]] = []
+        self._broken: set[int] = set()
+
+    def read(self, shard: int) -> Iterator[bytes]:
+        if self.batches[shard]:
+            yield b"".join(self.batches[shard])
+
+    def next_offset(self, shard: int) -> int:
+        return self.next_offsets[shard]
+
+    def append(self, appends: Sequence[Append], done: Callable[..., None]) -> None:
+        self._held.append((appends, done))
+        if not self.hold:
+            self.release()
+
+    def release(self) -> None:
+        """Write what is held, and report it from another thread, as a log does."""
+        held, self._held = self._held, []
+        for appends, done in held:
+            committed: list[tuple[int, int]] = []
+            failed: list[tuple[int, Failure]] = []
+            for append in appends:
+                if append.shard in self.fail or append.shard in self._broken:
+                    self._broken.add(append.shard)
+                    error = self.fail.get(append.shard, OSError("the shard failed before"))
+                    failed.append((append.shard, error))
+                else:
+                    committed.append((append.shard, self._write(append)))
+            thread = threading.Thread(target=done, args=(committed, failed))
+            thread.start()
+            thread.join()
+
+    def reopen(self, shard: int) -> None:
+        self.reopened.append(shard)
+        if self.fail_reopen:
+            self.fail_reopen -= 1
+            raise OSError("the disk still fails")
+        self.fail.pop(shard, None)
+        self._broken.discard(shard)
+
+    def close(self) -> None:
+        self.release()
+
+    def _write(self, append: Append) -> int:
+        assert append.base_offset == self.next_offsets[append.shard]
+        self.batches[append.shard].append(record_batch(append))
+        end = append.base_offset + append.record_count
+        self.next_offsets[append.shard] = end
+        return end
+
+
+def record_batch(append: Append) -> bytes:
+    """A RecordBatch v2: offset, length, epoch, magic, crc, then what the crc covers."""
+    covered = struct.pack(
+        ">hiqq", 0, append.record_count - 1, append.base_timestamp, append.max_timestamp
+    )
+    covered += _NO_PRODUCER + struct.pack(">i", append.record_count) + append.records
+    body = struct.pack(">ibI", 0, _MAGIC, crc32c(covered)) + covered
+    return struct.pack(">qi", append.base_offset, len(body)) + body
+
+
+def crc32c(data: bytes) -> int:
+    crc = 0xFFFFFFFF
+    for byte in data:
+        crc ^= byte
+        for _ in range(8):
+            crc = (crc >> 1) ^ (_CRC_POLYNOMIAL if crc & 1 else 0)
+    return crc ^ 0xFFFFFFFF

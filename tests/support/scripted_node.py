@@ -1,0 +1,116 @@
+"""A node that does what a test says: the runtime's and the sockets' other side.
+
+Heartbeat is answered at once, JoinGroup when `join_answers` says so, OffsetCommit once its
+append is committed; key 99 is invalid, every other key is foreign.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+
+COMMIT, JOIN, HEARTBEAT, INVALID = 8, 11, 12, 99
+NOT_COORDINATOR = b"\x00\x10"
+
+
+@dataclass
+class ScriptedTurn:
+    buffer: bytes = b""
+    replies: list[tuple[int, int, int]] = field(default_factory=list)
+    appends: list[tuple[int, int, int, int, int, bytes]] = field(default_factory=list)
+    foreign: list[int] = field(default_factory=list)
+    invalid: list[tuple[int, str]] = field(default_factory=list)
+    next_timeout_ms: int | None = None
+
+    def reply(self, ticket: int, frame: bytes, body: bytes) -> None:
+        reply = struct.pack(">i", 4 + len(body)) + frame[4:8] + body
+        self.replies.append((ticket, len(self.buffer), len(self.buffer) + len(reply)))
+        self.buffer += reply
+
+
+class ScriptedNode:
+    """`steps` holds (now_ms, frames, committed) of every step."""
+
+    def __init__(self) -> None:
+        self.steps: list[tuple[int, list[tuple[int, str, bytes]], list[tuple[int, int]]]] = []
+        self.topics: list[tuple[str, bytes, int]] = []
+        self.parked_joins: dict[int, bytes] = {}
+        self.parked_commits: dict[int, tuple[int, bytes]] = {}
+        self.next_offset = 0
+        self.abandoned: list[int] = []
+        self.dropped: list[int] = []
+        self.replayed: list[tuple[int, bytes]] = []
+        self.loads: list[tuple[int, int]] = []
+        self.answer_joins = False
+        self.timeouts: list[int] = []
+        self.error: BaseException | None = None
+        self.loaded_shards: set[int] = set()
+
+    def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None:
+        self.topics = topics
+
+    def replay(self, shard: int, chunk: bytes) -> None:
+        self.replayed.append((shard, chunk))
+
+    def loaded(self, shard: int, now_ms: int, next_offset: int) -> None:
+        self.loads.append((shard, next_offset))
+        self.loaded_shards.add(shard)
+        self.next_offset = next_offset
+
+    def abandon(self, ticket: int) -> None:
+        self.abandoned.append(ticket)
+        self.parked_joins.pop(ticket, None)
+
+    def drop_shard(self, shard: int) -> ScriptedTurn:
+        self.dropped.append(shard)
+        self.loaded_shards.discard(shard)
+        turn = ScriptedTurn()
+        for ticket, (_, frame) in self.parked_commits.items():
+            turn.reply(ticket, frame, NOT_COORDINATOR)
+        for ticket, frame in self.parked_joins.items():
+            turn.reply(ticket, frame, NOT_COORDINATOR)
+        self.parked_commits.clear()
+        self.parked_joins.clear()
+        return turn
+
+    def step(
+        self,
+        now_ms: int,
+        frames: list[tuple[int, str, bytes]],
+        committed: list[tuple[int, int]],
+    ) -> ScriptedTurn:
+        if self.error is not None:
+            raise self.error
+        self.steps.append((now_ms, frames, committed))
+        turn = ScriptedTurn()
+        for ticket, _, frame in frames:
+            self._handle(turn, now_ms, ticket, frame)
+        if self.answer_joins:
+            for ticket, frame in self.parked_joins.items():
+                turn.reply(ticket, frame, b"joined")
+            self.parked_joins.clear()
+        for _, offset in committed:
+            for ticket, (end, frame) in list(self.parked_commits.items()):
+                if end <= offset:
+                    turn.reply(ticket, frame, b"durable")
+                    del self.parked_commits[ticket]
+        self.timeouts = [at for at in self.timeouts if at > now_ms]
+        turn.next_timeout_ms = min(self.timeouts, default=None)
+        return turn
+
+    def _handle(self, turn: ScriptedTurn, now_ms: int, ticket: int, frame: bytes) -> None:
+        (key,) = struct.unpack_from(">h", frame)
+        if key == HEARTBEAT:
+            turn.reply(ticket, frame, b"beat")
+        elif key == JOIN:
+            self.parked_joins[ticket] = frame
+        elif key == COMMIT and 0 not in self.loaded_shards:
+            turn.reply(ticket, frame, NOT_COORDINATOR)
+        elif key == COMMIT:
+            turn.appends.append((0, self.next_offset, 1, now_ms, now_ms, b"record"))
+            self.next_offset += 1
+            self.parked_commits[ticket] = (self.next_offset, frame)
+        elif key == INVALID:
+            turn.invalid.append((ticket, "the script says so"))
+        else:
+            turn.foreign.append(ticket)
