@@ -5,6 +5,10 @@
 //! to refuse a request.
 
 use crate::reader::{DecodeError, DecodeErrorKind, Reader, Result};
+use crate::writer::Writer;
+
+/// What Java clients of today write.
+pub const LATEST_VERSION: i16 = 3;
 
 /// The least bytes of an element: an empty string, and one with an empty array after it.
 const SMALLEST_STRING: usize = 2;
@@ -41,6 +45,39 @@ impl<'a> Subscription<'a> {
         let rack_id = if version >= 3 { reader.nullable_string("rack_id")? } else { None };
         Ok(Subscription { version, topics, user_data, owned_partitions, generation_id, rack_id })
     }
+
+    /// Appends the fields of `self.version`, in their order; see [`Subscription::sort`].
+    ///
+    /// # Panics
+    /// On a version outside 0 to 3.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        assert!((0..=LATEST_VERSION).contains(&self.version), "version {}", self.version);
+        let mut out = Writer::new(out, false);
+        out.i16(self.version);
+        out.array_length(self.topics.len());
+        for topic in &self.topics {
+            out.string(topic);
+        }
+        out.nullable_bytes(self.user_data);
+        if self.version >= 1 {
+            write_topic_partitions(&mut out, &self.owned_partitions);
+        }
+        if self.version >= 2 {
+            out.i32(self.generation_id);
+        }
+        if self.version >= 3 {
+            out.nullable_string(self.rack_id);
+        }
+    }
+
+    /// Puts topics and owned partitions in the order in which Java clients write them.
+    pub fn sort(&mut self) {
+        self.topics.sort_unstable();
+        self.owned_partitions.sort_unstable();
+        for (_, partitions) in &mut self.owned_partitions {
+            partitions.sort_unstable();
+        }
+    }
 }
 
 /// ConsumerProtocolAssignment v0 to v3, which all have the same body.
@@ -60,6 +97,18 @@ impl<'a> Assignment<'a> {
         let assigned_partitions = topic_partitions(&mut reader, "assigned_partitions")?;
         let user_data = reader.nullable_bytes("user_data")?;
         Ok(Assignment { version, assigned_partitions, user_data })
+    }
+
+    /// Appends the assignment, in its order.
+    ///
+    /// # Panics
+    /// On a version outside 0 to 3.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        assert!((0..=LATEST_VERSION).contains(&self.version), "version {}", self.version);
+        let mut out = Writer::new(out, false);
+        out.i16(self.version);
+        write_topic_partitions(&mut out, &self.assigned_partitions);
+        out.nullable_bytes(self.user_data);
     }
 }
 
@@ -84,9 +133,59 @@ fn topic_partitions<'a>(
     })
 }
 
+fn write_topic_partitions(out: &mut Writer<'_>, topics: &[TopicPartitions<'_>]) {
+    out.array_length(topics.len());
+    for (topic, partitions) in topics {
+        out.string(topic);
+        out.array_length(partitions.len());
+        for &partition in partitions {
+            out.i32(partition);
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const GOLDEN: &str =
+        include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/bytes.tsv"));
+
+    /// Bytes that Kafka's own classes wrote.
+    fn golden(name: &str) -> Vec<u8> {
+        let line = GOLDEN.lines().find_map(|line| line.strip_prefix(&format!("{name}\t")));
+        let hex = line.unwrap_or_else(|| panic!("no line {name}"));
+        let digits = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
+        digits.collect::<core::result::Result<_, _>>().unwrap()
+    }
+
+    #[test]
+    fn a_sorted_subscription_is_written_as_by_java_in_every_version() {
+        for version in 0..=LATEST_VERSION {
+            let mut subscription = Subscription {
+                version,
+                topics: vec!["b", "a"],
+                user_data: Some(&[9]),
+                owned_partitions: vec![("b", vec![1, 0]), ("a", vec![2])],
+                generation_id: 5,
+                rack_id: Some("rk"),
+            };
+            subscription.sort();
+            let mut out = Vec::new();
+            subscription.encode(&mut out);
+            assert_eq!(out, golden(&format!("Subscription v{version}")));
+        }
+    }
+
+    #[test]
+    fn an_assignment_is_written_back_as_it_was_read_in_every_version() {
+        for version in 0..=LATEST_VERSION {
+            let bytes = golden(&format!("Assignment v{version}"));
+            let mut out = Vec::new();
+            Assignment::decode(&bytes).unwrap().encode(&mut out);
+            assert_eq!(out, bytes);
+        }
+    }
 
     /// Topics b and a, user data 09, owned b-1, a-2, b-0, generation 5, rack rk.
     const V3: &[u8] = b"\x00\x03\x00\x00\x00\x02\x00\x01a\x00\x01b\x00\x00\x00\x01\x09\

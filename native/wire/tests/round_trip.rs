@@ -1,0 +1,217 @@
+//! Random bodies of every API in every version: what was written is read back, without the fields
+//! that the version lacks, and to the last byte.
+
+mod common;
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::Uuid;
+use kcoord_wire::api::describe_groups::OPERATIONS_OMITTED;
+use kcoord_wire::api::{self, RequestBody, ResponseBody};
+use kcoord_wire::header::APIS;
+use kcoord_wire::reader::Reader;
+use proptest::prelude::*;
+use proptest::test_runner::TestRunner;
+
+#[test]
+fn requests_are_read_as_they_were_written() {
+    for spec in &APIS {
+        for version in spec.min_version..=spec.max_version {
+            let mut runner = TestRunner::new(ProptestConfig::with_cases(64));
+            let result = runner.run(&common::requests(spec.api), |request| {
+                let request = request_as_of(version, request);
+                let mut bytes = Vec::new();
+                api::encode_request(&mut bytes, version, &request);
+                let mut reader = Reader::new(&bytes, spec.is_flexible(version));
+                let read = api::decode_request(spec.api, version, &mut reader).expect("a request");
+                prop_assert_eq!(format!("{read:?}"), format!("{request:?}"));
+                prop_assert_eq!(reader.remaining(), 0);
+                Ok(())
+            });
+            result.unwrap_or_else(|error| panic!("{} v{version}: {error}", spec.name));
+        }
+    }
+}
+
+#[test]
+fn responses_are_read_as_they_were_written() {
+    for spec in &APIS {
+        for version in spec.min_version..=spec.max_version {
+            let mut runner = TestRunner::new(ProptestConfig::with_cases(64));
+            let result = runner.run(&common::responses(spec.api), |response| {
+                let response = response_as_of(version, response);
+                let mut bytes = Vec::new();
+                api::encode_response(&mut bytes, version, &response);
+                let mut reader = Reader::new(&bytes, spec.is_flexible(version));
+                let read =
+                    api::decode_response(spec.api, version, &mut reader).expect("a response");
+                prop_assert_eq!(read, response);
+                prop_assert_eq!(reader.remaining(), 0);
+                Ok(())
+            });
+            result.unwrap_or_else(|error| panic!("{} v{version}: {error}", spec.name));
+        }
+    }
+}
+
+/// The request with Kafka's defaults in the fields that the version lacks.
+fn request_as_of(version: i16, mut request: RequestBody<'static>) -> RequestBody<'static> {
+    match &mut request {
+        RequestBody::JoinGroup(request) => {
+            if version < 1 {
+                request.rebalance_timeout_ms = request.session_timeout_ms;
+            }
+            request.group_instance_id = request.group_instance_id.filter(|_| version >= 5);
+            request.reason = request.reason.filter(|_| version >= 8);
+        }
+        RequestBody::SyncGroup(request) => {
+            request.group_instance_id = request.group_instance_id.filter(|_| version >= 3);
+            request.protocol_type = request.protocol_type.filter(|_| version >= 5);
+            request.protocol_name = request.protocol_name.filter(|_| version >= 5);
+        }
+        RequestBody::Heartbeat(request) => {
+            request.group_instance_id = request.group_instance_id.filter(|_| version >= 3);
+        }
+        RequestBody::LeaveGroup(request) => {
+            if version < 3 {
+                request.members.truncate(1);
+                request.members[0].group_instance_id = None;
+            }
+            for member in &mut request.members {
+                member.reason = member.reason.filter(|_| version >= 5);
+            }
+        }
+        RequestBody::OffsetCommit(request) => {
+            request.group_instance_id = request.group_instance_id.filter(|_| version >= 7);
+            if version >= 5 {
+                request.retention_time_ms = -1;
+            }
+            for topic in &mut request.topics {
+                match version {
+                    ..10 => topic.topic_id = Uuid::ZERO,
+                    _ => topic.name = "",
+                }
+                if version < 6 {
+                    topic.partitions.iter_mut().for_each(|p| p.committed_leader_epoch = -1);
+                }
+            }
+        }
+        RequestBody::OffsetFetch(groups) => {
+            if version < 8 {
+                groups.truncate(1);
+            }
+            for group in groups {
+                if version < 9 {
+                    (group.member_id, group.member_epoch) = (None, -1);
+                }
+                group.require_stable &= version >= 7;
+                if version < 2 {
+                    group.topics.get_or_insert_default();
+                }
+                for topic in group.topics.iter_mut().flatten() {
+                    match version {
+                        ..10 => topic.topic_id = Uuid::ZERO,
+                        _ => topic.name = "",
+                    }
+                }
+            }
+        }
+        RequestBody::DescribeGroups(request) => {
+            request.include_authorized_operations &= version >= 3;
+        }
+        RequestBody::ListGroups(request) => {
+            if version < 4 {
+                request.states_filter.clear();
+            }
+            if version < 5 {
+                request.types_filter.clear();
+            }
+        }
+        RequestBody::OffsetDelete(_) | RequestBody::DeleteGroups(_) => {}
+    }
+    request
+}
+
+/// The response with Kafka's defaults in the fields that the version lacks.
+fn response_as_of(version: i16, mut response: ResponseBody) -> ResponseBody {
+    match &mut response {
+        ResponseBody::JoinGroup(response) => {
+            if version < 7 {
+                response.protocol_type = None;
+                response.protocol_name.get_or_insert_default();
+            } else if response.protocol_name.as_deref() == Some("") {
+                response.protocol_name = None;
+            }
+            response.skip_assignment &= version >= 9;
+            if version < 5 {
+                response.members.iter_mut().for_each(|member| member.group_instance_id = None);
+            }
+        }
+        ResponseBody::SyncGroup(response) if version < 5 => {
+            (response.protocol_type, response.protocol_name) = (None, None);
+        }
+        ResponseBody::LeaveGroup(response) if version < 3 => {
+            let member = response.members.first().map_or(ErrorCode::None, |m| m.error_code);
+            if !response.error_code.is_error() {
+                response.error_code = member;
+            }
+            response.members.clear();
+        }
+        ResponseBody::OffsetCommit(response) => {
+            for topic in &mut response.topics {
+                match version {
+                    ..10 => topic.topic_id = Uuid::ZERO,
+                    _ => topic.name = "".into(),
+                }
+            }
+        }
+        ResponseBody::OffsetFetch(groups) => offsets_as_of(version, groups),
+        ResponseBody::DescribeGroups(groups, operations) => {
+            if version < 3 {
+                *operations = OPERATIONS_OMITTED;
+            }
+            for group in groups {
+                group.error_message = group.error_message.take().filter(|_| version >= 6);
+                if version < 4 {
+                    group.members.iter_mut().for_each(|member| member.group_instance_id = None);
+                }
+            }
+        }
+        ResponseBody::ListGroups(response) => {
+            for group in &mut response.groups {
+                group.group_state = if version >= 4 { group.group_state } else { "" };
+                group.group_type = if version >= 5 { group.group_type } else { "" };
+            }
+        }
+        _ => {}
+    }
+    response
+}
+
+fn offsets_as_of(version: i16, groups: &mut Vec<kcoord_core::response::OffsetFetchResponse>) {
+    if version < 8 {
+        groups.truncate(1);
+        groups[0].group_id = "".into();
+    }
+    for group in groups {
+        if group.error_code.is_error() && version >= 2 {
+            group.topics.clear();
+        }
+        for topic in &mut group.topics {
+            match version {
+                ..10 => topic.topic_id = Uuid::ZERO,
+                _ => topic.name = "".into(),
+            }
+            for partition in &mut topic.partitions {
+                if version < 5 {
+                    partition.committed_leader_epoch = -1;
+                }
+                if group.error_code.is_error() {
+                    partition.error_code = group.error_code;
+                }
+            }
+        }
+        if version < 2 {
+            group.error_code = ErrorCode::None;
+        }
+    }
+}
