@@ -62,6 +62,24 @@ def test_keys_are_equal_as_in_a_dict() -> None:
     assert purgatory.check_and_complete(Colliding()) == []
 
 
+def test_a_key_that_cannot_be_compared_is_equal_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Incomparable:
+        def __hash__(self) -> int:
+            return 7
+
+        def __eq__(self, other: object) -> bool:
+            raise ArithmeticError
+
+    reported = []
+    monkeypatch.setattr("sys.unraisablehook", lambda args: reported.append(args.exc_type))
+    purgatory: Purgatory[Incomparable, str] = Purgatory()
+    key = Incomparable()
+    purgatory.watch([key], 10, "operation")
+    assert purgatory.check_and_complete(Incomparable()) == []
+    assert reported == [ArithmeticError]
+    assert purgatory.check_and_complete(key) == ["operation"]
+
+
 def test_nothing_is_completed_when_the_predicate_raises() -> None:
     purgatory: Purgatory[str, int] = Purgatory()
     for operation in (1, 0, 2):

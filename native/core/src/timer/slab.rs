@@ -155,6 +155,7 @@ mod tests {
         assert_eq!(size_of::<TimerId>(), 8);
         assert!(size_of::<Entry<[u32; 3]>>() <= 40);
         assert!(size_of::<Entry<[u8; 12]>>() <= 40);
+        assert!(size_of::<Entry<crate::purgatory::DelayedOperation>>() <= 32);
     }
 
     #[test]
