@@ -16,8 +16,8 @@ use crate::timing_wheel::{check_time, deadline_ms, extract, now_ms};
 /// is ever called but the predicate.
 ///
 /// >>> purgatory = Purgatory(now_ms=0)
-/// >>> join = purgatory.watch(["billing"], deadline_ms=60_000, operation={"waiting for": 2})
-/// >>> both = purgatory.watch(["billing", "audit"], deadline_ms=5_000, operation={"waiting for": 3})
+/// >>> join = purgatory.watch(["billing"], {"waiting for": 2})
+/// >>> both = purgatory.watch(["billing", "audit"], 5_000, {"waiting for": 3})
 /// >>> purgatory.check_and_complete("billing", lambda operation: operation["waiting for"] <= 2)
 /// [{'waiting for': 2}]
 /// >>> purgatory.next_deadline()
