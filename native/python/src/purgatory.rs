@@ -16,7 +16,7 @@ use crate::timing_wheel::{check_time, deadline_ms, extract, now_ms};
 /// is ever called but the predicate.
 ///
 /// >>> purgatory = Purgatory(now_ms=0)
-/// >>> join = purgatory.watch(["billing"], {"waiting for": 2})
+/// >>> join = purgatory.watch(["billing"], 60_000, {"waiting for": 2})
 /// >>> both = purgatory.watch(["billing", "audit"], 5_000, {"waiting for": 3})
 /// >>> purgatory.check_and_complete("billing", lambda operation: operation["waiting for"] <= 2)
 /// [{'waiting for': 2}]
