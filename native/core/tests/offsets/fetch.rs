@@ -1,0 +1,108 @@
+//! OffsetFetch (spec/offsets.md 4).
+
+use kcoord_core::error::ErrorCode;
+use kcoord_core::offset::fetch;
+use kcoord_core::request::{OffsetCommitPartition, Uuid};
+
+use crate::story::*;
+
+#[test]
+fn what_is_not_there_is_not_an_error() {
+    let mut story = Story::new();
+    story.committed("t", &[(0, 10)]);
+    let wanted = vec![("u", Uuid::ZERO, vec![4]), ("t", Uuid::ZERO, vec![1, 0, 0])];
+    let found = story.fetch(&fetch_request(Some(wanted.clone()), false));
+    assert_eq!(
+        found,
+        [
+            ("u".into(), vec![(4, -1, NONE)]),
+            ("t".into(), vec![(1, -1, NONE), (0, 10, NONE), (0, 10, NONE)]),
+        ]
+    );
+    let absent = fetch::fetch(None, &story.tables.topics, &fetch_request(Some(wanted), false));
+    let partition = &absent.topics[1].partitions[1];
+    assert_eq!((partition.committed_offset, partition.committed_leader_epoch), (-1, -1));
+    assert_eq!((&*partition.metadata, partition.error_code), ("", NONE));
+    let all = fetch::fetch(None, &story.tables.topics, &fetch_request(None, true));
+    assert!(all.topics.is_empty() && all.error_code == NONE);
+}
+
+#[test]
+fn all_are_listed_by_name_and_partition() {
+    let mut story = Story::new();
+    story.committed("zebra", &[(2, 1), (0, 2)]);
+    story.committed("ant", &[(7, 3), (3, 4)]);
+    assert_eq!(
+        story.fetch_all(),
+        [
+            ("ant".into(), vec![(3, 4, NONE), (7, 3, NONE)]),
+            ("zebra".into(), vec![(0, 2, NONE), (2, 1, NONE)]),
+        ]
+    );
+}
+
+#[test]
+fn leader_epoch_and_metadata_come_back() {
+    let mut story = Story::new();
+    let noted = OffsetCommitPartition { committed_metadata: Some("m"), ..partition(0, 1) };
+    story.commit(&request(vec![("t", ID, vec![noted])]));
+    let response =
+        fetch::fetch(Some(&story.offsets), &story.tables.topics, &fetch_request(None, false));
+    let partition = &response.topics[0].partitions[0];
+    assert_eq!((partition.committed_leader_epoch, &*partition.metadata), (5, "m"));
+    // null takes the metadata away.
+    story.committed("t", &[(0, 2)]);
+    let response =
+        fetch::fetch(Some(&story.offsets), &story.tables.topics, &fetch_request(None, false));
+    assert_eq!(&*response.topics[0].partitions[0].metadata, "");
+}
+
+/// Probe O8.
+#[test]
+fn require_stable_hides_what_a_transaction_may_change() {
+    let mut story = Story::new();
+    story.committed("t", &[(0, 1)]);
+    story.pending(9, "t", 0, 2);
+    story.pending(9, "t", 1, 3);
+    let unstable = ErrorCode::UnstableOffsetCommit;
+    let wanted = Some(vec![("t", Uuid::ZERO, vec![0, 1, 2])]);
+    assert_eq!(
+        story.fetch(&fetch_request(wanted.clone(), true)),
+        [("t".into(), vec![(0, -1, unstable), (1, -1, unstable), (2, -1, NONE)])]
+    );
+    assert_eq!(
+        story.fetch(&fetch_request(wanted, false)),
+        [("t".into(), vec![(0, 1, NONE), (1, -1, NONE), (2, -1, NONE)])]
+    );
+    assert_eq!(story.fetch(&fetch_request(None, true)), [("t".into(), vec![(0, -1, unstable)])]);
+    let only_pending = Some(vec![("u", Uuid::ZERO, vec![0])]);
+    story.pending(9, "u", 0, 4);
+    assert_eq!(
+        story.fetch(&fetch_request(only_pending, true)),
+        [("u".into(), vec![(0, -1, unstable)])]
+    );
+}
+
+#[test]
+fn an_offset_of_another_incarnation_is_as_none() {
+    let mut story = Story::new();
+    story.committed("t", &[(0, 10)]);
+    story.with(|scope, _, _| scope.apply("t", 1, Some(&value(11)), 1, None));
+    for (wanted, expected) in [(ID, 10), (Uuid::ZERO, 10), (OTHER_ID, -1)] {
+        let request = fetch_request(Some(vec![("t", wanted, vec![0, 1])]), false);
+        // Partition 1 was stored without an id: good for any.
+        let partitions = vec![(0, expected, NONE), (1, 11, NONE)];
+        assert_eq!(story.fetch(&request), [("t".into(), partitions)]);
+    }
+    let request = fetch_request(Some(vec![("t", OTHER_ID, vec![0])]), false);
+    let response = fetch::fetch(Some(&story.offsets), &story.tables.topics, &request);
+    assert_eq!(response.topics[0].topic_id, OTHER_ID);
+}
+
+#[test]
+fn a_refusal_is_the_groups() {
+    let wanted = fetch_request(Some(vec![("t", ID, vec![0])]), false);
+    let response = fetch::refuse(&wanted, ErrorCode::UnknownMemberId);
+    assert_eq!(response.error_code, ErrorCode::UnknownMemberId);
+    assert!(response.topics.is_empty());
+}
