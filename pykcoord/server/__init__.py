@@ -1,6 +1,6 @@
 """The server: sockets, API negotiation, node-level APIs. Only this package opens sockets."""
 
-from pykcoord.server.catalogue import Catalogue, Topic, TopicCatalogue
+from pykcoord.catalogue import Catalogue, Topic, TopicCatalogue
 from pykcoord.server.listener import Server
 from pykcoord.server.metrics import ServerMetrics
 

@@ -16,7 +16,7 @@ from pykcoord.clock import monotonic_seconds
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.api.node_api import Cluster
-from pykcoord.server.catalogue import Catalogue, native_topics
+from pykcoord.catalogue import Catalogue, native_topics
 from pykcoord.server.dispatch import Dispatcher
 from pykcoord.server.metrics import ServerMetrics
 

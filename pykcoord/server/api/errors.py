@@ -6,7 +6,7 @@ import logging
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.catalogue import (
+from pykcoord.catalogue import (
     InvalidPartitionsError,
     InvalidTopicError,
     TopicExistsError,

@@ -15,7 +15,7 @@ from kio.schema.errors import ErrorCode
 
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
-from pykcoord.server.catalogue import Topic
+from pykcoord.catalogue import Topic
 
 KEY = 1
 _MILLISECOND = datetime.timedelta(milliseconds=1)

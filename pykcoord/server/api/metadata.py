@@ -8,7 +8,7 @@ from kio.schema.errors import ErrorCode
 
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
-from pykcoord.server.catalogue import InvalidTopicError, Topic, check_name
+from pykcoord.catalogue import InvalidTopicError, Topic, check_name
 
 # "not asked, or not known": org.apache.kafka.common.requests.MetadataResponse
 _NO_AUTHORIZED_OPERATIONS = -(2**31)

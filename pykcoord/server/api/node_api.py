@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pykcoord.server.api.messages import Fields
-from pykcoord.server.catalogue import Catalogue
+from pykcoord.catalogue import Catalogue
 
 
 @dataclass(slots=True)
