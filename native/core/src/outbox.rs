@@ -107,6 +107,11 @@ impl Outbox {
         self.ready.pop_front()
     }
 
+    /// Drops the response that waits under a ticket: nobody is left to read it.
+    pub fn forget(&mut self, ticket: Ticket) {
+        self.parked.retain(|(_, waiting, _)| *waiting != ticket);
+    }
+
     /// The tickets still waiting for a commit, oldest first: all that a dropped shard owes.
     pub fn drain_parked(&mut self) -> impl Iterator<Item = Ticket> + '_ {
         self.parked.drain(..).map(|(_, ticket, _)| ticket)
