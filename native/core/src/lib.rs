@@ -26,13 +26,19 @@
 
 pub mod config;
 pub mod error;
+mod group;
+pub mod limits;
 pub mod offset;
 pub mod outbox;
 pub mod purgatory;
 pub mod record;
 pub mod request;
 pub mod response;
+pub mod shard;
+mod time;
 pub mod timer;
+pub mod views;
 
 pub use config::Config;
 pub use error::{ErrorCode, ReplayError};
+pub use shard::Shard;

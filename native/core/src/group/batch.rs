@@ -1,0 +1,89 @@
+//! A turn's requests, looked up in stages so that their cache misses overlap (edge.md, rule 5).
+//!
+//! The order of effects is that of the requests, one by one. The stages before only bring memory
+//! closer: whatever they found is looked at again, unless nothing can have changed meanwhile.
+
+use core::hint::black_box;
+
+use super::Machine;
+use crate::error::ErrorCode;
+use crate::request::{HeartbeatRequest, Request, RequestContext};
+use crate::response::Response;
+
+/// Requests looked up together.
+const WINDOW: usize = 32;
+
+/// Where a request's group probably is.
+type Guess = Option<u32>;
+
+impl Machine {
+    pub fn handle_batch(&mut self, now_ms: i64, requests: &[(RequestContext<'_>, Request<'_>)]) {
+        for window in requests.chunks(WINDOW) {
+            let guesses = self.fetch_early(window);
+            for ((context, request), guess) in window.iter().zip(guesses) {
+                match request {
+                    Request::Heartbeat(heartbeat) => {
+                        let error_code = self.heartbeat_guessed(now_ms, guess, heartbeat);
+                        self.outbox.respond(context.ticket, Response::Heartbeat(error_code));
+                    }
+                    _ => self.handle_request(now_ms, context, request),
+                }
+            }
+        }
+    }
+
+    /// Hash all, find all, and touch what each will read; every stage for all before the next.
+    fn fetch_early(&self, window: &[(RequestContext<'_>, Request<'_>)]) -> [Guess; WINDOW] {
+        let mut hashes = [None; WINDOW];
+        for (hash, (_, request)) in hashes.iter_mut().zip(window) {
+            *hash = group_id(request).map(|group_id| self.registry.hash(group_id));
+        }
+        let mut guesses = [None; WINDOW];
+        for (guess, hash) in guesses.iter_mut().zip(hashes) {
+            *guess = hash.and_then(|hash| self.registry.guess(hash));
+        }
+        let mut members = [None; WINDOW];
+        for (member, guess) in members.iter_mut().zip(guesses) {
+            *member = guess.and_then(|group| self.group(group).sole());
+        }
+        let mut touched = 0;
+        for member in members.into_iter().flatten() {
+            touched ^= self.registry.members[member].first_packed_byte();
+        }
+        black_box(touched);
+        guesses
+    }
+
+    /// The guess is checked: another group may have the same hash, or the row by now.
+    fn heartbeat_guessed(
+        &mut self,
+        now_ms: i64,
+        guess: Guess,
+        request: &HeartbeatRequest<'_>,
+    ) -> ErrorCode {
+        match guess {
+            Some(group)
+                if !request.group_id.is_empty()
+                    && self.group(group).id.as_bytes() == request.group_id.as_bytes() =>
+            {
+                self.heartbeat_in(group, now_ms, request)
+            }
+            _ => self.heartbeat(now_ms, request),
+        }
+    }
+}
+
+/// The group that a request names, if it names one.
+fn group_id<'a>(request: &Request<'a>) -> Option<&'a str> {
+    match request {
+        Request::JoinGroup(request) => Some(request.group_id),
+        Request::SyncGroup(request) => Some(request.group_id),
+        Request::Heartbeat(request) => Some(request.group_id),
+        Request::LeaveGroup(request) => Some(request.group_id),
+        Request::OffsetCommit(request) => Some(request.group_id),
+        Request::OffsetFetch(request) => Some(request.group_id),
+        Request::OffsetDelete(request) => Some(request.group_id),
+        Request::DescribeGroup(request) => Some(request.group_id),
+        Request::DeleteGroups(_) | Request::ListGroups(_) => None,
+    }
+}

@@ -1,0 +1,47 @@
+//! Members that a timer removes (states section 8).
+
+use super::member::flag;
+use super::state::State;
+use crate::group::Machine;
+use crate::purgatory::{DelayedSync, SyncProgress};
+use crate::timer::TimerId;
+
+impl Machine {
+    /// A member's session has ended: it is removed, static or not.
+    pub fn expire_member(&mut self, member: u32, now_ms: i64) {
+        let group = self.registry.members[member].group;
+        self.refuse_parked_join(member);
+        self.remove_member(member);
+        match self.group(group).state {
+            State::Empty => unreachable!("an empty group has no members"),
+            State::PreparingRebalance => {
+                // Even an initial delay may end by this, as in Kafka (states section 5.6).
+                if self.join_progress(group).has_all_members_joined() {
+                    self.complete_join(now_ms, group);
+                }
+            }
+            State::CompletingRebalance | State::Stable => self.prepare_rebalance(now_ms, group),
+        }
+    }
+
+    /// The sync phase is over: whoever has not synced is removed, static members too (probe P18).
+    pub fn sync_timer_fired(&mut self, now_ms: i64, fired: DelayedSync) {
+        let group = fired.group;
+        self.rebalance_mut(group).sync_timer = TimerId::NONE;
+        let of = self.group(group);
+        let is_late = |row: &u32| self.registry.members[*row].has(flag::PENDING_SYNC);
+        let late: Vec<u32> = of.member_rows().iter().copied().filter(is_late).collect();
+        let progress = SyncProgress {
+            generation_id: of.generation_id,
+            is_sync_phase: matches!(of.state, State::CompletingRebalance | State::Stable),
+            pending_sync_members: late.len(),
+        };
+        if !fired.evicts_pending_members(progress) {
+            return self.settle(group);
+        }
+        for member in late {
+            self.remove_member(member);
+        }
+        self.prepare_rebalance(now_ms, group);
+    }
+}

@@ -1,0 +1,51 @@
+//! Heartbeat (`classicGroupHeartbeat`, states section 7.2): find the member, store its deadline.
+//!
+//! It must allocate nothing, write nothing, and touch the wheel only where a deadline moves back.
+
+use super::session;
+use super::state::State;
+use crate::error::ErrorCode;
+use crate::group::Machine;
+use crate::group::registry::GroupType;
+use crate::request::HeartbeatRequest;
+
+impl Machine {
+    pub fn heartbeat(&mut self, now_ms: i64, request: &HeartbeatRequest<'_>) -> ErrorCode {
+        if request.group_id.is_empty() {
+            return ErrorCode::InvalidGroupId;
+        }
+        match self.registry.find(request.group_id) {
+            Some(group) => self.heartbeat_in(group, now_ms, request),
+            None => ErrorCode::UnknownMemberId,
+        }
+    }
+
+    /// A heartbeat whose group was already looked up.
+    pub fn heartbeat_in(
+        &mut self,
+        group: u32,
+        now_ms: i64,
+        request: &HeartbeatRequest<'_>,
+    ) -> ErrorCode {
+        let of = self.group(group);
+        let (group_type, state, generation_id) = (of.group_type, of.state, of.generation_id);
+        if group_type != GroupType::Classic {
+            return ErrorCode::UnknownMemberId;
+        }
+        let member = match self.identify(group, request.member_id, request.group_instance_id) {
+            Ok(member) => member,
+            Err(error_code) => return error_code,
+        };
+        if request.generation_id != generation_id {
+            return ErrorCode::IllegalGeneration;
+        }
+        let row = &mut self.registry.members[member];
+        let timeout_ms = row.session_timeout_ms;
+        session::restart(row, member, &mut self.wheel, now_ms, timeout_ms);
+        match state {
+            State::Empty => unreachable!("an empty group has no members"),
+            State::PreparingRebalance => ErrorCode::RebalanceInProgress,
+            State::CompletingRebalance | State::Stable => ErrorCode::None,
+        }
+    }
+}

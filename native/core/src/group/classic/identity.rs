@@ -1,0 +1,51 @@
+//! Who a request says it is (`ClassicGroup.validateMember`, states section 3.2), and new member ids.
+
+use crate::error::ErrorCode;
+use crate::group::Machine;
+
+impl Machine {
+    /// The member's row, or the error of an id that is unknown or fenced.
+    pub fn identify(
+        &self,
+        group: u32,
+        member_id: &str,
+        group_instance_id: Option<&str>,
+    ) -> Result<u32, ErrorCode> {
+        if let Some(instance_id) = group_instance_id {
+            let row = self.registry.find_static_member(group, instance_id);
+            let row = row.ok_or(ErrorCode::UnknownMemberId)?;
+            if !self.registry.members[row].is_member_id(member_id) {
+                return Err(ErrorCode::FencedInstanceId);
+            }
+            return Ok(row);
+        }
+        self.registry.find_member(group, member_id).ok_or(ErrorCode::UnknownMemberId)
+    }
+}
+
+/// `<group.instance.id>-<UUID>` or `<client.id>-<UUID>`, with a version 4 UUID made of `entropy`.
+pub fn generate_member_id(prefix: &str, entropy: u128) -> String {
+    const VERSION: u128 = 0xf << 76;
+    const VARIANT: u128 = 0b11 << 62;
+    let uuid = entropy & !(VERSION | VARIANT) | 0x4 << 76 | 0b10 << 62;
+    let group = |shift: u32, bits: u32| (uuid >> shift) & ((1 << bits) - 1);
+    format!(
+        "{prefix}-{:08x}-{:04x}-{:04x}-{:04x}-{:012x}",
+        group(96, 32),
+        group(80, 16),
+        group(64, 16),
+        group(48, 16),
+        group(0, 48)
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::generate_member_id;
+
+    #[test]
+    fn makes_version_4_uuids() {
+        assert_eq!(generate_member_id("app", 0), "app-00000000-0000-4000-8000-000000000000");
+        assert_eq!(generate_member_id("", u128::MAX), "-ffffffff-ffff-4fff-bfff-ffffffffffff");
+    }
+}

@@ -1,0 +1,266 @@
+//! JoinGroup (`classicGroupJoin`, states section 5): who may join, under which id, and whether
+//! that starts a rebalance.
+
+use super::identity::generate_member_id;
+use super::member::{Details, Member, flag};
+use super::protocol::protocols_match;
+use super::state::State;
+use crate::error::ErrorCode;
+use crate::group::Machine;
+use crate::group::slab::NO_ROW;
+use crate::limits;
+use crate::request::{JoinGroupRequest, RequestContext};
+use crate::response::Response;
+
+/// From this version on an id is handed out first, and the client has to come back with it (KIP-394).
+const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
+
+impl Machine {
+    pub fn join_group(
+        &mut self,
+        now_ms: i64,
+        context: &RequestContext<'_>,
+        request: &JoinGroupRequest<'_>,
+    ) {
+        let refused = match self.group_to_join(now_ms, context, request) {
+            Ok(group) if request.member_id.is_empty() => {
+                self.join_new_member(now_ms, group, context, request).map_err(|code| (code, ""))
+            }
+            Ok(group) => self
+                .join_known_member(now_ms, group, context, request)
+                .map_err(|code| (code, request.member_id)),
+            Err(refused) => Err(refused),
+        };
+        if let Err((error_code, member_id)) = refused {
+            self.refuse_join(context.ticket, member_id, error_code);
+        }
+    }
+
+    /// Everything that comes before the member is looked at (states sections 3.1 and 5.1).
+    fn group_to_join<'a>(
+        &mut self,
+        now_ms: i64,
+        context: &RequestContext<'_>,
+        request: &JoinGroupRequest<'a>,
+    ) -> Result<u32, (ErrorCode, &'a str)> {
+        if request.group_id.is_empty() {
+            return Err((ErrorCode::InvalidGroupId, request.member_id));
+        }
+        let session_timeouts_ms =
+            self.config.group_min_session_timeout_ms..=self.config.group_max_session_timeout_ms;
+        if !session_timeouts_ms.contains(&request.session_timeout_ms) {
+            return Err((ErrorCode::InvalidSessionTimeout, request.member_id));
+        }
+        limits::check_join_group(context, request).map_err(|code| (code, request.member_id))?;
+        let group = match self.find_classic(request.group_id) {
+            Ok(group) => group,
+            Err(None) if request.member_id.is_empty() => {
+                self.emit_new_group(now_ms, request.group_id)
+            }
+            Err(None) => return Err((ErrorCode::UnknownMemberId, request.member_id)),
+            Err(Some(_)) => return Err((ErrorCode::InconsistentGroupProtocol, "")),
+        };
+        if !self.accepts_joining_member(group, request.member_id) {
+            self.forget_refused_member(group, request.member_id);
+            return Err((ErrorCode::GroupMaxSizeReached, ""));
+        }
+        Ok(group)
+    }
+
+    /// `acceptJoiningMember`, states section 5.2.
+    fn accepts_joining_member(&self, group: u32, member_id: &str) -> bool {
+        let of = self.group(group);
+        let member = self.registry.find_member(group, member_id);
+        let max_size = self.config.group_max_size;
+        match of.state {
+            State::Empty => true,
+            State::PreparingRebalance => {
+                let is_parked = |row| Member::has(&self.registry.members[row], flag::AWAITING_JOIN);
+                let awaiting_join = of.rebalance.as_ref().map_or(0, |soft| soft.awaiting_join);
+                member.is_some_and(is_parked) || awaiting_join < max_size
+            }
+            State::CompletingRebalance | State::Stable => {
+                member.is_some() || of.member_rows().len() < max_size
+            }
+        }
+    }
+
+    /// Kafka does not look here whether all others have joined by now (probe P1c).
+    fn forget_refused_member(&mut self, group: u32, member_id: &str) {
+        if let Some(member) = self.registry.find_member(group, member_id) {
+            self.remove_member(member);
+        }
+        if let Some(pending) = self.find_pending(group, member_id) {
+            self.remove_pending(pending);
+        }
+    }
+
+    /// `classicGroupJoinNewMember`, states section 5.3. Errors answer without a member id.
+    fn join_new_member(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        context: &RequestContext<'_>,
+        request: &JoinGroupRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        if !self.supports_protocols(group, request) {
+            return Err(ErrorCode::InconsistentGroupProtocol);
+        }
+        let prefix = request.group_instance_id.unwrap_or(context.client_id);
+        let member_id = generate_member_id(prefix, context.uuid);
+        let is_static = request.group_instance_id.is_some();
+        let known = request
+            .group_instance_id
+            .and_then(|instance_id| self.registry.find_static_member(group, instance_id));
+        match known {
+            Some(member) => {
+                self.replace_static_member(now_ms, member, &member_id, context, request);
+            }
+            None if is_static || context.api_version < MEMBER_ID_REQUIRED_VERSION => {
+                self.add_member(now_ms, group, &member_id, context, request);
+            }
+            None => self.hand_out_member_id(now_ms, group, &member_id, context, request)?,
+        }
+        Ok(())
+    }
+
+    /// KIP-394: only an id is kept. The second request has to carry everything again.
+    fn hand_out_member_id(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        member_id: &str,
+        context: &RequestContext<'_>,
+        request: &JoinGroupRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        if self.rebalance_mut(group).pending.len() >= limits::MAX_PENDING_MEMBERS_PER_GROUP {
+            return Err(ErrorCode::GroupMaxSizeReached);
+        }
+        let pending = self.insert_pending(group, member_id);
+        self.restart_session_with(pending, now_ms, request.session_timeout_ms);
+        self.refuse_join(context.ticket, member_id, ErrorCode::MemberIdRequired);
+        Ok(())
+    }
+
+    /// `classicGroupJoinExistingMember`, states section 5.4. Errors answer with the member id.
+    fn join_known_member(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        context: &RequestContext<'_>,
+        request: &JoinGroupRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        if !self.supports_protocols(group, request) {
+            return Err(ErrorCode::InconsistentGroupProtocol);
+        }
+        if self.find_pending(group, request.member_id).is_some() {
+            if request.group_instance_id.is_some() {
+                // Static members never get such an id. Kafka fails with UNKNOWN_SERVER_ERROR.
+                return Err(ErrorCode::UnknownMemberId);
+            }
+            self.add_member(now_ms, group, request.member_id, context, request);
+            return Ok(());
+        }
+        let member = self.identify(group, request.member_id, request.group_instance_id)?;
+        let is_unchanged =
+            protocols_match(self.registry.members[member].protocols(), &request.protocols);
+        let is_leader = self.group(group).leader == member;
+        match self.group(group).state {
+            State::Empty => return Err(ErrorCode::UnknownMemberId),
+            State::PreparingRebalance => {
+                self.update_and_park(member, context, request);
+                self.maybe_complete_join(now_ms, group);
+            }
+            State::CompletingRebalance if is_unchanged => self.answer_now(group, member, context),
+            State::Stable if is_unchanged && !is_leader => self.answer_now(group, member, context),
+            State::CompletingRebalance | State::Stable => {
+                if self.group(group).state == State::CompletingRebalance {
+                    // First: a member cannot wait for both of its answers.
+                    self.refuse_parked_syncs(now_ms, group, ErrorCode::RebalanceInProgress);
+                }
+                self.update_and_park(member, context, request);
+                self.prepare_rebalance(now_ms, group);
+            }
+        }
+        Ok(())
+    }
+
+    /// The answer to a resent JoinGroup: the generation that is there. Changes nothing.
+    fn answer_now(&mut self, group: u32, member: u32, context: &RequestContext<'_>) {
+        let response = Response::JoinGroup(Box::new(self.joined(group, member)));
+        self.respond_for_group(group, context.ticket, response);
+    }
+
+    fn update_and_park(
+        &mut self,
+        member: u32,
+        context: &RequestContext<'_>,
+        request: &JoinGroupRequest<'_>,
+    ) {
+        self.update_member(member, request);
+        self.park(member, flag::AWAITING_JOIN, context.ticket);
+    }
+
+    /// Takes protocols and timeouts from a request (`updateMember`).
+    pub fn update_member(&mut self, member: u32, request: &JoinGroupRequest<'_>) {
+        let group = self.registry.members[member].group;
+        self.remember_subscribed_topics(group);
+        self.count_protocols(member, -1);
+        let row = &mut self.registry.members[member];
+        row.store_protocols(offered(request));
+        row.session_timeout_ms = request.session_timeout_ms;
+        row.rebalance_timeout_ms = request.rebalance_timeout_ms;
+        self.count_protocols(member, 1);
+    }
+
+    /// `addMemberThenRebalanceOrCompleteJoin`, states section 5.5.
+    fn add_member(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        member_id: &str,
+        context: &RequestContext<'_>,
+        request: &JoinGroupRequest<'_>,
+    ) {
+        self.remember_subscribed_topics(group);
+        let is_initial = self.rebalance_mut(group).is_initial;
+        if self.group(group).state == State::PreparingRebalance && is_initial {
+            self.group_mut(group).new_member_added = true;
+        }
+        if let Some(pending) = self.find_pending(group, member_id) {
+            self.remove_pending(pending);
+        }
+        if !self.group(group).has_members() {
+            self.registry.set_protocol_type(group, request.protocol_type);
+        }
+        let details = Details {
+            member_id,
+            group_instance_id: request.group_instance_id,
+            client_id: context.client_id,
+            client_host: context.client_host,
+            assignment: &[],
+            protocols: offered(request),
+        };
+        let mut row =
+            Member::new(&details, request.session_timeout_ms, request.rebalance_timeout_ms);
+        row.set(flag::NEW);
+        let member = self.registry.members.insert(row);
+        self.registry.attach_member(group, member);
+        if self.group(group).leader == NO_ROW {
+            self.group_mut(group).leader = member;
+        }
+        self.count_protocols(member, 1);
+        self.park(member, flag::AWAITING_JOIN, context.ticket);
+        // A parked client cannot heartbeat: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS.
+        self.restart_session_with(member, now_ms, self.config.new_member_join_timeout_ms);
+        if self.group(group).state.can_rebalance() {
+            self.prepare_rebalance(now_ms, group);
+        } else {
+            self.maybe_complete_join(now_ms, group);
+        }
+    }
+}
+
+fn offered<'a>(request: &JoinGroupRequest<'a>) -> Vec<(&'a str, &'a [u8])> {
+    request.protocols.iter().map(|protocol| (protocol.name, protocol.metadata)).collect()
+}

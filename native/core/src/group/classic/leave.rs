@@ -1,0 +1,123 @@
+//! LeaveGroup (`classicGroupLeave`, states section 7.3), and how a member is taken out of a group.
+
+use super::member::{Details, Member, flag};
+use super::state::State;
+use crate::error::ErrorCode;
+use crate::group::Machine;
+use crate::request::{LeaveGroupMember, LeaveGroupRequest};
+use crate::response::{LeaveGroupMemberResponse, LeaveGroupResponse};
+
+impl Machine {
+    pub fn leave_group(
+        &mut self,
+        now_ms: i64,
+        request: &LeaveGroupRequest<'_>,
+    ) -> LeaveGroupResponse {
+        if request.group_id.is_empty() {
+            return LeaveGroupResponse {
+                error_code: ErrorCode::InvalidGroupId,
+                members: Vec::new(),
+            };
+        }
+        let group = self.find_classic(request.group_id).ok();
+        let mut members = Vec::with_capacity(request.members.len());
+        for entry in &request.members {
+            members.push(LeaveGroupMemberResponse {
+                member_id: entry.member_id.into(),
+                group_instance_id: entry.group_instance_id.map(Into::into),
+                error_code: match group {
+                    Some(group) => self.leave(group, entry),
+                    None => ErrorCode::UnknownMemberId,
+                },
+            });
+        }
+        let has_left = members.iter().any(|member| member.error_code == ErrorCode::None);
+        if let Some(group) = group.filter(|_| has_left) {
+            match self.group(group).state {
+                State::Empty => self.settle(group),
+                State::PreparingRebalance => self.maybe_complete_join(now_ms, group),
+                State::CompletingRebalance | State::Stable => self.prepare_rebalance(now_ms, group),
+            }
+        }
+        LeaveGroupResponse { error_code: ErrorCode::None, members }
+    }
+
+    fn leave(&mut self, group: u32, entry: &LeaveGroupMember<'_>) -> ErrorCode {
+        if entry.member_id.is_empty() {
+            // An administrator removes a static member: no fencing (KIP-345).
+            let instance_id = entry.group_instance_id;
+            let member = instance_id.and_then(|id| self.registry.find_static_member(group, id));
+            return match member {
+                Some(member) => self.remove_leaving_member(member),
+                None => ErrorCode::UnknownMemberId,
+            };
+        }
+        if let Some(pending) = self.find_pending(group, entry.member_id) {
+            self.remove_pending(pending);
+            return ErrorCode::None;
+        }
+        match self.identify(group, entry.member_id, entry.group_instance_id) {
+            Ok(member) => self.remove_leaving_member(member),
+            Err(error_code) => error_code,
+        }
+    }
+
+    fn remove_leaving_member(&mut self, member: u32) -> ErrorCode {
+        self.refuse_parked_join(member);
+        self.remove_member(member);
+        ErrorCode::None
+    }
+
+    /// Tells a member that it is no longer one, if it waits for a join phase to end.
+    pub fn refuse_parked_join(&mut self, member: u32) {
+        if self.registry.members[member].has(flag::AWAITING_JOIN)
+            && let Some(ticket) = self.unpark(member)
+        {
+            self.refuse_join(ticket, "", ErrorCode::UnknownMemberId);
+        }
+    }
+
+    /// Takes a member out of its group, with its timer. A parked response that nobody refused before
+    /// is never answered: Kafka does the same with the SyncGroup of a leaving member (probe P8).
+    pub fn remove_member(&mut self, member: u32) {
+        let group = self.registry.members[member].group;
+        self.remember_subscribed_topics(group);
+        self.unpark(member);
+        self.end_pending_sync(member);
+        self.count_protocols(member, -1);
+        let removed = self.registry.detach_member(member);
+        self.wheel.cancel(removed.timer);
+    }
+
+    /// One member less whose SyncGroup is awaited. The sync timer is the caller's.
+    pub fn end_pending_sync(&mut self, member: u32) {
+        if self.registry.members[member].has(flag::PENDING_SYNC) {
+            self.registry.members[member].clear(flag::PENDING_SYNC);
+            let group = self.registry.members[member].group;
+            self.rebalance_mut(group).pending_sync -= 1;
+        }
+    }
+
+    /// An id that was handed out and has not come back.
+    pub fn find_pending(&self, group: u32, member_id: &str) -> Option<u32> {
+        let soft = self.group(group).rebalance.as_ref()?;
+        soft.pending.find(&self.registry.members, self.registry.hash(member_id), member_id)
+    }
+
+    pub fn insert_pending(&mut self, group: u32, member_id: &str) -> u32 {
+        let mut row = Member::new(&Details { member_id, ..Details::default() }, 0, 0);
+        row.group = group;
+        row.set(flag::PENDING);
+        let pending = self.registry.members.insert(row);
+        let hash = self.registry.hash(member_id);
+        self.rebalance_mut(group).pending.insert(hash, pending);
+        pending
+    }
+
+    pub fn remove_pending(&mut self, pending: u32) {
+        let removed = self.registry.members.remove(pending);
+        let hash = self.registry.hash(removed.member_id());
+        self.rebalance_mut(removed.group).pending.remove(hash, pending);
+        self.wheel.cancel(removed.timer);
+    }
+}

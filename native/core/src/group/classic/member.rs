@@ -1,0 +1,290 @@
+//! One member of a classic group: a hot row of 64 bytes, and one allocation with all its strings.
+//!
+//! The row holds what a heartbeat touches, one cache line. Ids, host, protocols and assignment are
+//! packed behind it: a client id or an instance id that the member id starts with (it does, unless
+//! a client made its own) is not stored twice. Only `Packer` and `Reader` know the packed form.
+
+use crate::group::slab::NO_ROW;
+use crate::request::Ticket;
+use crate::timer::TimerId;
+
+/// The response that waits has nobody left to go to: its connection is gone.
+pub const NO_TICKET: Ticket = Ticket::MAX;
+
+/// Soft state of a member, as bits.
+pub mod flag {
+    /// From being added until its first join phase completes (states section 1.2).
+    pub const NEW: u8 = 1;
+    /// Its JoinGroup is parked.
+    pub const AWAITING_JOIN: u8 = 1 << 1;
+    /// Its SyncGroup is parked.
+    pub const AWAITING_SYNC: u8 = 1 << 2;
+    /// Was answered JoinGroup in this generation and has not sent SyncGroup.
+    pub const PENDING_SYNC: u8 = 1 << 3;
+    /// Only an id that was handed out with MEMBER_ID_REQUIRED (KIP-394): not a member yet.
+    pub const PENDING: u8 = 1 << 4;
+}
+
+#[derive(Debug)]
+#[repr(align(64))]
+pub struct Member {
+    packed: Box<[u8]>,
+    /// When its session ends. The timer may be armed for an earlier time, never for a later one.
+    pub deadline_ms: i64,
+    pub timer: TimerId,
+    /// Of the parked JoinGroup or SyncGroup.
+    pub ticket: Ticket,
+    /// Row of its group.
+    pub group: u32,
+    pub session_timeout_ms: i32,
+    pub rebalance_timeout_ms: i32,
+    pub flags: u8,
+}
+
+const _: () = assert!(size_of::<Member>() == 64, "a heartbeat touches one line of a member");
+
+impl Default for Member {
+    fn default() -> Self {
+        Member {
+            packed: Box::default(),
+            deadline_ms: 0,
+            timer: TimerId::NONE,
+            ticket: NO_TICKET,
+            group: NO_ROW,
+            session_timeout_ms: 0,
+            rebalance_timeout_ms: 0,
+            flags: 0,
+        }
+    }
+}
+
+/// What a member is, besides its timeouts: borrowed from its packed form or from a request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Details<'a> {
+    pub member_id: &'a str,
+    pub group_instance_id: Option<&'a str>,
+    pub client_id: &'a str,
+    pub client_host: &'a str,
+    pub assignment: &'a [u8],
+    /// Name and metadata, in the member's order of preference.
+    pub protocols: Vec<(&'a str, &'a [u8])>,
+}
+
+impl Member {
+    pub fn new(details: &Details<'_>, session_timeout_ms: i32, rebalance_timeout_ms: i32) -> Self {
+        let packed = pack(details);
+        Member { packed, session_timeout_ms, rebalance_timeout_ms, ..Member::default() }
+    }
+
+    pub fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    pub fn set(&mut self, flag: u8) {
+        self.flags |= flag;
+    }
+
+    pub fn clear(&mut self, flag: u8) {
+        self.flags &= !flag;
+    }
+
+    pub fn is_member_id(&self, member_id: &str) -> bool {
+        Reader(&self.packed).bytes() == member_id.as_bytes()
+    }
+
+    /// One byte of what [`is_member_id`](Self::is_member_id) reads, to have it fetched early.
+    pub fn first_packed_byte(&self) -> u8 {
+        self.packed.first().copied().unwrap_or(0)
+    }
+
+    pub fn member_id(&self) -> &str {
+        Reader(&self.packed).text()
+    }
+
+    pub fn group_instance_id(&self) -> Option<&str> {
+        self.read().1
+    }
+
+    pub fn is_static(&self) -> bool {
+        self.group_instance_id().is_some()
+    }
+
+    pub fn assignment(&self) -> &[u8] {
+        self.read().0.bytes()
+    }
+
+    /// Name and metadata of what it can speak, in its order of preference.
+    pub fn protocols(&self) -> impl Iterator<Item = (&str, &[u8])> {
+        let mut reader = self.read().0;
+        reader.bytes();
+        let count = reader.number();
+        (0..count).map(move |_| (reader.text(), reader.bytes()))
+    }
+
+    /// Metadata for one protocol; empty if the member does not have it.
+    pub fn metadata(&self, protocol: &str) -> &[u8] {
+        self.protocols().find(|(name, _)| *name == protocol).map_or(&[], |(_, metadata)| metadata)
+    }
+
+    pub fn details(&self) -> Details<'_> {
+        let (mut reader, group_instance_id, client_id, client_host) = self.read();
+        Details {
+            member_id: self.member_id(),
+            group_instance_id,
+            client_id,
+            client_host,
+            assignment: reader.bytes(),
+            protocols: self.protocols().collect(),
+        }
+    }
+
+    pub fn store_assignment(&mut self, assignment: &[u8]) {
+        if self.assignment() != assignment {
+            self.packed = pack(&Details { assignment, ..self.details() });
+        }
+    }
+
+    pub fn store_protocols(&mut self, protocols: Vec<(&str, &[u8])>) {
+        self.packed = pack(&Details { protocols, ..self.details() });
+    }
+
+    /// Gives the member another id. Whoever finds it by its id has to know.
+    pub fn store_member_id(&mut self, member_id: &str) {
+        self.packed = pack(&Details { member_id, ..self.details() });
+    }
+
+    /// A reader at the assignment, and what stands before it besides the member id.
+    fn read(&self) -> (Reader<'_>, Option<&str>, &str, &str) {
+        let mut reader = Reader(&self.packed);
+        let member_id = reader.text();
+        let shape = reader.number();
+        let client_id = reader.prefix_or_text(member_id, shape & CLIENT_ID_IS_PREFIX != 0);
+        let client_host = reader.text();
+        let group_instance_id = (shape & HAS_INSTANCE_ID != 0)
+            .then(|| reader.prefix_or_text(member_id, shape & INSTANCE_ID_IS_PREFIX != 0));
+        (reader, group_instance_id, client_id, client_host)
+    }
+}
+
+const CLIENT_ID_IS_PREFIX: usize = 1;
+const HAS_INSTANCE_ID: usize = 1 << 1;
+const INSTANCE_ID_IS_PREFIX: usize = 1 << 2;
+
+fn pack(details: &Details<'_>) -> Box<[u8]> {
+    let client_id_is_prefix = details.member_id.starts_with(details.client_id);
+    let instance_id = details.group_instance_id;
+    let instance_id_is_prefix = instance_id.is_some_and(|id| details.member_id.starts_with(id));
+    let mut shape = 0;
+    for (bit, is_set) in [
+        (CLIENT_ID_IS_PREFIX, client_id_is_prefix),
+        (HAS_INSTANCE_ID, instance_id.is_some()),
+        (INSTANCE_ID_IS_PREFIX, instance_id_is_prefix),
+    ] {
+        shape |= if is_set { bit } else { 0 };
+    }
+    let mut packer = Packer(Vec::new());
+    packer.text(details.member_id);
+    packer.number(shape);
+    packer.prefix_or_text(details.client_id, client_id_is_prefix);
+    packer.text(details.client_host);
+    if let Some(instance_id) = instance_id {
+        packer.prefix_or_text(instance_id, instance_id_is_prefix);
+    }
+    packer.bytes(details.assignment);
+    packer.number(details.protocols.len());
+    for (name, metadata) in &details.protocols {
+        packer.text(name);
+        packer.bytes(metadata);
+    }
+    packer.0.into_boxed_slice()
+}
+
+struct Packer(Vec<u8>);
+
+impl Packer {
+    fn number(&mut self, mut number: usize) {
+        while number >= 0x80 {
+            self.0.push(number as u8 | 0x80);
+            number >>= 7;
+        }
+        self.0.push(number as u8);
+    }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.number(bytes.len());
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn text(&mut self, text: &str) {
+        self.bytes(text.as_bytes());
+    }
+
+    fn prefix_or_text(&mut self, text: &str, is_prefix: bool) {
+        if is_prefix { self.number(text.len()) } else { self.text(text) }
+    }
+}
+
+/// Reads what [`Packer`] wrote: it need not expect anything else.
+#[derive(Clone, Copy)]
+struct Reader<'a>(&'a [u8]);
+
+impl<'a> Reader<'a> {
+    fn number(&mut self) -> usize {
+        let mut number = 0;
+        for shift in (0..).step_by(7) {
+            let byte = self.0[0];
+            self.0 = &self.0[1..];
+            number |= usize::from(byte & 0x7f) << shift;
+            if byte < 0x80 {
+                break;
+            }
+        }
+        number
+    }
+
+    fn bytes(&mut self) -> &'a [u8] {
+        let length = self.number();
+        let (bytes, rest) = self.0.split_at(length);
+        self.0 = rest;
+        bytes
+    }
+
+    fn text(&mut self) -> &'a str {
+        core::str::from_utf8(self.bytes()).expect("packed from a string")
+    }
+
+    fn prefix_or_text(&mut self, member_id: &'a str, is_prefix: bool) -> &'a str {
+        if is_prefix { &member_id[..self.number()] } else { self.text() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packs_and_reads_back_every_shape() {
+        for (member_id, client_id, instance_id) in [
+            ("app-0c4d", "app", None),
+            ("app-0c4d", "other", None),
+            ("i1-0c4d", "app", Some("i1")),
+            ("i1-0c4d", "i1", Some("other")),
+            ("-0c4d", "", Some("")),
+        ] {
+            let details = Details {
+                member_id,
+                group_instance_id: instance_id,
+                client_id,
+                client_host: "/127.0.0.1",
+                assignment: &[7; 300],
+                protocols: vec![("range", &[1, 2]), ("sticky", &[])],
+            };
+            let mut member = Member::new(&details, 1, 2);
+            assert_eq!(member.details(), details);
+            assert!(member.is_member_id(member_id) && !member.is_member_id("app-0c4"));
+            assert_eq!(member.metadata("range"), [1, 2]);
+            member.store_assignment(&[9]);
+            assert_eq!(member.details(), Details { assignment: &[9], ..details });
+        }
+    }
+}

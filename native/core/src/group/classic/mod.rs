@@ -1,0 +1,16 @@
+//! The classic protocol (JoinGroup, SyncGroup, Heartbeat, LeaveGroup): `ClassicGroup` and the
+//! classic half of `GroupMetadataManager`, as spec/states.md tells it.
+
+pub mod expiry;
+pub mod heartbeat;
+pub mod identity;
+pub mod join;
+pub mod join_answer;
+pub mod leave;
+pub mod member;
+pub mod protocol;
+pub mod rebalance;
+pub mod session;
+pub mod state;
+pub mod static_member;
+pub mod sync;

@@ -1,0 +1,135 @@
+//! What the members of a group can speak (states section 6): support and the vote.
+
+use std::collections::BTreeMap;
+
+use super::state::State;
+use crate::group::Machine;
+use crate::request::{JoinGroupProtocol, JoinGroupRequest};
+
+/// Protocol name -> number of members that list it. Kept only while a group is not at rest.
+pub type ProtocolCounts = BTreeMap<Box<str>, usize>;
+
+impl Machine {
+    /// Whether a member with these protocols can be in the group (`supportsProtocols`). The caller
+    /// itself, if it is a member, counts with its old list.
+    pub fn supports_protocols(&mut self, group: u32, request: &JoinGroupRequest<'_>) -> bool {
+        if self.group(group).state == State::Empty {
+            return !request.protocol_type.is_empty() && !request.protocols.is_empty();
+        }
+        let has_type = self.group(group).protocol_type.is_some();
+        if !has_type || self.group(group).protocol_type() != request.protocol_type {
+            return false;
+        }
+        let member_count = self.group(group).member_rows().len();
+        let counts = self.protocol_counts(group);
+        let count = |name| counts.get(name).copied().unwrap_or(0);
+        request.protocols.iter().any(|protocol| count(protocol.name) == member_count)
+    }
+
+    /// The protocol that the members would choose (`selectProtocol`): each votes for the first of
+    /// its own list that all of them have; of equals the first in Java's `HashMap` order wins.
+    pub fn select_protocol(&mut self, group: u32) -> Option<Box<str>> {
+        let member_count = self.group(group).member_rows().len();
+        self.protocol_counts(group);
+        let of = self.group(group);
+        let counts = of.rebalance.as_ref().and_then(|soft| soft.protocol_counts.as_ref())?;
+        let mut votes: Vec<(&str, usize)> = Vec::new();
+        for row in of.member_rows() {
+            let names = self.registry.members[*row].protocols().map(|(name, _)| name);
+            let vote = { names }.find(|name| counts.get(*name) == Some(&member_count))?;
+            match votes.iter_mut().find(|(name, _)| *name == vote) {
+                Some((_, count)) => *count += 1,
+                None => votes.push((vote, 1)),
+            }
+        }
+        in_hash_map_order(&mut votes);
+        let most = votes.iter().map(|(_, count)| *count).max()?;
+        votes.iter().find(|(_, count)| *count == most).map(|(name, _)| (*name).into())
+    }
+
+    /// Counts, or counts again after a member came, went or changed.
+    fn protocol_counts(&mut self, group: u32) -> &ProtocolCounts {
+        let counted = self.group(group).rebalance.as_ref();
+        if counted.is_none_or(|soft| soft.protocol_counts.is_none()) {
+            let mut counts = ProtocolCounts::new();
+            for row in self.group(group).member_rows() {
+                for name in self.names_of(*row) {
+                    *counts.entry(name).or_default() += 1;
+                }
+            }
+            self.rebalance_mut(group).protocol_counts = Some(counts);
+        }
+        self.rebalance_mut(group).protocol_counts.as_ref().expect("just counted")
+    }
+
+    /// A member with these protocols came or (with `-1`) is about to go.
+    pub fn count_protocols(&mut self, member: u32, difference: isize) {
+        let group = self.registry.members[member].group;
+        let soft = self.group_mut(group).rebalance.as_mut();
+        let Some(mut counts) = soft.and_then(|soft| soft.protocol_counts.take()) else { return };
+        for name in self.names_of(member) {
+            let count = counts.entry(name).or_default();
+            *count = count.checked_add_signed(difference).expect("counted when it came");
+        }
+        counts.retain(|_, count| *count > 0);
+        self.rebalance_mut(group).protocol_counts = Some(counts);
+    }
+
+    /// Each name once, however often the member listed it.
+    fn names_of(&self, member: u32) -> Vec<Box<str>> {
+        let mut names: Vec<&str> =
+            self.registry.members[member].protocols().map(|(name, _)| name).collect();
+        names.sort_unstable();
+        names.dedup();
+        names.into_iter().map(Into::into).collect()
+    }
+}
+
+/// Whether a stored list is the one offered: same names, same metadata, same order.
+pub fn protocols_match<'a>(
+    stored: impl Iterator<Item = (&'a str, &'a [u8])>,
+    offered: &'a [JoinGroupProtocol<'a>],
+) -> bool {
+    stored.eq(offered.iter().map(|protocol| (protocol.name, protocol.metadata)))
+}
+
+/// Sorts as a Java `HashMap` with these keys, put in this order, would iterate (assignors
+/// section 2): by bucket, and in order of arrival within one.
+fn in_hash_map_order<T>(entries: &mut [(&str, T)]) {
+    let mut capacity = 16;
+    while entries.len() > capacity / 4 * 3 {
+        capacity *= 2;
+    }
+    entries.sort_by_key(|(name, _)| {
+        let hash = java_hash_code(name);
+        (hash ^ (hash >> 16)) as usize & (capacity - 1)
+    });
+}
+
+/// `String.hashCode`: over UTF-16 units.
+fn java_hash_code(text: &str) -> u32 {
+    text.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::in_hash_map_order;
+
+    #[test]
+    fn orders_names_as_java_does() {
+        let names = ["C0", "C1", "C2", "consumer1", "consumer2", "consumer3", "Aa", "BB"];
+        let mut entries = names.map(|name| (name, ()));
+        in_hash_map_order(&mut entries);
+        let expected = ["Aa", "BB", "consumer3", "consumer2", "consumer1", "C0", "C1", "C2"];
+        assert_eq!(entries.map(|(name, ())| name), expected);
+    }
+
+    #[test]
+    fn grows_at_thirteen_names() {
+        let names: Vec<String> = (0..13).map(|number| format!("m{number:02}")).collect();
+        let mut entries: Vec<(&str, ())> = names.iter().map(|name| (name.as_str(), ())).collect();
+        in_hash_map_order(&mut entries);
+        let order: Vec<&str> = entries.iter().map(|(name, ())| &name[1..]).collect();
+        assert_eq!(order.join(" "), "00 11 10 02 01 12 04 03 06 05 08 07 09");
+    }
+}

@@ -1,0 +1,231 @@
+//! From the start of a rebalance to the end of its join phase (states sections 5.6 to 5.9).
+
+use super::member::flag;
+use super::protocol::ProtocolCounts;
+use super::state::State;
+use crate::error::ErrorCode;
+use crate::group::Machine;
+use crate::group::roster::MemberTable;
+use crate::group::slab::NO_ROW;
+use crate::group::subscription::SubscribedTopics;
+use crate::purgatory::{
+    DelayedJoin, DelayedOperation, DelayedSync, InitialDelayedJoin, InitialJoinExpiry, JoinExpiry,
+    JoinProgress,
+};
+use crate::response::Response;
+use crate::time::deadline;
+use crate::timer::TimerId;
+
+/// Soft state of a group that is not at rest. Never logged, lost with the shard.
+#[derive(Debug, Default)]
+pub struct Rebalance {
+    /// The rebalance started in `Empty` (`previousState`): it never ends before its timer.
+    pub is_initial: bool,
+    pub join_timer: TimerId,
+    pub sync_timer: TimerId,
+    /// Members with a parked JoinGroup.
+    pub awaiting_join: usize,
+    /// Members without a SyncGroup in this generation.
+    pub pending_sync: usize,
+    /// Ids handed out with MEMBER_ID_REQUIRED and not used yet (KIP-394).
+    pub pending: MemberTable,
+    pub protocol_counts: Option<ProtocolCounts>,
+    /// Topics of the generation that ends; its members may change their metadata meanwhile.
+    pub subscribed_topics: Option<SubscribedTopics>,
+}
+
+impl Machine {
+    /// `prepareRebalance`: asks all members to join again.
+    pub fn prepare_rebalance(&mut self, now_ms: i64, group: u32) {
+        let state = self.group(group).state;
+        assert!(state.may_become(State::PreparingRebalance), "rebalance in {state:?}");
+        if state == State::CompletingRebalance {
+            self.reset_assignments(group);
+            self.refuse_parked_syncs(now_ms, group, ErrorCode::RebalanceInProgress);
+        }
+        self.clear_pending_sync(group);
+        if state == State::Empty {
+            return self.start_initial_delay(now_ms, group);
+        }
+        self.enter(group, State::PreparingRebalance, now_ms);
+        self.rebalance_mut(group).is_initial = false;
+        if self.join_progress(group).has_all_members_joined() {
+            self.complete_join(now_ms, group);
+        } else {
+            self.start_join_timer(now_ms, group);
+        }
+    }
+
+    fn start_initial_delay(&mut self, now_ms: i64, group: u32) {
+        let delay_ms = self.config.group_initial_rebalance_delay_ms;
+        let first = InitialDelayedJoin::new(group, delay_ms, self.rebalance_timeout_ms(group));
+        self.enter(group, State::PreparingRebalance, now_ms);
+        self.rebalance_mut(group).is_initial = true;
+        let deadline_ms = deadline(now_ms, delay_ms);
+        self.arm_join_timer(group, deadline_ms, DelayedOperation::InitialDelayedJoin(first));
+    }
+
+    fn start_join_timer(&mut self, now_ms: i64, group: u32) {
+        let deadline_ms = deadline(now_ms, self.rebalance_timeout_ms(group));
+        self.arm_join_timer(
+            group,
+            deadline_ms,
+            DelayedOperation::DelayedJoin(DelayedJoin { group }),
+        );
+    }
+
+    fn arm_join_timer(&mut self, group: u32, deadline_ms: i64, then: DelayedOperation) {
+        let old = self.rebalance_mut(group).join_timer;
+        self.wheel.cancel(old);
+        self.rebalance_mut(group).join_timer = self.wheel.insert(deadline_ms, then);
+    }
+
+    /// The initial delay is over, unless members arrived meanwhile.
+    pub fn initial_delay_fired(&mut self, now_ms: i64, delayed: InitialDelayedJoin) {
+        let group = delayed.group;
+        let configured_ms = self.config.group_initial_rebalance_delay_ms;
+        match delayed.on_expiration(configured_ms, self.group(group).new_member_added) {
+            InitialJoinExpiry::Extend { delay_ms, next } => {
+                self.group_mut(group).new_member_added = false;
+                let then = DelayedOperation::InitialDelayedJoin(next);
+                self.arm_join_timer(group, deadline(now_ms, delay_ms), then);
+            }
+            InitialJoinExpiry::Complete => self.complete_join(now_ms, group),
+        }
+    }
+
+    /// `maybeCompleteJoinPhase`: an initial rebalance waits for its timer.
+    pub fn maybe_complete_join(&mut self, now_ms: i64, group: u32) {
+        let is_preparing = self.group(group).state == State::PreparingRebalance;
+        let is_initial = self.rebalance_mut(group).is_initial;
+        if is_preparing && DelayedJoin::can_complete(self.join_progress(group), is_initial) {
+            self.complete_join(now_ms, group);
+        }
+    }
+
+    pub fn join_progress(&self, group: u32) -> JoinProgress {
+        let of = self.group(group);
+        let soft = of.rebalance.as_ref();
+        JoinProgress {
+            members: of.member_rows().len(),
+            awaiting_join: soft.map_or(0, |soft| soft.awaiting_join),
+            pending_members: soft.map_or(0, |soft| soft.pending.len()),
+        }
+    }
+
+    /// `completeClassicGroupJoin`: drops the dynamic members that did not join, and starts the next
+    /// generation with the others.
+    pub fn complete_join(&mut self, now_ms: i64, group: u32) {
+        self.cancel_join_timer(group);
+        for member in self.group(group).member_rows().to_vec() {
+            let row = &self.registry.members[member];
+            if !row.has(flag::AWAITING_JOIN) && !row.is_static() {
+                self.remove_member(member);
+            }
+        }
+        let progress = self.join_progress(group);
+        if progress.members == 0 {
+            return self.become_empty(now_ms, group);
+        }
+        match DelayedJoin::on_expiration(progress.members, progress.awaiting_join) {
+            // Probe P11: absent static members alone cannot have a leader.
+            JoinExpiry::ArmAgain => self.start_join_timer(now_ms, group),
+            JoinExpiry::Complete => {
+                self.elect_joined_leader(group);
+                self.start_generation(now_ms, group);
+            }
+        }
+    }
+
+    fn cancel_join_timer(&mut self, group: u32) {
+        let timer = core::mem::take(&mut self.rebalance_mut(group).join_timer);
+        self.wheel.cancel(timer);
+    }
+
+    /// Nobody is left: the next generation has no members, and that is durable.
+    fn become_empty(&mut self, now_ms: i64, group: u32) {
+        let generation_id = self.group(group).generation_id.wrapping_add(1);
+        self.emit_empty_group(now_ms, group, generation_id);
+        self.settle(group);
+    }
+
+    /// Keeps a leader that has joined, else takes the earliest member that has.
+    fn elect_joined_leader(&mut self, group: u32) {
+        let members = &self.registry.members;
+        let of = &self.registry.groups[group];
+        let has_joined = |row: &u32| members[*row].has(flag::AWAITING_JOIN);
+        let leader = Some(of.leader).filter(|row| *row != NO_ROW && has_joined(row));
+        let leader = leader.or_else(|| of.member_rows().iter().copied().find(has_joined));
+        self.group_mut(group).leader = leader.expect("somebody has joined");
+    }
+
+    fn start_generation(&mut self, now_ms: i64, group: u32) {
+        let protocol_name = self.select_protocol(group);
+        self.registry.set_protocol_name(group, protocol_name.as_deref());
+        let generation_id = self.group(group).generation_id.wrapping_add(1);
+        self.group_mut(group).generation_id = generation_id;
+        self.enter(group, State::CompletingRebalance, now_ms);
+        self.rebalance_mut(group).subscribed_topics = None;
+
+        for member in self.group(group).member_rows().to_vec() {
+            if self.registry.members[member].has(flag::AWAITING_JOIN) {
+                let response = Response::JoinGroup(Box::new(self.joined(group, member)));
+                if let Some(ticket) = self.unpark(member) {
+                    self.respond_for_group(group, ticket, response);
+                }
+            }
+            self.restart_session(member, now_ms);
+            let row = &mut self.registry.members[member];
+            row.clear(flag::NEW);
+            row.set(flag::PENDING_SYNC);
+            self.rebalance_mut(group).pending_sync += 1;
+        }
+        let deadline_ms = deadline(now_ms, self.rebalance_timeout_ms(group));
+        let then = DelayedOperation::DelayedSync(DelayedSync { group, generation_id });
+        self.rebalance_mut(group).sync_timer = self.wheel.insert(deadline_ms, then);
+    }
+
+    /// The largest rebalance timeout of the members that are there now.
+    fn rebalance_timeout_ms(&self, group: u32) -> i32 {
+        let timeout_ms = |row: &u32| self.registry.members[*row].rebalance_timeout_ms;
+        self.group(group).member_rows().iter().map(timeout_ms).max().unwrap_or(0)
+    }
+
+    /// A transition that is not durable.
+    pub fn enter(&mut self, group: u32, next: State, now_ms: i64) {
+        let of = self.group_mut(group);
+        assert!(of.state.may_become(next), "{:?} cannot become {next:?}", of.state);
+        of.state = next;
+        of.state_timestamp_ms = now_ms;
+    }
+
+    /// Nobody is expected to sync any more.
+    pub fn clear_pending_sync(&mut self, group: u32) {
+        if self.group(group).rebalance.is_none() {
+            return;
+        }
+        for index in 0..self.group(group).member_rows().len() {
+            let member = self.group(group).member_rows()[index];
+            self.registry.members[member].clear(flag::PENDING_SYNC);
+        }
+        let soft = self.rebalance_mut(group);
+        soft.pending_sync = 0;
+        let timer = core::mem::take(&mut soft.sync_timer);
+        self.wheel.cancel(timer);
+    }
+
+    /// Drops the soft state of a group at rest.
+    pub fn settle(&mut self, group: u32) {
+        let of = self.group_mut(group);
+        let at_rest = matches!(of.state, State::Empty | State::Stable);
+        let Some(soft) = of.rebalance.as_mut().filter(|_| at_rest) else { return };
+        soft.protocol_counts = None;
+        soft.subscribed_topics = None;
+        if soft.pending.is_empty() && soft.pending_sync == 0 {
+            debug_assert!(soft.join_timer.is_none() && soft.awaiting_join == 0);
+            let timer = soft.sync_timer;
+            of.rebalance = None;
+            self.wheel.cancel(timer);
+        }
+    }
+}

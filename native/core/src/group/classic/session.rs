@@ -1,0 +1,89 @@
+//! Session timers of members and of ids that were handed out (`heartbeat-<group>-<member>`).
+//!
+//! A heartbeat only writes the deadline. The timer in the wheel may therefore be early: when it
+//! fires before the deadline it arms itself again. It must never be late.
+
+use super::member::{Member, flag};
+use super::state::State;
+use crate::group::Machine;
+use crate::purgatory::{
+    DelayedHeartbeat, DelayedOperation, HeartbeatExpiry, MemberLiveness, PendingExpiry,
+    PendingMember,
+};
+use crate::time::deadline;
+use crate::timer::{TimerId, TimingWheel};
+
+/// Ends the session `timeout_ms` from now, unless it is renewed. The wheel is touched only if there
+/// is no timer or it would be late.
+#[inline]
+pub fn restart(
+    row: &mut Member,
+    member: u32,
+    wheel: &mut TimingWheel<DelayedOperation>,
+    now_ms: i64,
+    timeout_ms: i32,
+) {
+    let deadline_ms = deadline(now_ms, timeout_ms);
+    // The timer is armed for the deadline at most, so its own entry need not be looked at.
+    let armed_ms = (!row.timer.is_none()).then_some(row.deadline_ms);
+    row.deadline_ms = deadline_ms;
+    if DelayedHeartbeat::must_arm(armed_ms, deadline_ms) {
+        wheel.cancel(row.timer);
+        row.timer = wheel.insert(deadline_ms, operation(row, member));
+    }
+}
+
+fn operation(row: &Member, member: u32) -> DelayedOperation {
+    let group = row.group;
+    if row.has(flag::PENDING) {
+        DelayedOperation::PendingMember(PendingMember { group, member })
+    } else {
+        DelayedOperation::DelayedHeartbeat(DelayedHeartbeat { group, member })
+    }
+}
+
+impl Machine {
+    /// "RT" in states section 4: restarts the session timer with the member's session timeout.
+    pub fn restart_session(&mut self, member: u32, now_ms: i64) {
+        let timeout_ms = self.registry.members[member].session_timeout_ms;
+        self.restart_session_with(member, now_ms, timeout_ms);
+    }
+
+    pub fn restart_session_with(&mut self, member: u32, now_ms: i64, timeout_ms: i32) {
+        let row = &mut self.registry.members[member];
+        restart(row, member, &mut self.wheel, now_ms, timeout_ms);
+    }
+
+    /// A member's timer has fired, which took it out of the wheel.
+    pub fn session_timer_fired(&mut self, now_ms: i64, fired: DelayedHeartbeat) {
+        let row = &mut self.registry.members[fired.member];
+        row.timer = TimerId::NONE;
+        let liveness = MemberLiveness {
+            deadline_ms: row.deadline_ms,
+            is_new: row.has(flag::NEW),
+            is_awaiting_join: row.has(flag::AWAITING_JOIN),
+            is_awaiting_sync: row.has(flag::AWAITING_SYNC),
+        };
+        match DelayedHeartbeat::on_expiration(now_ms, Some(liveness)) {
+            HeartbeatExpiry::ArmAgain { deadline_ms } => {
+                row.timer = self.wheel.insert(deadline_ms, operation(row, fired.member));
+            }
+            HeartbeatExpiry::Ignore => {}
+            HeartbeatExpiry::Expire => self.expire_member(fired.member, now_ms),
+        }
+    }
+
+    /// An id that was handed out did not come back in time. Unlike LeaveGroup this may end an
+    /// initial delay early, as in Kafka (probe P2).
+    pub fn pending_timer_fired(&mut self, now_ms: i64, fired: PendingMember) {
+        let group = fired.group;
+        let is_preparing = self.group(group).state == State::PreparingRebalance;
+        let join = is_preparing.then(|| self.join_progress(group));
+        let expiry = PendingMember::on_expiration(true, join);
+        self.remove_pending(fired.member);
+        if expiry == PendingExpiry::DropAndCompleteJoin {
+            self.complete_join(now_ms, group);
+        }
+        self.settle(group);
+    }
+}

@@ -1,0 +1,157 @@
+//! Loading a shard from its log: every record applied, then the timers made (log-format section 8,
+//! states section 11.3). Reads no clock, and writes nothing.
+
+use super::Machine;
+use super::registry::GroupType;
+use crate::error::ReplayError;
+use crate::offset::GroupScope;
+use crate::record::{
+    self, Batch, Batches, DecodeError, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
+    OtherKey, Record, RecordKey, TransactionResult,
+};
+use crate::timer::TimingWheel;
+
+/// Types of the records whose tombstone ends a consumer, share or streams group.
+const GROUP_RECORD_TYPES: [i16; 3] = [3, 11, 17];
+
+impl Machine {
+    /// Whole batches, in order, as the log has them.
+    pub fn replay(&mut self, chunk: &[u8]) -> Result<(), ReplayError> {
+        for batch in Batches::new(chunk) {
+            let batch = batch?;
+            for record in batch.records() {
+                let record = record?;
+                let replayed = if batch.header.attributes.is_control() {
+                    self.replay_control(&batch, &record)
+                } else {
+                    self.replay_record(&batch, &record)
+                };
+                replayed.map_err(|error| batch.error(record.offset, error.to_string()))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// All of the log was replayed: the shard serves from now on, appending at `next_offset`.
+    pub fn loaded(&mut self, now_ms: i64, next_offset: i64) {
+        self.outbox.start_at(next_offset);
+        self.wheel = TimingWheel::new(now_ms);
+        self.next_expiration_ms =
+            Some(now_ms.saturating_add(self.config.offsets_retention_check_interval_ms));
+        for group in self.registry.sorted_groups() {
+            for member in self.group(group).member_rows().to_vec() {
+                self.restart_session(member, now_ms);
+            }
+            if self.group(group).member_rows().len() > self.config.group_max_size {
+                // The surplus is shed as its members rejoin.
+                self.prepare_rebalance(now_ms, group);
+            }
+        }
+    }
+
+    fn replay_control(
+        &mut self,
+        batch: &Batch<'_>,
+        record: &Record<'_>,
+    ) -> Result<(), DecodeError> {
+        let key = record.key.ok_or(DecodeError("a control record without a key"))?;
+        let Some(result) = TransactionResult::parse_key(key)? else { return Ok(()) };
+        let producer_id = batch.header.producer_id;
+        for group_id in self.offsets.transactions.close(producer_id) {
+            let group = self.registry.find(&group_id).expect("open transactions name their groups");
+            self.offset_scope(group).apply_marker(producer_id, result);
+            self.offsets_written(group, self.outbox.next_offset());
+        }
+        Ok(())
+    }
+
+    fn replay_record(&mut self, batch: &Batch<'_>, record: &Record<'_>) -> Result<(), DecodeError> {
+        let key = record.key.ok_or(DecodeError("a record without a key"))?;
+        match RecordKey::parse(key)? {
+            RecordKey::OffsetCommit(key) => self.replay_offset(batch, record, &key)?,
+            RecordKey::GroupMetadata(key) => match record.value {
+                Some(value) => {
+                    let value = GroupMetadataValue::parse(value)?;
+                    check_members(&value)?;
+                    self.apply_group_metadata(key.group, &value);
+                }
+                None => self.replay_group_tombstone(key.group, GroupType::Classic),
+            },
+            RecordKey::Other(key) => self.replay_other(&key, record.value.is_none())?,
+            RecordKey::Unknown { record_type, .. } => {
+                *self.unknown_records.entry(record_type).or_default() += 1;
+            }
+        }
+        Ok(())
+    }
+
+    fn replay_offset(
+        &mut self,
+        batch: &Batch<'_>,
+        record: &Record<'_>,
+        key: &OffsetCommitKey<'_>,
+    ) -> Result<(), DecodeError> {
+        let value = record.value.map(OffsetCommitValue::parse).transpose()?;
+        let group = match self.registry.find(key.group) {
+            Some(group) => group,
+            None if value.is_none() => return Ok(()),
+            None => self.registry.create(key.group),
+        };
+        let of = &mut self.registry.groups[group];
+        let mut scope = GroupScope {
+            group_id: of.id.as_str(),
+            offsets: of.offsets.get_or_insert_default(),
+            tables: &mut self.offsets,
+        };
+        scope.apply(key.topic, key.partition, value.as_ref(), record.offset, batch.producer_id());
+        if value.is_none() {
+            self.offsets_written(group, self.outbox.next_offset());
+        }
+        Ok(())
+    }
+
+    fn replay_group_tombstone(&mut self, group_id: &str, group_type: GroupType) {
+        if let Some(group) = self.registry.find(group_id)
+            && self.group(group).group_type == group_type
+        {
+            self.apply_group_tombstone(group);
+        }
+    }
+
+    /// Groups of other types are not interpreted; which ids they have is remembered.
+    fn replay_other(&mut self, key: &OtherKey<'_>, is_tombstone: bool) -> Result<(), DecodeError> {
+        let group_type = match key.group_type {
+            record::GroupType::Consumer => GroupType::Consumer,
+            record::GroupType::Share => GroupType::Share,
+            record::GroupType::Streams => GroupType::Streams,
+        };
+        if is_tombstone {
+            if GROUP_RECORD_TYPES.contains(&key.record_type) {
+                self.replay_group_tombstone(key.group_id, group_type);
+            }
+            return Ok(());
+        }
+        let group = self.registry.find(key.group_id);
+        let group = group.unwrap_or_else(|| self.registry.create(key.group_id));
+        let of = self.group_mut(group);
+        if of.group_type != group_type && !of.is_simple() {
+            return Err(DecodeError("a record of a group that is of another type"));
+        }
+        of.group_type = group_type;
+        Ok(())
+    }
+}
+
+/// What `ClassicGroup` would refuse to build.
+fn check_members(value: &GroupMetadataValue<'_>) -> Result<(), DecodeError> {
+    let mut ids: Vec<&str> = value.members.iter().map(|member| member.member_id).collect();
+    let mut instance_ids: Vec<&str> =
+        value.members.iter().filter_map(|member| member.group_instance_id).collect();
+    for names in [&mut ids, &mut instance_ids] {
+        names.sort_unstable();
+        if names.windows(2).any(|pair| pair[0] == pair[1]) {
+            return Err(DecodeError("a GROUP_METADATA names a member or an instance id twice"));
+        }
+    }
+    Ok(())
+}

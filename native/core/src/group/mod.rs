@@ -1,0 +1,158 @@
+//! Groups: the classic group machine and its administration, one file per API verb.
+//!
+//! [`Machine`] is the state that they share. What a verb decides stands in the verb's file; here is
+//! only what every verb needs. Responses leave through the outbox, records through `emit_*`, and
+//! durable state changes only where a record is applied (`metadata.rs`, `crate::offset`).
+
+pub mod admin;
+pub mod batch;
+pub mod classic;
+pub mod expiration;
+pub mod load;
+pub mod metadata;
+pub mod offset;
+pub mod registry;
+pub mod roster;
+pub mod slab;
+pub mod subscription;
+pub mod text;
+
+use std::collections::BTreeMap;
+
+use classic::member::{NO_TICKET, flag};
+use classic::rebalance::Rebalance;
+use registry::{Group, GroupType, Registry};
+
+use crate::config::Config;
+use crate::offset::{GroupScope, OffsetTables};
+use crate::outbox::Outbox;
+use crate::purgatory::DelayedOperation;
+use crate::request::Ticket;
+use crate::response::Response;
+use crate::timer::TimingWheel;
+
+#[derive(Debug)]
+pub struct Machine {
+    pub config: Config,
+    pub registry: Registry,
+    pub wheel: TimingWheel<DelayedOperation>,
+    pub outbox: Outbox,
+    pub offsets: OffsetTables,
+    /// When the periodic removal of expired offsets and empty groups is due; none before the load.
+    pub next_expiration_ms: Option<i64>,
+    /// JoinGroups and SyncGroups that wait for other members: ticket to member row.
+    parked: BTreeMap<Ticket, u32>,
+    /// Offset after the last group tombstone: what is absent now may be there in the log until then.
+    pub last_tombstone_end: i64,
+    /// Records of types that nobody knows, by type: kept in the log, counted here.
+    pub unknown_records: BTreeMap<i16, u64>,
+    /// Memory of encoders, reused.
+    scratch_key: Vec<u8>,
+    scratch_value: Vec<u8>,
+}
+
+impl Machine {
+    pub fn new(config: Config) -> Self {
+        Machine {
+            registry: Registry::new(config.hash_seed),
+            offsets: OffsetTables::new(config.hash_seed),
+            next_expiration_ms: None,
+            config,
+            wheel: TimingWheel::new(0),
+            outbox: Outbox::default(),
+            parked: BTreeMap::new(),
+            last_tombstone_end: 0,
+            unknown_records: BTreeMap::new(),
+            scratch_key: Vec::new(),
+            scratch_value: Vec::new(),
+        }
+    }
+
+    pub fn group(&self, row: u32) -> &Group {
+        &self.registry.groups[row]
+    }
+
+    pub fn group_mut(&mut self, row: u32) -> &mut Group {
+        &mut self.registry.groups[row]
+    }
+
+    /// The classic group of this id. `Err` names what is there instead.
+    pub fn find_classic(&self, group_id: &str) -> Result<u32, Option<GroupType>> {
+        let row = self.registry.find(group_id).ok_or(None)?;
+        match self.group(row).group_type {
+            GroupType::Classic => Ok(row),
+            other => Err(Some(other)),
+        }
+    }
+
+    /// A group's offsets, to be read or written.
+    pub fn offset_scope(&mut self, row: u32) -> GroupScope<'_> {
+        let Group { id, offsets, .. } = &mut self.registry.groups[row];
+        GroupScope {
+            group_id: id.as_str(),
+            offsets: offsets.get_or_insert_default(),
+            tables: &mut self.offsets,
+        }
+    }
+
+    /// The soft state of a group, made when it is first needed.
+    pub fn rebalance_mut(&mut self, group: u32) -> &mut Rebalance {
+        self.group_mut(group).rebalance.get_or_insert_default()
+    }
+
+    /// Answers with what the group's records say, once they are durable.
+    pub fn respond_for_group(&mut self, group: u32, ticket: Ticket, response: Response) {
+        let end_offset = self.group(group).last_record_end;
+        self.outbox.respond_when_committed(end_offset, ticket, response);
+    }
+
+    /// Answers that a group is not there, once that is durable.
+    pub fn respond_for_absent(&mut self, ticket: Ticket, response: Response) {
+        self.outbox.respond_when_committed(self.last_tombstone_end, ticket, response);
+    }
+
+    /// Keeps a response open. An earlier one of the same member is never answered: its connection
+    /// is assumed dead (states sections 5.4 and 7.1).
+    pub fn park(&mut self, member: u32, awaiting: u8, ticket: Ticket) {
+        debug_assert!(awaiting == flag::AWAITING_JOIN || awaiting == flag::AWAITING_SYNC);
+        self.unpark(member);
+        self.parked.insert(ticket, member);
+        let (group, row) =
+            (self.registry.members[member].group, &mut self.registry.members[member]);
+        row.ticket = ticket;
+        row.set(awaiting);
+        if awaiting == flag::AWAITING_JOIN {
+            self.rebalance_mut(group).awaiting_join += 1;
+        }
+    }
+
+    /// Ends a member's wait, and says who waited, if there is still somebody.
+    pub fn unpark(&mut self, member: u32) -> Option<Ticket> {
+        let row = &mut self.registry.members[member];
+        if !row.has(flag::AWAITING_JOIN | flag::AWAITING_SYNC) {
+            return None;
+        }
+        let (group, was_join) = (row.group, row.has(flag::AWAITING_JOIN));
+        row.clear(flag::AWAITING_JOIN | flag::AWAITING_SYNC);
+        let ticket = core::mem::replace(&mut row.ticket, NO_TICKET);
+        if was_join {
+            self.rebalance_mut(group).awaiting_join -= 1;
+        }
+        self.parked.remove(&ticket);
+        (ticket != NO_TICKET).then_some(ticket)
+    }
+
+    /// The connection behind a ticket is gone: its answer is forgotten, its member stays.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        match self.parked.remove(&ticket) {
+            Some(member) => self.registry.members[member].ticket = NO_TICKET,
+            None => self.outbox.forget(ticket),
+        }
+    }
+
+    /// All who wait, for members or for a commit.
+    pub fn drain_parked(&mut self) -> Vec<Ticket> {
+        let waiting_for_members = core::mem::take(&mut self.parked).into_keys();
+        waiting_for_members.chain(self.outbox.drain_parked()).collect()
+    }
+}

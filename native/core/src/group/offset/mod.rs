@@ -1,0 +1,6 @@
+//! The group's side of the offset APIs: who may commit, fetch and delete (spec/offsets.md). What
+//! happens to the offsets then is `crate::offset`'s.
+
+mod commit;
+mod delete;
+mod fetch;

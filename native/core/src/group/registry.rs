@@ -1,0 +1,295 @@
+//! All groups of a shard: id -> group -> members, laid out for cold look-ups.
+//!
+//! Memory is the cost of a heartbeat at 100,000 groups, so: one table of (hash, row), group ids
+//! inside their rows, one cache line per member, and boxes for what only some groups have. Nothing
+//! here decides anything, and nothing iterates a table in the order of its hashes.
+
+use ahash::RandomState;
+use hashbrown::HashTable;
+
+use super::classic::member::Member;
+use super::classic::rebalance::Rebalance;
+use super::classic::state::State;
+use super::roster::Roster;
+use super::slab::{NO_ROW, Slab};
+use super::text::{GroupId, Interner, Shared};
+use crate::offset::GroupOffsets;
+
+/// What lives under a group id. Only classic groups are served; the ids of others are remembered
+/// (states section 4, "a group of another type").
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum GroupType {
+    #[default]
+    Classic,
+    Consumer,
+    Share,
+    Streams,
+}
+
+impl GroupType {
+    /// As ListGroups names it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            GroupType::Classic => "classic",
+            GroupType::Consumer => "consumer",
+            GroupType::Share => "share",
+            GroupType::Streams => "streams",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Group {
+    pub id: GroupId,
+    pub generation_id: i32,
+    pub state: State,
+    pub group_type: GroupType,
+    /// KIP-134: somebody joined while the initial delay ran. Kafka never resets it otherwise.
+    pub new_member_added: bool,
+    /// Row of the only member, if there is no roster.
+    sole: u32,
+    /// Row of the leader.
+    pub leader: u32,
+    pub roster: Option<Box<Roster>>,
+    pub offsets: Option<Box<GroupOffsets>>,
+    /// Offset after the last record that was written for this group.
+    pub last_record_end: i64,
+    pub protocol_type: Option<Shared>,
+    pub protocol_name: Option<Shared>,
+    /// When it entered its state; -1: unknown (records v0 and v1).
+    pub state_timestamp_ms: i64,
+    /// Soft state of a rebalance and of ids handed out; none in a group at rest.
+    pub rebalance: Option<Box<Rebalance>>,
+}
+
+const _: () = assert!(size_of::<Group>() <= 104, "a group at rest is small");
+
+impl Default for Group {
+    fn default() -> Self {
+        Group {
+            id: GroupId::default(),
+            generation_id: 0,
+            state: State::Empty,
+            group_type: GroupType::Classic,
+            new_member_added: false,
+            sole: NO_ROW,
+            leader: NO_ROW,
+            roster: None,
+            offsets: None,
+            last_record_end: 0,
+            protocol_type: None,
+            protocol_name: None,
+            state_timestamp_ms: -1,
+            rebalance: None,
+        }
+    }
+}
+
+impl Group {
+    /// Rows of its members, earliest first.
+    pub fn member_rows(&self) -> &[u32] {
+        match &self.roster {
+            Some(roster) => roster.members.rows(),
+            None if self.sole == NO_ROW => &[],
+            None => core::slice::from_ref(&self.sole),
+        }
+    }
+
+    pub fn has_members(&self) -> bool {
+        !self.member_rows().is_empty()
+    }
+
+    /// `""` where it has none.
+    pub fn protocol_type(&self) -> &str {
+        self.protocol_type.as_ref().map_or("", |shared| shared)
+    }
+
+    pub fn protocol_name(&self) -> Option<&str> {
+        self.protocol_name.as_ref().map(|shared| &***shared)
+    }
+
+    pub fn is_simple(&self) -> bool {
+        self.group_type == GroupType::Classic && self.protocol_type.is_none()
+    }
+
+    /// Row of the only member, to have it fetched early.
+    pub fn sole(&self) -> Option<u32> {
+        (self.sole != NO_ROW).then_some(self.sole)
+    }
+}
+
+#[derive(Debug)]
+pub struct Registry {
+    pub hasher: RandomState,
+    table: HashTable<(u32, u32)>,
+    pub groups: Slab<Group>,
+    pub members: Slab<Member>,
+    interner: Interner,
+}
+
+impl Registry {
+    pub fn new(seed: [u64; 2]) -> Self {
+        Registry {
+            hasher: RandomState::with_seeds(seed[0], seed[1], !seed[0], !seed[1]),
+            table: HashTable::new(),
+            groups: Slab::new(),
+            members: Slab::new(),
+            interner: Interner::default(),
+        }
+    }
+
+    pub fn hash(&self, id: &str) -> u64 {
+        self.hasher.hash_one(id.as_bytes())
+    }
+
+    pub fn find(&self, group_id: &str) -> Option<u32> {
+        self.find_hashed(self.hash(group_id), group_id)
+    }
+
+    pub fn find_hashed(&self, hash: u64, group_id: &str) -> Option<u32> {
+        let tag = tag(hash);
+        let is_it = |entry: &(u32, u32)| {
+            entry.0 == tag && self.groups[entry.1].id.as_bytes() == group_id.as_bytes()
+        };
+        self.table.find(hash, is_it).map(|entry| entry.1)
+    }
+
+    /// The row that probably is this group's: found by its hash alone, its memory not touched.
+    pub fn guess(&self, hash: u64) -> Option<u32> {
+        self.table.find(hash, |entry| entry.0 == tag(hash)).map(|entry| entry.1)
+    }
+
+    /// Adds a group that is not there yet: classic, Empty, without a record.
+    pub fn create(&mut self, group_id: &str) -> u32 {
+        debug_assert!(self.find(group_id).is_none());
+        let row = self.groups.insert(Group { id: GroupId::new(group_id), ..Group::default() });
+        let (hash, groups, hasher) = (self.hash(group_id), &self.groups, &self.hasher);
+        let rehash = |entry: &(u32, u32)| hasher.hash_one(groups[entry.1].id.as_bytes());
+        self.table.insert_unique(hash, (tag(hash), row), rehash);
+        row
+    }
+
+    /// Takes the group out. Its members must be gone.
+    pub fn remove(&mut self, group: u32) -> Group {
+        let hash = self.hasher.hash_one(self.groups[group].id.as_bytes());
+        let entry = self.table.find_entry(hash, |entry| entry.1 == group);
+        entry.expect("a group is found under its id").remove();
+        let removed = self.groups.remove(group);
+        debug_assert!(!removed.has_members());
+        removed
+    }
+
+    /// Rows of all groups, in no order that means anything, but the same for the same inputs.
+    pub fn rows(&self) -> Vec<u32> {
+        let mut rows: Vec<u32> = self.table.iter().map(|entry| entry.1).collect();
+        rows.sort_unstable();
+        rows
+    }
+
+    /// Rows of all groups, sorted by id.
+    pub fn sorted_groups(&self) -> Vec<u32> {
+        let mut rows = self.rows();
+        rows.sort_unstable_by(|a, b| {
+            self.groups[*a].id.as_bytes().cmp(self.groups[*b].id.as_bytes())
+        });
+        rows
+    }
+
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn find_member(&self, group: u32, member_id: &str) -> Option<u32> {
+        let of = &self.groups[group];
+        match &of.roster {
+            Some(roster) => roster.members.find(&self.members, self.hash(member_id), member_id),
+            None => of.sole().filter(|row| self.members[*row].is_member_id(member_id)),
+        }
+    }
+
+    pub fn find_static_member(&self, group: u32, group_instance_id: &str) -> Option<u32> {
+        let of = &self.groups[group];
+        match &of.roster {
+            Some(roster) => roster.static_members.get(group_instance_id).copied(),
+            None => of
+                .sole()
+                .filter(|row| self.members[*row].group_instance_id() == Some(group_instance_id)),
+        }
+    }
+
+    /// Lets a row of the member slab join the group, behind those that are there.
+    pub fn attach_member(&mut self, group: u32, member: u32) {
+        self.members[member].group = group;
+        if !self.groups[group].has_members() && self.groups[group].roster.is_none() {
+            self.groups[group].sole = member;
+            return;
+        }
+        let mut roster = self.groups[group].roster.take().unwrap_or_default();
+        let sole = core::mem::replace(&mut self.groups[group].sole, NO_ROW);
+        for row in [sole, member].into_iter().filter(|row| *row != NO_ROW) {
+            let added = &self.members[row];
+            roster.members.insert(self.hash(added.member_id()), row);
+            if let Some(instance_id) = added.group_instance_id() {
+                let earlier = roster.static_members.insert(instance_id.into(), row);
+                assert!(earlier.is_none(), "an instance id belongs to one member");
+            }
+        }
+        self.groups[group].roster = Some(roster);
+    }
+
+    /// Takes a member's row out of its group and out of the slab.
+    pub fn detach_member(&mut self, member: u32) -> Member {
+        let (group, hash) =
+            (self.members[member].group, self.hash(self.members[member].member_id()));
+        let of = &mut self.groups[group];
+        match &mut of.roster {
+            None => of.sole = NO_ROW,
+            Some(roster) => {
+                roster.members.remove(hash, member);
+                if let Some(instance_id) = self.members[member].group_instance_id() {
+                    roster.static_members.remove(instance_id);
+                }
+                if roster.members.len() < 2 {
+                    of.sole = roster.members.rows().first().copied().unwrap_or(NO_ROW);
+                    of.roster = None;
+                }
+            }
+        }
+        if of.leader == member {
+            of.leader = of.member_rows().first().copied().unwrap_or(NO_ROW);
+        }
+        self.members.remove(member)
+    }
+
+    /// Gives a member another id.
+    pub fn rename_member(&mut self, member: u32, member_id: &str) {
+        let old_hash = self.hash(self.members[member].member_id());
+        let new_hash = self.hash(member_id);
+        let group = self.members[member].group;
+        self.members[member].store_member_id(member_id);
+        if let Some(roster) = &mut self.groups[group].roster {
+            roster.members.rename(old_hash, new_hash, member);
+        }
+    }
+
+    pub fn set_protocol_type(&mut self, group: u32, protocol_type: &str) {
+        let shared = self.intern(protocol_type);
+        self.groups[group].protocol_type = shared;
+    }
+
+    pub fn set_protocol_name(&mut self, group: u32, protocol_name: Option<&str>) {
+        let shared = protocol_name.map(|name| self.interner.intern(&self.hasher, name));
+        self.groups[group].protocol_name = shared;
+    }
+
+    /// `""` is the same as none (states section 1.1).
+    fn intern(&mut self, text: &str) -> Option<Shared> {
+        (!text.is_empty()).then(|| self.interner.intern(&self.hasher, text))
+    }
+}
+
+/// Other bits of the hash than the table looks at itself.
+fn tag(hash: u64) -> u32 {
+    (hash >> 16) as u32
+}

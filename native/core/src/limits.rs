@@ -1,0 +1,47 @@
+//! Bounds on what a client can make grow, and what it is told beyond them.
+//!
+//! Generous: no real client meets one. Kafka bounds these only through its request size, and
+//! fails later, while it writes the record.
+
+use crate::error::ErrorCode;
+use crate::request::{JoinGroupRequest, RequestContext};
+
+/// Strings in records carry a 16-bit length (log-format section 3.2); a member id is made of a
+/// client id or an instance id, a dash and 36 characters.
+pub const MAX_STRING_BYTES: usize = i16::MAX as usize - 37;
+
+/// Protocols that one member may offer: INCONSISTENT_GROUP_PROTOCOL beyond.
+pub const MAX_PROTOCOLS_PER_MEMBER: usize = 1_024;
+
+/// Protocol metadata of one member: INCONSISTENT_GROUP_PROTOCOL beyond.
+pub const MAX_METADATA_BYTES_PER_MEMBER: usize = 16 << 20;
+
+/// Member ids that were handed out and not yet used (KIP-394): GROUP_MAX_SIZE_REACHED beyond.
+pub const MAX_PENDING_MEMBERS_PER_GROUP: usize = 1 << 20;
+
+/// Value of a group's record: UNKNOWN_SERVER_ERROR beyond, as Kafka answers MESSAGE_TOO_LARGE.
+pub const MAX_GROUP_RECORD_BYTES: usize = 256 << 20;
+
+/// What a JoinGroup that is out of bounds is answered.
+pub fn check_join_group(
+    context: &RequestContext<'_>,
+    request: &JoinGroupRequest<'_>,
+) -> Result<(), ErrorCode> {
+    let too_long = |text: &str| text.len() > MAX_STRING_BYTES;
+    if too_long(request.group_id) {
+        return Err(ErrorCode::InvalidGroupId);
+    }
+    let metadata_bytes: usize = request.protocols.iter().map(|p| p.metadata.len()).sum();
+    if request.protocols.len() > MAX_PROTOCOLS_PER_MEMBER
+        || metadata_bytes > MAX_METADATA_BYTES_PER_MEMBER
+        || too_long(request.protocol_type)
+        || request.protocols.iter().any(|protocol| too_long(protocol.name))
+    {
+        return Err(ErrorCode::InconsistentGroupProtocol);
+    }
+    let client = [context.client_id, context.client_host];
+    if client.into_iter().chain(request.group_instance_id).any(too_long) {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    Ok(())
+}

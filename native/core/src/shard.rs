@@ -1,0 +1,152 @@
+//! One shard: what the host calls. It dispatches requests, timers and records; it decides nothing.
+
+use std::collections::BTreeMap;
+
+use crate::config::Config;
+use crate::error::{ErrorCode, ReplayError};
+use crate::group::Machine;
+use crate::outbox::Append;
+use crate::purgatory::DelayedOperation;
+use crate::request::{Request, RequestContext, Ticket};
+use crate::response::Response;
+
+/// The groups of one partition of `__consumer_offsets`.
+///
+/// A new shard is loaded first: [`replay`](Shard::replay) its log, then [`loaded`](Shard::loaded).
+/// From then on the host hands in requests, time and commits, and takes out what `poll_*` have:
+/// records to append, responses to send, and when to come back at the latest.
+///
+/// Times are wall-clock milliseconds. They must not run back; a call with an earlier time panics
+/// once timers move.
+#[derive(Debug)]
+pub struct Shard {
+    pub(crate) machine: Machine,
+}
+
+impl Shard {
+    pub fn new(config: Config) -> Self {
+        Shard { machine: Machine::new(config) }
+    }
+
+    /// Applies a chunk of the log: whole, uncompressed RecordBatches v2 whose CRC was checked, in
+    /// order. After an error the shard is of no use.
+    pub fn replay(&mut self, chunk: &[u8]) -> Result<(), ReplayError> {
+        self.machine.replay(chunk)
+    }
+
+    /// The whole log was replayed; the next record gets `next_offset`. Sessions start anew.
+    pub fn loaded(&mut self, now_ms: i64, next_offset: i64) {
+        self.machine.loaded(now_ms, next_offset);
+    }
+
+    /// A ticket must not be reused before it was answered or abandoned.
+    pub fn handle_request(
+        &mut self,
+        now_ms: i64,
+        context: &RequestContext<'_>,
+        request: &Request<'_>,
+    ) {
+        self.machine.handle_request(now_ms, context, request);
+    }
+
+    /// Requests that arrived together: the same as one by one, but faster.
+    pub fn handle_batch(&mut self, now_ms: i64, requests: &[(RequestContext<'_>, Request<'_>)]) {
+        self.machine.handle_batch(now_ms, requests);
+    }
+
+    /// Fires what is due. To be called when [`poll_timeout`](Shard::poll_timeout) says so.
+    pub fn handle_timeout(&mut self, now_ms: i64) {
+        let machine = &mut self.machine;
+        machine.wheel.advance(now_ms);
+        while let Some((_, operation)) = machine.wheel.pop_expired() {
+            machine.fire(now_ms, operation);
+        }
+        if machine.next_expiration_ms.is_some_and(|due_ms| due_ms <= now_ms) {
+            let interval_ms = machine.config.offsets_retention_check_interval_ms;
+            machine.next_expiration_ms = Some(now_ms.saturating_add(interval_ms));
+            machine.expire_groups(now_ms);
+        }
+    }
+
+    /// Everything below `offset` is durable; `now_ms` is not needed for that yet.
+    pub fn handle_committed(&mut self, _now_ms: i64, offset: i64) {
+        self.machine.outbox.committed(offset);
+    }
+
+    /// Records to append, as one batch, in the order of the calls.
+    pub fn poll_append(&mut self) -> Option<Append> {
+        self.machine.outbox.poll_append()
+    }
+
+    pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
+        self.machine.outbox.poll_response()
+    }
+
+    /// When [`handle_timeout`](Shard::handle_timeout) has to be called at the latest. It may find
+    /// nothing to do then: a session that was renewed keeps its timer.
+    pub fn poll_timeout(&self) -> Option<i64> {
+        let timer_ms = self.machine.wheel.next_deadline();
+        timer_ms.into_iter().chain(self.machine.next_expiration_ms).min()
+    }
+
+    /// The shard is given up: the answer to every request that still waits, by ticket.
+    pub fn drop_parked(&mut self) -> Vec<(Ticket, Response)> {
+        let dropped = |ticket| (ticket, Response::Dropped(ErrorCode::NotCoordinator));
+        let mut tickets = self.machine.drain_parked();
+        tickets.sort_unstable();
+        tickets.into_iter().map(dropped).collect()
+    }
+
+    /// The connection behind a ticket is gone. A member that waited under it stays one.
+    pub fn abandon(&mut self, ticket: Ticket) {
+        self.machine.abandon(ticket);
+    }
+
+    /// Records of types that nobody knows, by type: kept in the log, and not interpreted.
+    pub fn unknown_records(&self) -> &BTreeMap<i16, u64> {
+        &self.machine.unknown_records
+    }
+
+    pub fn config(&self) -> &Config {
+        &self.machine.config
+    }
+}
+
+impl Machine {
+    pub fn handle_request(
+        &mut self,
+        now_ms: i64,
+        context: &RequestContext<'_>,
+        request: &Request<'_>,
+    ) {
+        let ticket = context.ticket;
+        match request {
+            Request::JoinGroup(request) => self.join_group(now_ms, context, request),
+            Request::SyncGroup(request) => self.sync_group(now_ms, context, request),
+            Request::Heartbeat(request) => {
+                let error_code = self.heartbeat(now_ms, request);
+                self.outbox.respond(ticket, Response::Heartbeat(error_code));
+            }
+            Request::LeaveGroup(request) => {
+                let response = self.leave_group(now_ms, request);
+                self.outbox.respond(ticket, Response::LeaveGroup(response));
+            }
+            Request::OffsetCommit(request) => self.commit_offsets(now_ms, context, request),
+            Request::OffsetFetch(request) => self.fetch_offsets(context, request),
+            Request::OffsetDelete(request) => self.delete_offsets(now_ms, context, request),
+            Request::DescribeGroup(request) => self.describe_group(context, request),
+            Request::DeleteGroups(request) => self.delete_groups(now_ms, context, request),
+            Request::ListGroups(request) => self.list_groups(context, request),
+        }
+    }
+
+    pub fn fire(&mut self, now_ms: i64, operation: DelayedOperation) {
+        match operation {
+            DelayedOperation::InitialDelayedJoin(fired) => self.initial_delay_fired(now_ms, fired),
+            DelayedOperation::DelayedJoin(fired) => self.complete_join(now_ms, fired.group),
+            DelayedOperation::DelayedSync(fired) => self.sync_timer_fired(now_ms, fired),
+            DelayedOperation::DelayedHeartbeat(fired) => self.session_timer_fired(now_ms, fired),
+            DelayedOperation::PendingMember(fired) => self.pending_timer_fired(now_ms, fired),
+        }
+    }
+}

@@ -1,0 +1,148 @@
+//! A shard from outside: the way of one consumer, and what a host sees of it.
+
+use kcoord_core::record::batch::{Attributes, BatchHeader};
+use kcoord_core::request::*;
+use kcoord_core::response::Response;
+use kcoord_core::{Config, ErrorCode, Shard};
+
+fn context(ticket: Ticket) -> RequestContext<'static> {
+    RequestContext {
+        ticket,
+        api_version: 9,
+        client_id: "app",
+        client_host: "/127.0.0.1",
+        uuid: ticket.into(),
+    }
+}
+
+fn join<'a>(member_id: &'a str) -> Request<'a> {
+    Request::JoinGroup(JoinGroupRequest {
+        group_id: "g",
+        session_timeout_ms: 10_000,
+        rebalance_timeout_ms: 60_000,
+        member_id,
+        group_instance_id: None,
+        protocol_type: "consumer",
+        protocols: vec![JoinGroupProtocol { name: "range", metadata: b"m" }],
+        reason: None,
+    })
+}
+
+fn heartbeat<'a>(member_id: &'a str) -> Request<'a> {
+    Request::Heartbeat(HeartbeatRequest {
+        group_id: "g",
+        generation_id: 1,
+        member_id,
+        group_instance_id: None,
+    })
+}
+
+fn joined(shard: &mut Shard) -> (Ticket, kcoord_core::response::JoinGroupResponse) {
+    match shard.poll_response() {
+        Some((ticket, Response::JoinGroup(response))) => (ticket, *response),
+        other => panic!("{other:?} is no answer to a JoinGroup"),
+    }
+}
+
+/// A Stable group of one, its records, and its member's id.
+fn stable_shard() -> (Shard, Vec<u8>, Box<str>) {
+    let mut shard = Shard::new(Config::default());
+    let mut log = Vec::new();
+    shard.loaded(0, 0);
+    shard.handle_request(0, &context(1), &join(""));
+    let (_, required) = joined(&mut shard);
+    assert_eq!(required.error_code, ErrorCode::MemberIdRequired);
+    shard.handle_request(1, &context(2), &join(&required.member_id));
+    assert_eq!(shard.poll_response(), None);
+    assert_eq!(shard.poll_timeout(), Some(3_001));
+    shard.handle_timeout(3_001);
+    assert_eq!(shard.poll_response(), None, "the group is not durable yet");
+    commit(&mut shard, &mut log);
+    let (ticket, response) = joined(&mut shard);
+    assert_eq!((ticket, response.generation_id), (2, 1));
+    let sync = Request::SyncGroup(SyncGroupRequest {
+        group_id: "g",
+        generation_id: 1,
+        member_id: &response.member_id,
+        group_instance_id: None,
+        protocol_type: Some("consumer"),
+        protocol_name: Some("range"),
+        assignments: vec![SyncGroupAssignment {
+            member_id: &response.member_id,
+            assignment: b"t-0",
+        }],
+    });
+    shard.handle_request(3_001, &context(3), &sync);
+    assert_eq!(shard.poll_response(), None, "the assignment is not durable yet");
+    commit(&mut shard, &mut log);
+    match shard.poll_response() {
+        Some((3, Response::SyncGroup(response))) => assert_eq!(*response.assignment, *b"t-0"),
+        other => panic!("{other:?} is no answer to the SyncGroup"),
+    }
+    (shard, log, response.member_id)
+}
+
+/// What a host does with an append: frames it, makes it durable, and says so.
+fn commit(shard: &mut Shard, log: &mut Vec<u8>) {
+    let append = shard.poll_append().expect("something was emitted");
+    let header = BatchHeader {
+        base_offset: append.base_offset,
+        partition_leader_epoch: 0,
+        crc: 0,
+        attributes: Attributes(0),
+        last_offset_delta: append.record_count - 1,
+        base_timestamp: append.base_timestamp,
+        max_timestamp: append.max_timestamp,
+        producer_id: -1,
+        producer_epoch: -1,
+        base_sequence: 0,
+        records_count: append.record_count,
+    };
+    header.encode(&append.records, log);
+    shard.handle_committed(append.max_timestamp, append.end_offset());
+}
+
+#[test]
+fn a_heartbeat_waits_for_nobody_and_keeps_the_member() {
+    let (mut shard, _, member_id) = stable_shard();
+    shard.handle_batch(12_000, &[(context(4), heartbeat(&member_id))]);
+    assert_eq!(shard.poll_response(), Some((4, Response::Heartbeat(ErrorCode::None))));
+    // The timer of the time before that heartbeat is still in the wheel, and does nothing.
+    assert_eq!(shard.poll_timeout(), Some(13_001));
+    shard.handle_timeout(13_001);
+    assert_eq!(shard.member_count(), 1);
+    assert_eq!(shard.poll_timeout(), Some(22_000));
+    shard.handle_timeout(22_000);
+    assert_eq!((shard.member_count(), shard.group("g").unwrap().state), (0, "Empty"));
+}
+
+#[test]
+fn a_loaded_shard_has_the_same_groups() {
+    let (shard, log, member_id) = stable_shard();
+    let mut loaded = Shard::new(Config::default());
+    loaded.replay(&log).unwrap();
+    loaded.loaded(5_000, 2);
+    assert!(loaded.groups().eq(shard.groups()));
+    loaded.handle_request(5_000, &context(9), &heartbeat(&member_id));
+    assert_eq!(loaded.poll_response(), Some((9, Response::Heartbeat(ErrorCode::None))));
+    assert_eq!(loaded.poll_timeout(), Some(15_000));
+}
+
+#[test]
+fn a_dropped_shard_owes_an_answer_to_all_who_wait() {
+    let (mut shard, _, _) = stable_shard();
+    shard.handle_request(4_000, &context(10), &join(""));
+    let (_, required) = joined(&mut shard);
+    shard.handle_request(4_000, &context(11), &join(&required.member_id));
+    let gone = Request::JoinGroup(JoinGroupRequest {
+        group_instance_id: Some("i"),
+        ..match join("") {
+            Request::JoinGroup(request) => request,
+            _ => unreachable!(),
+        }
+    });
+    shard.handle_request(4_000, &context(12), &gone);
+    shard.abandon(12);
+    let dropped = Response::Dropped(ErrorCode::NotCoordinator);
+    assert_eq!(shard.drop_parked(), [(11, dropped)]);
+}
