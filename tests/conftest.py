@@ -1,7 +1,7 @@
-"""Options of the whole suite: further folders of recorded data to test against.
+"""Options of the whole suite: further recorded data, another server, more rounds.
 
-Each may be given several times; the folders that the repository holds are always read. A folder of
-tests takes them from `config.getoption` in its own conftest.
+A folder of data may be given several times; those that the repository holds are always read. A
+folder of tests takes its options from `config.getoption` in its own conftest.
 """
 
 from __future__ import annotations
@@ -23,3 +23,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         group.addoption(
             option, action="append", default=[], type=Path, metavar="DIR", help=f"further {content}"
         )
+    group.addoption(
+        "--server",
+        choices=("pykcoord", "kafka"),
+        default="pykcoord",
+        help="what clients and tools are run against; kafka: Apache Kafka itself, to judge a test",
+    )
+    group.addoption(
+        "--crash-rounds",
+        type=int,
+        default=3,
+        metavar="N",
+        help="how often the server is killed under load (default: 3)",
+    )

@@ -1,0 +1,80 @@
+"""A server under test together with the topics on it. Must never depend on which server it is."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from typing import Any
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+from support.kafka.broker import KafkaBroker
+from support.server import PykcoordServer
+
+_NAMES = itertools.count(1)
+_TIMEOUT_S = 15.0
+
+
+class Cluster:
+    """Topics are made through Kafka's own admin requests, as an operator would."""
+
+    def __init__(self, server: PykcoordServer | KafkaBroker) -> None:
+        self.server = server
+        self._admin = AdminClient(self._quiet())
+
+    @property
+    def address(self) -> str:
+        return self.server.address
+
+    @property
+    def holds_records(self) -> bool:
+        """Whether topics can be given records; pykcoord's are always empty."""
+        return self.server.name == "kafka"
+
+    def create_topic(self, partitions: int, prefix: str = "topic", *, records: int = 0) -> str:
+        """Creates a topic of a new name; `records` in each partition, where it can hold any."""
+        topic = f"{prefix}-{next(_NAMES)}"
+        creation = self._admin.create_topics([NewTopic(topic, partitions, 1)])
+        creation[topic].result(_TIMEOUT_S)
+        self._await_partitions(topic, partitions)
+        if records and self.holds_records:
+            self._produce(topic, partitions, records)
+        return topic
+
+    def raise_partitions(self, topic: str, partitions: int) -> None:
+        future = self._admin.create_partitions([NewPartitions(topic, partitions)])[topic]
+        future.result(_TIMEOUT_S)
+
+    def log_bounds(self, topic: str, partition: int) -> tuple[int, int]:
+        """Returns the offsets that `earliest` and `latest` stand for."""
+        consumer = Consumer({**self._quiet(), "group.id": "log-bounds"})
+        try:
+            bounds = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT_S)
+        finally:
+            consumer.close()
+        assert bounds is not None
+        return bounds
+
+    def _quiet(self) -> dict[str, Any]:
+        """librdkafka writes to stderr when a server is killed, as tests do, unless it may not."""
+        return {"bootstrap.servers": self.address, "log_level": 0, "error_cb": lambda error: None}
+
+    def _await_partitions(self, topic: str, partitions: int) -> None:
+        """A broker's metadata follows its controller with a delay; there is no event for it."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while len(self._admin.list_topics(topic).topics[topic].partitions) != partitions:
+            assert time.monotonic() < deadline, f"{topic} did not appear"
+            time.sleep(0.02)
+
+    def _produce(self, topic: str, partitions: int, records: int) -> None:
+        producer = Producer({**self._quiet(), "linger.ms": 1})
+        for partition in range(partitions):
+            for record in range(records):
+                producer.produce(topic, str(record), partition=partition)
+        assert producer.flush(_TIMEOUT_S) == 0, f"{topic}: not all records were taken"
+
+
+def new_group(prefix: str = "group") -> str:
+    """Returns a group id that no other test of this session uses."""
+    return f"{prefix}-{next(_NAMES)}"

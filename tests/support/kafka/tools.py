@@ -1,0 +1,35 @@
+"""Kafka's own command-line tools as functions. Must never parse what they print: tests do."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+from support.kafka.jars import library_directory
+
+LOGGING = Path(__file__).with_name("log4j2-errors.properties")
+CLASSES = {
+    "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
+    "groups": "org.apache.kafka.tools.GroupsCommand",
+    "topics": "org.apache.kafka.tools.TopicCommand",
+    "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
+    "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
+}
+_TIMEOUT_S = 60
+
+
+def java(*arguments: str, heap: str = "256m", logging: Path = LOGGING) -> list[str]:
+    """Returns the command line of a JVM with Kafka's jars on its class path."""
+    return [
+        "java", "-cp", os.fspath(library_directory() / "*"), f"-Xmx{heap}",
+        "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xshare:auto",
+        f"-Dlog4j2.configurationFile={logging.as_uri()}", *arguments,
+    ]  # fmt: skip
+
+
+def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs the tool that Kafka ships as `bin/kafka-<name>.sh`."""
+    command = java(CLASSES[name], *arguments)
+    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
