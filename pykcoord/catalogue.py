@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
-from pykcoord.errors import ArgumentError
+from pykcoord.errors import ArgumentError, KcoordError
 
 # org.apache.kafka.common.internals.Topic
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -45,6 +45,10 @@ class InvalidTopicError(ArgumentError):
 
 class InvalidPartitionsError(ArgumentError):
     """No possible number of partitions. Kafka's INVALID_PARTITIONS."""
+
+
+class StoredCatalogueError(KcoordError):
+    """What the store holds is no catalogue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +253,14 @@ def _document_of(topics: Iterable[Topic]) -> dict[str, Any]:
     }
 
 
-def _topics_of(document: dict[str, Any] | None) -> Iterable[Topic]:
-    for name, topic in (document or {}).get("topics", {}).items():
-        yield Topic(name, uuid.UUID(topic["topic_id"]), topic["partitions"], topic["configs"])
+def _topics_of(document: dict[str, Any] | None) -> list[Topic]:
+    try:
+        return [
+            Topic(name, uuid.UUID(topic["topic_id"]), int(topic["partitions"]), topic["configs"])
+            for name, topic in (document or {}).get("topics", {}).items()
+        ]
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise StoredCatalogueError(
+            f"the stored topics cannot be read ({error!r}); restore the state file from a copy, "
+            "or delete it to begin with new topic ids"
+        ) from error

@@ -1,0 +1,282 @@
+"""The loop without sockets: what is appended, committed, dropped, reloaded, timed."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+import pytest
+from support.memory_log import MemoryLog
+from support.scripted_node import COMMIT, HEARTBEAT, JOIN, NOT_COORDINATOR, ScriptedNode
+
+from pykcoord.clock import Clock
+from pykcoord.runtime import Runtime
+
+from .conftest import frame
+
+
+class Wire:
+    """A transport without sockets."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self.runtime = runtime
+        self.waiting: list[tuple[int, str, bytes]] = []
+        self.replies: dict[int, bytes] = {}
+        self.order: list[int] = []
+        self.foreign_tickets: list[int] = []
+        self.refused: list[tuple[int, str]] = []
+        self.tickets = 0
+
+    def send(self, key: int) -> int:
+        self.tickets += 1
+        self.waiting.append((self.tickets, "/10.0.0.1", frame(key)[4:]))
+        self.runtime.wake()
+        return self.tickets
+
+    def take(self) -> list[tuple[int, str, bytes]]:
+        waiting, self.waiting = self.waiting, []
+        return waiting
+
+    def deliver(self, buffer: bytes, replies: list[tuple[int, int, int]]) -> None:
+        for ticket, start, end in replies:
+            self.replies[ticket] = buffer[start + 8 : end]
+            self.order.append(ticket)
+
+    def foreign(self, tickets: list[int]) -> None:
+        self.foreign_tickets += tickets
+
+    def refuse(self, ticket: int, reason: str) -> None:
+        self.refused.append((ticket, reason))
+
+
+class FakeTime(Clock):
+    """`now_ms` follows the loop's own time, from a round number on."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.loop = asyncio.get_running_loop()
+        self.zero = self.loop.time()
+
+    def now_ms(self) -> int:
+        return 1_000_000 + int((self.loop.time() - self.zero) * 1000)
+
+
+def made(log: MemoryLog | None = None) -> tuple[Runtime, ScriptedNode, Any, Wire]:
+    node, log = ScriptedNode(), log if log is not None else MemoryLog(1)
+    runtime = Runtime(node, log, FakeTime())
+    runtime.load()
+    wire = Wire(runtime)
+    runtime.start(wire)
+    return runtime, node, log, wire
+
+
+async def until(condition: Any) -> None:
+    while not condition():
+        await asyncio.sleep(0)
+
+
+def test_frames_between_two_turns_are_one_step(run):
+    async def main():
+        runtime, node, _, wire = made()
+        await until(lambda: node.steps)
+        tickets = [wire.send(HEARTBEAT) for _ in range(10)]
+        await until(lambda: len(wire.replies) == 10)
+        assert [[t for t, _, _ in frames] for _, frames, _ in node.steps] == [[], tickets]
+        assert wire.order == tickets
+        await runtime.stop()
+
+    run(main())
+
+
+def test_a_commit_is_answered_only_when_it_is_durable(run):
+    async def main():
+        runtime, _, log, wire = made(MemoryLog(1, hold=True))
+        commit = wire.send(COMMIT)
+        beat = wire.send(HEARTBEAT)
+        await until(lambda: beat in wire.replies)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert commit not in wire.replies
+        log.release()
+        await until(lambda: commit in wire.replies)
+        assert wire.replies[commit] == b"durable"
+        assert log.next_offset(0) == 1
+        log.hold = False
+        await runtime.stop()
+
+    run(main())
+
+
+def test_appends_reach_the_log_in_order_without_waiting_for_each_other(run):
+    async def main():
+        runtime, node, log, wire = made(MemoryLog(1, hold=True))
+        for count in range(1, 4):
+            wire.send(COMMIT)
+            await until(lambda n=count: len(node.parked_commits) == n)
+        log.release()
+        await until(lambda: len(wire.replies) == 3)
+        assert wire.order == [1, 2, 3]
+        log.hold = False
+        await runtime.stop()
+
+    run(main())
+
+
+def test_a_failed_append_ends_the_shard_and_loads_it_again(run, caplog):
+    async def main():
+        log = MemoryLog(1, hold=True)
+        runtime, node, log, wire = made(log)
+        wire.send(COMMIT)
+        await until(lambda: node.parked_commits)
+        log.release()
+        await until(lambda: len(wire.replies) == 1)
+        log.fail[0] = OSError(28, "No space left on device")
+        failing = wire.send(COMMIT)
+        await until(lambda: node.parked_commits)
+        behind = wire.send(COMMIT)
+        await until(lambda: len(node.parked_commits) == 2)
+        log.release()
+        await until(lambda: len(node.loads) == 2)
+        assert wire.replies[failing] == wire.replies[behind] == NOT_COORDINATOR
+        assert node.dropped == [0]
+        assert log.reopened == [0]
+        assert node.replayed == [(0, log.batches[0][0])]
+        assert node.loads == [(0, 0), (0, 1)]
+        log.hold = False
+        again = wire.send(COMMIT)
+        await until(lambda: again in wire.replies)
+        assert wire.replies[again] == b"durable"
+        await runtime.stop()
+
+    with caplog.at_level(logging.ERROR, "pykcoord.runtime"):
+        run(main())
+    assert ["No space left on device" in r.getMessage() for r in caplog.records] == [True]
+
+
+def test_a_reload_waits_for_the_appends_that_are_still_queued(run):
+    async def main():
+        log = MemoryLog(1, hold=True)
+        runtime, node, log, wire = made(log)
+        log.fail[0] = OSError(5, "Input/output error")
+        wire.send(COMMIT)
+        await until(lambda: len(node.parked_commits) == 1)
+        wire.send(COMMIT)
+        await until(lambda: len(node.parked_commits) == 2)
+        held, log._held = log._held[1:], log._held[:1]
+        log.release()
+        await until(lambda: node.dropped)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert log.reopened == []
+        log._held = held
+        log.release()
+        await until(lambda: len(node.loads) == 2)
+        assert node.dropped == [0]
+        log.hold = False
+        await runtime.stop()
+
+    run(main())
+
+
+def test_what_hears_not_coordinator_while_a_shard_is_away_is_served_after(run, monkeypatch):
+    async def main():
+        monkeypatch.setattr("pykcoord.runtime._RELOAD_SECONDS", (0.001, 0.002))
+        runtime, node, log, wire = made()
+        log.fail[0] = OSError(5, "Input/output error")
+        log.fail_reopen = 3
+        first = wire.send(COMMIT)
+        await until(lambda: first in wire.replies)
+        during = wire.send(COMMIT)
+        await until(lambda: during in wire.replies)
+        assert wire.replies[during] == NOT_COORDINATOR
+        await until(lambda: len(node.loads) == 2)
+        after = wire.send(COMMIT)
+        await until(lambda: after in wire.replies)
+        assert wire.replies[after] == b"durable"
+        assert log.reopened == [0, 0, 0, 0]
+        await runtime.stop()
+
+    run(main())
+
+
+def test_a_shard_is_stepped_when_its_timeout_is_due_and_not_before(run):
+    async def main():
+        runtime, node, _, wire = made()
+        await until(lambda: node.steps)
+        start_ms = node.steps[-1][0]
+        node.timeouts = [start_ms + 40, start_ms + 90]
+        wire.send(HEARTBEAT)
+        await until(lambda: len(node.steps) == 4)
+        times = [now_ms - start_ms for now_ms, _, _ in node.steps[2:]]
+        assert 40 <= times[0] < 90 <= times[1]
+        await asyncio.sleep(0.02)
+        assert len(node.steps) == 4
+        await runtime.stop()
+
+    run(main())
+
+
+def test_an_earlier_timeout_replaces_a_later_one(run):
+    async def main():
+        runtime, node, _, wire = made()
+        await until(lambda: node.steps)
+        start_ms = node.steps[-1][0]
+        node.timeouts = [start_ms + 60_000]
+        wire.send(HEARTBEAT)
+        await until(lambda: len(node.steps) == 2)
+        node.timeouts = [start_ms + 30]
+        wire.send(HEARTBEAT)
+        await until(lambda: len(node.steps) == 4)
+        assert node.steps[-1][0] - start_ms >= 30
+        await runtime.stop()
+
+    run(main())
+
+
+def test_load_replays_every_shard_in_order(run):
+    async def main():
+        log = MemoryLog(3)
+        log.batches[1] = [b"one", b"two"]
+        log.next_offsets[1] = 7
+        _, node, _, _ = made(log)
+        assert node.replayed == [(1, b"onetwo")]
+        assert node.loads == [(0, 0), (1, 7), (2, 0)]
+
+    run(main())
+
+
+def test_stop_waits_for_the_log_and_answers_the_parked(run):
+    async def main():
+        runtime, node, log, wire = made(MemoryLog(1, hold=True))
+        commit = wire.send(COMMIT)
+        join = wire.send(JOIN)
+        await until(lambda: node.parked_joins)
+        stopping = asyncio.ensure_future(runtime.stop())
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert not stopping.done()
+        log.release()
+        await stopping
+        assert wire.replies == {commit: b"durable", join: NOT_COORDINATOR}
+
+    run(main())
+
+
+@pytest.mark.parametrize("error", [AssertionError("broken"), BaseException("panic")])
+def test_a_broken_invariant_is_reported_once_and_ends_everything(run, error, caplog):
+    async def main():
+        runtime, node, _, wire = made()
+        fatal: list[BaseException] = []
+        runtime.on_fatal = fatal.append
+        node.error = error
+        wire.send(HEARTBEAT)
+        await until(lambda: fatal)
+        wire.send(HEARTBEAT)
+        for _ in range(10):
+            await asyncio.sleep(0)
+        assert fatal == [error]
+        assert not wire.replies
+
+    run(main())
+    assert [r.levelname for r in caplog.records] == ["CRITICAL"]
