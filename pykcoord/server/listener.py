@@ -12,11 +12,11 @@ import ssl
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from pykcoord.catalogue import Catalogue, native_topics
 from pykcoord.clock import monotonic_seconds
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.api.node_api import Cluster
-from pykcoord.catalogue import Catalogue, native_topics
 from pykcoord.server.dispatch import Dispatcher
 from pykcoord.server.metrics import ServerMetrics
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord.catalogue import InvalidPartitionsError, UnknownTopicError, check_partitions
 from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
-from pykcoord.catalogue import InvalidPartitionsError, UnknownTopicError, check_partitions
 
 
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:

@@ -7,9 +7,6 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.errors import error_of
-from pykcoord.server.api.messages import NONE, Fields
-from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.catalogue import (
     InvalidPartitionsError,
     Topic,
@@ -18,6 +15,9 @@ from pykcoord.catalogue import (
     check_partitions,
     new_id,
 )
+from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.node_api import Cluster, NodeApi
 
 _DEFAULT = -1
 _ALL_CONFIGS_KNOWN = 0

@@ -13,9 +13,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord.catalogue import Topic
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
-from pykcoord.catalogue import Topic
 
 KEY = 1
 _MILLISECOND = datetime.timedelta(milliseconds=1)

@@ -6,9 +6,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord.catalogue import InvalidTopicError, Topic, check_name
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
-from pykcoord.catalogue import InvalidTopicError, Topic, check_name
 
 # "not asked, or not known": org.apache.kafka.common.requests.MetadataResponse
 _NO_AUTHORIZED_OPERATIONS = -(2**31)

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from pykcoord.server.api.messages import Fields
 from pykcoord.catalogue import Catalogue
+from pykcoord.server.api.messages import Fields
 
 
 @dataclass(slots=True)

@@ -6,9 +6,7 @@ import json
 
 import pytest
 
-from pykcoord.errors import ArgumentError
-from pykcoord.log.state_file import StateFile, StateFileError
-from pykcoord.server.catalogue import (
+from pykcoord.catalogue import (
     MAX_PARTITIONS,
     InvalidPartitionsError,
     InvalidTopicError,
@@ -20,6 +18,8 @@ from pykcoord.server.catalogue import (
     native_topics,
     new_id,
 )
+from pykcoord.errors import ArgumentError
+from pykcoord.log.state_file import StateFile, StateFileError
 
 
 def test_a_topic_has_an_id_of_its_own():
