@@ -8,8 +8,12 @@ use crate::record::OffsetCommitValue;
 use crate::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic};
 use crate::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
 
+/// Strings in the keys of records, and in values before v4, have a 16-bit length.
+const LONGEST_STRING: usize = i16::MAX as usize;
+
 /// Writes every partition whose metadata is short enough, duplicates in order, and answers in
-/// request order. Nothing is written if all are refused: the outbox's next offset tells.
+/// request order. Nothing is written if all are refused: the outbox's next offset tells. Names that
+/// no record can hold fail the request with UNKNOWN_SERVER_ERROR, as in Kafka.
 pub fn commit(
     scope: &mut GroupScope<'_>,
     config: &Config,
@@ -17,13 +21,20 @@ pub fn commit(
     now_ms: i64,
     outbox: &mut Outbox,
 ) -> OffsetCommitResponse {
-    let limit = config.offset_metadata_max_bytes;
-    let expire_timestamp = match request.retention_time_ms {
-        -1 => -1,
-        retention_ms => now_ms.saturating_add(retention_ms),
+    let mut names = request.topics.iter().map(|topic| topic.name).chain([request.group_id]);
+    if names.any(|name| name.len() > LONGEST_STRING) {
+        return refuse(request, ErrorCode::UnknownServerError);
+    }
+    let (expire_timestamp, longest) = match request.retention_time_ms {
+        -1 => (-1, usize::MAX),
+        retention_ms => (now_ms.saturating_add(retention_ms), LONGEST_STRING),
+    };
+    let fits = |partition: &OffsetCommitPartition<'_>| {
+        let metadata = metadata(partition);
+        metadata.len() <= longest && utf16_fits(metadata, config.offset_metadata_max_bytes)
     };
     for topic in &request.topics {
-        let accepted = topic.partitions.iter().filter(|partition| fits(partition, limit));
+        let accepted = topic.partitions.iter().filter(|partition| fits(partition));
         let values = accepted.map(|partition| {
             let value = OffsetCommitValue {
                 offset: partition.committed_offset,
@@ -38,7 +49,7 @@ pub fn commit(
         scope.emit_commits(topic.name, values, now_ms, outbox);
     }
     respond(request, |partition| {
-        if fits(partition, limit) { ErrorCode::None } else { ErrorCode::OffsetMetadataTooLarge }
+        if fits(partition) { ErrorCode::None } else { ErrorCode::OffsetMetadataTooLarge }
     })
 }
 
@@ -68,7 +79,6 @@ fn metadata<'a>(partition: &OffsetCommitPartition<'a>) -> &'a str {
 
 /// The limit counts UTF-16 code units (Java's `String.length`), of which there are never more than
 /// there are bytes.
-fn fits(partition: &OffsetCommitPartition<'_>, limit: usize) -> bool {
-    let metadata = metadata(partition);
+fn utf16_fits(metadata: &str, limit: usize) -> bool {
     metadata.len() <= limit || metadata.encode_utf16().count() <= limit
 }

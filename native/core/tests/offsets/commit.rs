@@ -3,7 +3,7 @@
 use kcoord_core::error::ErrorCode;
 use kcoord_core::offset::commit;
 use kcoord_core::offset::expiration::ExpirationBase;
-use kcoord_core::request::{OffsetCommitPartition, Uuid};
+use kcoord_core::request::{OffsetCommitPartition, OffsetCommitRequest, Uuid};
 
 use crate::story::*;
 
@@ -114,4 +114,27 @@ fn a_refusal_is_every_partitions() {
     assert_eq!((&*topic.name, topic.topic_id), ("t", ID));
     let error = ErrorCode::IllegalGeneration;
     assert_eq!(topic.partitions, [(0, error), (1, error)]);
+}
+
+/// No record can hold them; nothing may be written, nor may the engine panic.
+#[test]
+fn strings_that_no_record_can_hold() {
+    let mut story = Story::new();
+    story.config.offset_metadata_max_bytes = usize::MAX;
+    let long = "x".repeat(32_768);
+    let unknown = ErrorCode::UnknownServerError;
+    let two = vec![("t", ID, vec![partition(0, 1)]), (&*long, ID, vec![partition(1, 1)])];
+    assert_eq!(story.commit(&request(two)), [(0, unknown), (1, unknown)]);
+    let group =
+        OffsetCommitRequest { group_id: &long, ..request(vec![("t", ID, vec![partition(0, 1)])]) };
+    assert_eq!(story.commit(&group), [(0, unknown)]);
+    assert!(story.written().is_empty());
+
+    let noted = OffsetCommitPartition { committed_metadata: Some(&long), ..partition(0, 1) };
+    let mut metadata = request(vec![("t", ID, vec![noted])]);
+    metadata.retention_time_ms = 1000;
+    assert_eq!(story.commit(&metadata), [(0, ErrorCode::OffsetMetadataTooLarge)]);
+    metadata.retention_time_ms = -1;
+    assert_eq!(story.commit(&metadata), [(0, NONE)], "v4 has room");
+    story.check_replay();
 }
