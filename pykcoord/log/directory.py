@@ -115,6 +115,11 @@ class LogDirectory:
         """The number of partitions."""
         return len(self._partitions)
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments of all partitions. May be asked on any thread."""
+        return sum(partition.size_bytes for partition in self._partitions)
+
     def read(self, shard: int) -> Iterator[bytes]:
         """Chunks (some MB) of whole, CRC-checked, uncompressed batches, from the log's start."""
         return self._partitions[shard].read()

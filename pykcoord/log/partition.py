@@ -73,6 +73,11 @@ class Partition:
         """(leader epoch, first offset), ascending, of what the log holds."""
         return self._epochs
 
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all segments, as far as they are written."""
+        return sum(self._closed_sizes) + self._size
+
     def read(self) -> Iterator[bytes]:
         """Chunks of whole uncompressed batches from the log's start to what was written so far."""
         sizes = [*self._closed_sizes, self._size]
