@@ -6,6 +6,8 @@ samples only when somebody scrapes.
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -22,6 +24,7 @@ from pykcoord.runtime import Runtime
 from pykcoord.server._connection import LATENCY_BOUNDS, Hub
 
 _SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_SAMPLE_SECONDS = 5.0
 _GROUP_STATES = ("empty", "preparing_rebalance", "completing_rebalance", "stable", "dead")
 _API_NAMES = {
     0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit",
@@ -107,17 +110,30 @@ class LogMetrics:
 
 
 class _ServerCollector(Collector):
+    """Samples on the loop's thread, whichever thread scrapes: the node belongs to that thread."""
+
     def __init__(self, hub: Hub, runtime: Runtime) -> None:
         self._hub = hub
         self._runtime = runtime
+        self._loop = asyncio.get_running_loop()
+        self._thread = threading.get_ident()
 
     def collect(self) -> Iterable[Metric]:
-        yield from _connections(self._hub)
-        yield _requests(self._hub)
-        yield from _groups(_stats_of(self._runtime.node))
-        size = getattr(self._runtime.log, "size_bytes", None)
-        if size is not None:
-            yield _gauge("pykcoord_log_bytes", "Size of the log's segments.", size())
+        if threading.get_ident() == self._thread:
+            return self._sample()
+        sampled = asyncio.run_coroutine_threadsafe(self._sample_there(), self._loop)
+        return sampled.result(_SAMPLE_SECONDS)
+
+    async def _sample_there(self) -> list[Metric]:
+        return self._sample()
+
+    def _sample(self) -> list[Metric]:
+        metrics = [*_connections(self._hub), _requests(self._hub)]
+        metrics += _groups(_stats_of(self._runtime.node))
+        size_bytes = getattr(self._runtime.log, "size_bytes", None)
+        if size_bytes is not None:
+            metrics.append(_gauge("pykcoord_log_bytes", "Size of the log's segments.", size_bytes))
+        return metrics
 
 
 def _connections(hub: Hub) -> Iterable[Metric]:

@@ -28,6 +28,10 @@ class MemoryLog:
         self._held: list[tuple[Sequence[Append], Callable[..., None]]] = []
         self._broken: set[int] = set()
 
+    @property
+    def size_bytes(self) -> int:
+        return sum(len(batch) for batches in self.batches for batch in batches)
+
     def read(self, shard: int) -> Iterator[bytes]:
         if self.batches[shard]:
             yield b"".join(self.batches[shard])
