@@ -24,7 +24,7 @@ fn main() {
             panic!("not a heartbeat");
         };
         let request = heartbeat::decode_request(head.api_version, &mut body).expect("a body");
-        black_box(request);
+        black_box(&request);
         out.clear();
         let (api, version) = (ApiKey::Heartbeat, head.api_version);
         let start = header::begin_response(&mut out, api, version, head.correlation_id);
@@ -37,14 +37,15 @@ fn main() {
         let Ok(Incoming::Owned(head, mut body)) = header::open_request(black_box(&frame)) else {
             panic!("not a commit");
         };
-        black_box(offset_commit::decode_request(head.api_version, &mut body).expect("a body"));
+        let request = offset_commit::decode_request(head.api_version, &mut body);
+        black_box(&request.expect("a body"));
     });
     report("the same by api::decode_request", || {
         let Ok(Incoming::Owned(head, mut body)) = header::open_request(black_box(&frame)) else {
             panic!("not a commit");
         };
         let request = api::decode_request(head.spec.api, head.api_version, &mut body);
-        black_box(request.expect("a body"));
+        black_box(&request.expect("a body"));
     });
     let Ok(Incoming::Owned(_, mut body)) = header::open_request(&frame) else {
         panic!("not a commit");

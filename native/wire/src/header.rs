@@ -125,11 +125,12 @@ pub enum Incoming<'a> {
 /// A member id is the client id, `-` and a UUID's 36 characters, and must be a string itself.
 const MAX_CLIENT_ID_LENGTH: usize = MAX_STRING_LENGTH - 37;
 
-/// Reads the header of a frame without its 4-byte length.
+/// Reads the header of a frame without its 4-byte length. Always inlined: a header that is moved
+/// costs a heartbeat a third of its time, by narrow stores before wide loads.
 ///
 /// # Errors
 /// The frame is too short for its header, or the header is malformed.
-#[inline]
+#[inline(always)]
 pub fn open_request(frame: &[u8]) -> Result<Incoming<'_>, DecodeError> {
     let mut reader = Reader::new(frame, false);
     let api_key = reader.i16("request_api_key")?;

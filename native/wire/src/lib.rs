@@ -2,6 +2,8 @@
 //! responses, by a bounds-checked reader. Bytes from the network are untrusted: no count is
 //! believed before the bytes are there, and a body is checked whole before anything is applied.
 
+#![forbid(unsafe_code)]
+
 pub mod api;
 pub mod consumer_protocol;
 pub mod header;
