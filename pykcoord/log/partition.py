@@ -176,25 +176,23 @@ class Partition:
                 self._descriptor = -1
 
     def _load(self, found: Found, on_corruption: OnCorruption) -> None:
-        self.cut = recovery.repair(found, on_corruption)
-        self.next_offset = found.next_offset
-        self._epochs = found.epochs
+        """Puts the files right and takes them over. Raises OSError: nothing is taken over then."""
+        cut = recovery.repair(found, on_corruption)
         renamed = dict(found.plan.rename)
-        self._files = [
+        files = [
             scanned.file._replace(path=renamed.get(scanned.file.path, scanned.file.path))
             for scanned in found.segments
         ]
-        self._closed_sizes = [scanned.sound_bytes for scanned in found.segments[:-1]]
-        self._size = self._synced = 0
+        sizes = [scanned.sound_bytes for scanned in found.segments]
+        if files:
+            self._descriptor = _open_synced(files[-1].path)
+        self.cut = cut
+        self.next_offset = found.next_offset
+        self._epochs = found.epochs
+        self._files = files
+        self._closed_sizes = sizes[:-1]
+        self._size = self._synced = sizes[-1] if sizes else 0
         self._begun = False
-        if found.segments:
-            self._size = found.segments[-1].sound_bytes
-            self._descriptor = os.open(self._files[-1].path, os.O_RDWR | os.O_CLOEXEC)
-            # What was read back counts as committed from now on, but the process that wrote it may
-            # have died before its sync.
-            if self._size:
-                os.fdatasync(self._descriptor)
-            self._synced = self._size
 
     def _begin_epoch(self) -> None:
         """Before the first append of this process: fencing, the epoch, a segment, no indexes."""
@@ -299,6 +297,20 @@ def read_segments(segments: list[tuple[SegmentFile, int]]) -> Iterator[bytes]:
         if position != sound_bytes:
             reason = f"was sound when it was opened, and is not any more ({stop.name.lower()})"
             raise CorruptLogError(file.path, position, next_offset, reason, recovery.ADVICE)
+
+
+def _open_synced(path: Path) -> int:
+    """What was read back counts as committed from now on, but the process that wrote it may have
+    died before its syncs, of the file and of its name."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    try:
+        if os.fstat(descriptor).st_size:
+            os.fdatasync(descriptor)
+        checkpoint.sync_directory(path.parent)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
 
 
 def _remaining(batches: list[bytes], written: int) -> list[bytes]:

@@ -192,8 +192,8 @@ class Writer:
         if not partitions:
             return {}
         started = self._monotonic()
-        # File systems let concurrent syncs share a journal commit. Threads have a share of the files
-        # each: handing over every file costs more than it gains.
+        # File systems let concurrent syncs share a journal commit. Every thread has a share of the
+        # files: handing them over one by one costs more than it gains.
         if len(partitions) > 1:
             for partition in partitions:
                 partition.start_writeback()
