@@ -53,7 +53,7 @@ def _growing(into: _Into, records: memoryview, limit_bytes: int) -> memoryview:
             return memoryview(output)[: into(records, output)]
         except cramjam.DecompressionError as error:
             if "whole buffer" not in str(error):
-                raise ValueError(str(error)) from None
+                raise ValueError(f"damaged stream: {error}") from None
         if room == limit_bytes:
             raise ValueError(f"expands to more than {limit_bytes} bytes")
         room = min(limit_bytes, 4 * room)
@@ -69,7 +69,10 @@ def _snappy(records: memoryview, limit_bytes: int) -> bytes:
         length = int.from_bytes(records[position : position + 4], "big", signed=True)
         position += 4
         if length < 0 or length > len(records) - position:
-            raise ValueError(f"snappy block of {length} bytes, {len(records) - position} are left")
+            left_bytes = len(records) - position
+            raise ValueError(
+                f"damaged stream: snappy block of {length} bytes, {left_bytes} are left"
+            )
         blocks.append(_snappy_block(records[position : position + length], left))
         left -= len(blocks[-1])
         position += length
@@ -84,5 +87,5 @@ def _snappy_block(block: memoryview, limit_bytes: int) -> bytes:
         output = bytearray(size)
         written = cramjam.snappy.decompress_raw_into(block, output)
     except cramjam.DecompressionError as error:
-        raise ValueError(str(error)) from None
+        raise ValueError(f"damaged stream: {error}") from None
     return bytes(memoryview(output)[:written])
