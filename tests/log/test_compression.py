@@ -47,7 +47,7 @@ def test_streams_expand(name: str):
 @pytest.mark.parametrize("name", STREAMS)
 def test_streams_are_bounded(name: str):
     codec, stream = STREAMS[name]
-    with pytest.raises(ValueError, match=f"more than {len(PLAIN) - 1} bytes"):
+    with pytest.raises(ValueError, match="expands to more than"):
         decompress(codec, memoryview(stream), len(PLAIN) - 1)
 
 
