@@ -358,6 +358,11 @@ def test_describe_topic_partitions_by_the_page(run):
                     client, 75, 0, topics=[{"name": name} for name in names],
                     response_partition_limit=limit, cursor=cursor,
                 )  # fmt: skip
+                assert {
+                    (p.eligible_leader_replicas, p.last_known_elr, p.offline_replicas)
+                    for topic in response.topics
+                    for p in topic.partitions
+                } <= {((), (), ())}
                 found = [
                     (t.name, int(t.error_code), [p.partition_index for p in t.partitions])
                     for t in response.topics

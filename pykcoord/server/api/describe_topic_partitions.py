@@ -61,8 +61,9 @@ def _known(topic: Any, partitions: range, cluster: Cluster) -> Fields:
                 "leader_epoch": NO_LEADER_EPOCH,
                 "replica_nodes": replicas,
                 "isr_nodes": replicas,
-                "eligible_leader_replicas": None,
-                "last_known_elr": None,
+                # Empty, not null: Kafka's own tools do not expect null (KafkaAdminClient).
+                "eligible_leader_replicas": (),
+                "last_known_elr": (),
                 "offline_replicas": (),
             }
             for partition in partitions
