@@ -234,7 +234,7 @@ def _nearest(name: str) -> str:
     close = difflib.get_close_matches(name, [*SETTINGS, *sorted(KAFKA_NAMES)], n=1, cutoff=0.6)
     if close:
         return f"; did you mean {close[0]}?"
-    return "; docs/operating.md lists the names"
+    return "; docs/configuration.md lists the names"
 
 
 def _attribute(name: str) -> str:

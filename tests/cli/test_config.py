@@ -86,7 +86,7 @@ def test_a_name_that_only_kafka_needs_is_a_warning() -> None:
     [
         ("group.max.sise=3", "group.max.sise: unknown name; did you mean group.max.size?"),
         ("log.cleaner.thread=3", "log.cleaner.thread: unknown name; did you mean "),
-        ("qqqq=1", "qqqq: unknown name; docs/operating.md lists the names"),
+        ("qqqq=1", "qqqq: unknown name; docs/configuration.md lists the names"),
         ("group.max.size=0", "group.max.size: 0 is too small: it must be at least 1"),
         ("group.max.size=2147483648", "group.max.size: 2147483648 is too large"),
         ("group.max.size=many", "group.max.size: 'many' is not an integer (members)"),
