@@ -1,0 +1,253 @@
+//! How responses and records read in a trace.
+
+use std::collections::BTreeMap;
+use std::fmt::Write;
+
+use kcoord_core::ErrorCode;
+use kcoord_core::record::{Batches, GroupMetadataValue, OffsetCommitValue, RecordKey};
+use kcoord_core::response::Response;
+
+/// Member ids by the names of members: `@a`, then `@a.2` for a's second id.
+#[derive(Default)]
+pub struct Names {
+    ids: BTreeMap<String, Vec<String>>,
+}
+
+impl Names {
+    pub fn learn(&mut self, name: &str, id: &str) {
+        if self.symbol(id) == id {
+            self.ids.entry(name.into()).or_default().push(id.into());
+        }
+    }
+
+    /// The latest id of a member; `""` before it has one.
+    pub fn current(&self, name: &str) -> String {
+        self.ids.get(name).and_then(|ids| ids.last()).cloned().unwrap_or_default()
+    }
+
+    /// The latest id of a member, or the word itself if nobody goes by it.
+    pub fn any(&self, text: &str) -> String {
+        let current = self.current(text);
+        if current.is_empty() { self.resolve(text) } else { current }
+    }
+
+    /// `@a`, `@a.2`, or an id as it stands.
+    pub fn resolve(&self, text: &str) -> String {
+        let Some(symbol) = text.strip_prefix('@') else { return text.into() };
+        let (name, number) = symbol.split_once('.').unwrap_or((symbol, "1"));
+        self.ids[name][number.parse::<usize>().unwrap() - 1].clone()
+    }
+
+    fn symbol(&self, id: &str) -> String {
+        for (name, ids) in &self.ids {
+            match ids.iter().position(|known| known == id) {
+                Some(0) => return format!("@{name}"),
+                Some(index) => return format!("@{name}.{}", index + 1),
+                None => {}
+            }
+        }
+        id.into()
+    }
+}
+
+/// A `ConsumerProtocolSubscription` of version 0.
+pub fn subscription(topics: &[&str]) -> Vec<u8> {
+    let mut bytes = vec![0, 0];
+    bytes.extend((topics.len() as i32).to_be_bytes());
+    for topic in topics {
+        bytes.extend((topic.len() as i16).to_be_bytes());
+        bytes.extend(topic.as_bytes());
+    }
+    bytes.extend((-1i32).to_be_bytes());
+    bytes
+}
+
+pub fn response(response: &Response, names: &Names) -> String {
+    match response {
+        Response::JoinGroup(joined) => {
+            let mut text = kafka_name(joined.error_code);
+            if joined.generation_id != -1 {
+                let protocol = joined.protocol_name.as_deref().unwrap_or("-");
+                let _ = write!(text, " generation={} protocol={protocol}", joined.generation_id);
+                let _ = write!(text, " leader={}", quoted(&names.symbol(&joined.leader)));
+            }
+            let _ = write!(text, " member={}", quoted(&names.symbol(&joined.member_id)));
+            if joined.skip_assignment {
+                text.push_str(" skip_assignment");
+            }
+            for member in &joined.members {
+                let _ = write!(text, " [{}", names.symbol(&member.member_id));
+                if let Some(instance_id) = &member.group_instance_id {
+                    let _ = write!(text, "/{instance_id}");
+                }
+                let _ = write!(text, " {}]", bytes(&member.metadata));
+            }
+            text
+        }
+        Response::SyncGroup(synced) => {
+            let text = kafka_name(synced.error_code);
+            if synced.error_code.is_error() {
+                return text;
+            }
+            let protocol = synced.protocol_name.as_deref().unwrap_or("-");
+            let protocol_type = synced.protocol_type.as_deref().unwrap_or("-");
+            format!("{text} {protocol_type}/{protocol} assignment={}", bytes(&synced.assignment))
+        }
+        Response::Heartbeat(error_code) => kafka_name(*error_code),
+        Response::LeaveGroup(left) => {
+            let mut text = kafka_name(left.error_code);
+            for member in &left.members {
+                let _ = write!(text, " [{}", quoted(&names.symbol(&member.member_id)));
+                if let Some(instance_id) = &member.group_instance_id {
+                    let _ = write!(text, "/{instance_id}");
+                }
+                let _ = write!(text, " {}]", kafka_name(member.error_code));
+            }
+            text
+        }
+        Response::Dropped(error_code) => format!("dropped {}", kafka_name(*error_code)),
+        _ => administrative(response, names),
+    }
+}
+
+fn administrative(response: &Response, names: &Names) -> String {
+    let mut text = String::new();
+    match response {
+        Response::OffsetCommit(committed) => {
+            for topic in &committed.topics {
+                for (index, error_code) in &topic.partitions {
+                    let _ = write!(text, "[{}:{index} {}]", topic.name, kafka_name(*error_code));
+                }
+            }
+        }
+        Response::OffsetFetch(fetched) => {
+            text.push_str(&kafka_name(fetched.error_code));
+            for topic in &fetched.topics {
+                for at in &topic.partitions {
+                    let _ = write!(
+                        text,
+                        " [{}:{}={} {}]",
+                        topic.name,
+                        at.partition_index,
+                        at.committed_offset,
+                        kafka_name(at.error_code)
+                    );
+                }
+            }
+        }
+        Response::OffsetDelete(deleted) => {
+            text.push_str(&kafka_name(deleted.error_code));
+            for topic in &deleted.topics {
+                for (index, error_code) in &topic.partitions {
+                    let _ = write!(text, " [{}:{index} {}]", topic.name, kafka_name(*error_code));
+                }
+            }
+        }
+        Response::DescribeGroup(group) => {
+            let error_code = kafka_name(group.error_code);
+            let message = group.error_message.as_deref().unwrap_or("-");
+            let _ = write!(text, "{error_code} {} {}", group.group_id, group.group_state);
+            let _ = write!(text, " {}", quoted(&group.protocol_type));
+            let _ = write!(text, "/{} message={message}", quoted(&group.protocol_data));
+            for member in &group.members {
+                let _ = write!(text, " [{}", names.symbol(&member.member_id));
+                let metadata = bytes(&member.member_metadata);
+                let assignment = bytes(&member.member_assignment);
+                let _ = write!(text, " {} {metadata} {assignment}]", member.client_host);
+            }
+        }
+        Response::DeleteGroups(deleted) => {
+            for (group_id, error_code) in &deleted.results {
+                let _ = write!(text, "[{} {}]", quoted(group_id), kafka_name(*error_code));
+            }
+        }
+        Response::ListGroups(listed) => {
+            text.push_str(&kafka_name(listed.error_code));
+            for group in &listed.groups {
+                let protocol_type = quoted(&group.protocol_type);
+                let _ = write!(text, " [{} {protocol_type}", quoted(&group.group_id));
+                let _ = write!(text, " {} {}]", group.group_state, group.group_type);
+            }
+        }
+        other => panic!("{other:?} is handled elsewhere"),
+    }
+    text
+}
+
+/// One line for each record of a batch.
+pub fn records(batch: &[u8], names: &Names) -> String {
+    let mut text = String::new();
+    for record in Batches::new(batch).flat_map(|batch| batch.unwrap().records()) {
+        let record = record.unwrap();
+        let _ = write!(text, "append {}: ", record.offset);
+        match RecordKey::parse(record.key.unwrap()).unwrap() {
+            RecordKey::OffsetCommit(key) => {
+                let _ = write!(text, "OffsetCommit {} {}:{}", key.group, key.topic, key.partition);
+                match record.value.map(|value| (value[1], OffsetCommitValue::parse(value).unwrap()))
+                {
+                    Some((version, value)) => {
+                        let _ = write!(text, "={} v{version}", value.offset);
+                        if value.expire_timestamp != -1 {
+                            let _ = write!(text, " expires={}", value.expire_timestamp);
+                        }
+                    }
+                    None => text.push_str(" tombstone"),
+                }
+            }
+            RecordKey::GroupMetadata(key) => {
+                let _ = write!(text, "GroupMetadata {}", key.group);
+                match record.value.map(|value| GroupMetadataValue::parse(value).unwrap()) {
+                    Some(value) => group_value(&mut text, &value, names),
+                    None => text.push_str(" tombstone"),
+                }
+            }
+            other => panic!("{other:?} is not written"),
+        }
+        text.push('\n');
+    }
+    text
+}
+
+fn group_value(text: &mut String, value: &GroupMetadataValue<'_>, names: &Names) {
+    let leader = value.leader.map_or("null".into(), |leader| names.symbol(leader));
+    let _ = write!(text, " {}/{}", quoted(value.protocol_type), value.protocol.unwrap_or("null"));
+    let _ = write!(text, " generation={} leader={leader}", value.generation);
+    let _ = write!(text, " since={}", value.current_state_timestamp);
+    for member in &value.members {
+        let _ = write!(text, " [{}", names.symbol(member.member_id));
+        if let Some(instance_id) = member.group_instance_id {
+            let _ = write!(text, "/{instance_id}");
+        }
+        let timeouts = (member.session_timeout, member.rebalance_timeout);
+        let _ = write!(text, " {}/{}", timeouts.0, timeouts.1);
+        let _ = write!(text, " {} {}]", bytes(member.subscription), bytes(member.assignment));
+    }
+}
+
+/// Subscriptions by their topics, other bytes as text.
+fn bytes(bytes: &[u8]) -> String {
+    for count in [1, 2] {
+        for topics in [&["t1", "t2"][..count], &["t2"], &["t2", "t1"]] {
+            if bytes == subscription(topics) {
+                return format!("<{}>", topics.join(","));
+            }
+        }
+    }
+    quoted(&String::from_utf8_lossy(bytes))
+}
+
+fn quoted(text: &str) -> String {
+    if text.is_empty() { "''".into() } else { text.into() }
+}
+
+/// `UNKNOWN_MEMBER_ID` for `UnknownMemberId`.
+fn kafka_name(error_code: ErrorCode) -> String {
+    let mut name = String::new();
+    for letter in format!("{error_code:?}").chars() {
+        if letter.is_uppercase() && !name.is_empty() {
+            name.push('_');
+        }
+        name.extend(letter.to_uppercase());
+    }
+    name
+}
