@@ -1,8 +1,6 @@
 //! Random bodies of every API in every version: what was written is read back, without the fields
 //! that the version lacks, and to the last byte.
 
-mod common;
-
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
 use kcoord_wire::api::describe_groups::OPERATIONS_OMITTED;
@@ -12,12 +10,14 @@ use kcoord_wire::reader::Reader;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
 
+use crate::random;
+
 #[test]
 fn requests_are_read_as_they_were_written() {
     for spec in &APIS {
         for version in spec.min_version..=spec.max_version {
             let mut runner = TestRunner::new(ProptestConfig::with_cases(64));
-            let result = runner.run(&common::requests(spec.api), |request| {
+            let result = runner.run(&random::requests(spec.api), |request| {
                 let request = request_as_of(version, request);
                 let mut bytes = Vec::new();
                 api::encode_request(&mut bytes, version, &request);
@@ -37,7 +37,7 @@ fn responses_are_read_as_they_were_written() {
     for spec in &APIS {
         for version in spec.min_version..=spec.max_version {
             let mut runner = TestRunner::new(ProptestConfig::with_cases(64));
-            let result = runner.run(&common::responses(spec.api), |response| {
+            let result = runner.run(&random::responses(spec.api), |response| {
                 let response = response_as_of(version, response);
                 let mut bytes = Vec::new();
                 api::encode_response(&mut bytes, version, &response);

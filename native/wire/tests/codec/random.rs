@@ -1,4 +1,4 @@
-//! Random requests and responses of every owned API, for the tests beside this folder.
+//! Random requests and responses of every owned API, for the tests beside this file.
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::*;

@@ -2,8 +2,6 @@
 //! decoder returns an error or a value; it never panics, reads beyond the frame, or allocates more
 //! than a small multiple of it.
 
-mod common;
-
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -14,6 +12,8 @@ use kcoord_wire::header::{APIS, ApiSpec, Incoming, open_request};
 use kcoord_wire::reader::{DecodeErrorKind, Reader};
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
+
+use crate::random;
 
 /// Bytes that a decoder may allocate for each byte of a body. The worst honest case are arrays of
 /// empty topics (64 bytes in memory, 3 on the wire).
@@ -69,7 +69,7 @@ fn every_version() -> impl Iterator<Item = (&'static ApiSpec, i16)> {
 fn a_request_cut_short_is_an_error_at_every_byte() {
     for (spec, version) in every_version() {
         let mut runner = TestRunner::new(ProptestConfig::with_cases(8));
-        let result = runner.run(&common::requests(spec.api), |request| {
+        let result = runner.run(&random::requests(spec.api), |request| {
             let request = match (request, version) {
                 (api::RequestBody::OffsetFetch(mut groups), ..8) => {
                     groups.truncate(1);
@@ -97,7 +97,7 @@ fn a_response_cut_short_is_an_error_at_every_byte() {
     for spec in &APIS {
         let version = spec.max_version;
         let mut runner = TestRunner::new(ProptestConfig::with_cases(16));
-        let result = runner.run(&common::responses(spec.api), |response| {
+        let result = runner.run(&random::responses(spec.api), |response| {
             let mut bytes = Vec::new();
             api::encode_response(&mut bytes, version, &response);
             for end in 0..bytes.len() {
@@ -116,7 +116,7 @@ fn a_request_with_changed_bytes_is_an_error_or_a_request() {
     for (spec, version) in every_version() {
         let mut runner = TestRunner::new(ProptestConfig::with_cases(32));
         let changes = prop::collection::vec((any::<prop::sample::Index>(), hostile_byte()), 1..4);
-        let result = runner.run(&(common::requests(spec.api), changes), |(request, changes)| {
+        let result = runner.run(&(random::requests(spec.api), changes), |(request, changes)| {
             // Written at the highest version: the body then fits this one more or less.
             let mut bytes = Vec::new();
             api::encode_request(&mut bytes, spec.max_version, &request);

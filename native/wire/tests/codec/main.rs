@@ -1,0 +1,8 @@
+//! The codec from outside: Kafka's bytes, random values, hostile bytes, and what clients trip over.
+
+mod errors;
+mod golden;
+mod hostile;
+mod pitfalls;
+mod random;
+mod round_trip;
