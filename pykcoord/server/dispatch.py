@@ -27,6 +27,10 @@ _HEADER = struct.Struct(">hhi")
 _UVARINT_BYTES = 5
 # Longer Fetch requests are parsed each time rather than kept for every connection.
 _MEMO_BYTES = 16_384
+# How much is kept of answers for all connections, and to questions of which length.
+_KNOWN_BYTES = 8 * 1024 * 1024
+_QUESTION_BYTES = 1_024
+_ENTRY_BYTES = 300
 
 
 class BadFrameError(ValueError):
@@ -55,6 +59,9 @@ class Dispatcher:
         self._reply = reply
         self._refuse = refuse
         self._polls: dict[int, tuple[asyncio.TimerHandle, bytes]] = {}
+        self._known: dict[tuple[int, int, bytes], bytes] = {}
+        self._known_bytes = 0
+        self._known_version = -1
 
     def handle(self, connection: Connection, ticket: int, frame: bytes) -> None:
         """Answer one request, now or when its long poll ends."""
@@ -97,17 +104,47 @@ class Dispatcher:
         if not api.minimum <= version <= api.maximum:
             self._unsupported(api, ticket, version, correlation_id, frame)
             return
-        request = self._parse(api, version, frame)
+        body_at = _body_at(frame, flexible=request_is_flexible(key, version))
         catalogue_version = self._cluster.catalogue.version
-        fields = api.answer(request, version, self._cluster)
-        if fields is None:
-            raise BadFrameError(f"{api.name} v{version}: the protocol has no answer to it")
-        body = encode_response_body(key, version, fields)
-        wait_ms = api.wait_ms(request, fields) if api.wait_ms is not None else 0
+        if api.repeatable:
+            body = self._repeated(api, version, frame, body_at)
+            self._answer(ticket, correlation_id, body, 0)
+            return
+        body, wait_ms = self._fresh(api, version, frame, body_at)
         if key == fetch.KEY and len(frame) <= _MEMO_BYTES:
             same = (frame[:4], frame[8:])
             connection.memo = _Poll(same, catalogue_version, body, wait_ms)
         self._answer(ticket, correlation_id, body, wait_ms)
+
+    def _fresh(self, api: NodeApi, version: int, frame: bytes, body_at: int) -> tuple[bytes, int]:
+        """Parse, have the handler answer, encode: the response's bytes and how long to wait."""
+        try:
+            request, _ = request_reader(api.key, version)(frame, body_at)
+        except Exception as error:  # kio's decode errors, and ValueError for odd counts
+            raise BadFrameError(f"{api.name} v{version}: {error}") from error
+        fields = api.answer(request, version, self._cluster)
+        if fields is None:
+            raise BadFrameError(f"{api.name} v{version}: the protocol has no answer to it")
+        wait_ms = api.wait_ms(request, fields) if api.wait_ms is not None else 0
+        return encode_response_body(api.key, version, fields), wait_ms
+
+    def _repeated(self, api: NodeApi, version: int, frame: bytes, body_at: int) -> bytes:
+        """The answer to a question that has the same answer until the catalogue changes: when a
+        group starts, all of its members ask the same."""
+        catalogue = self._cluster.catalogue
+        if self._known_version != catalogue.version or self._known_bytes > _KNOWN_BYTES:
+            self._known.clear()
+            self._known_bytes = 0
+            self._known_version = catalogue.version
+        question = (api.key, version, frame[body_at:])
+        body = self._known.get(question)
+        if body is None:
+            body, _ = self._fresh(api, version, frame, body_at)
+            # Asking may have made topics, and a long question is not worth its memory.
+            if self._known_version == catalogue.version and len(frame) <= _QUESTION_BYTES:
+                self._known[question] = body
+                self._known_bytes += len(frame) + len(body) + _ENTRY_BYTES
+        return body
 
     def _answer(self, ticket: int, correlation_id: int, body: bytes, wait_ms: int) -> None:
         reply = struct.pack(">ii", 4 + len(body), correlation_id) + body
@@ -129,14 +166,6 @@ class Dispatcher:
         # Kafka reads the header of a version it does not know by its rule for the highest.
         _body_at(frame, flexible=version > api.maximum)
         self._reply(ticket, api_versions.unsupported_version(correlation_id))
-
-    def _parse(self, api: NodeApi, version: int, frame: bytes) -> object:
-        body_at = _body_at(frame, flexible=request_is_flexible(api.key, version))
-        try:
-            request, _ = request_reader(api.key, version)(frame, body_at)
-        except Exception as error:  # kio's decode errors, and ValueError for odd counts
-            raise BadFrameError(f"{api.name} v{version}: {error}") from error
-        return request
 
 
 def _body_at(frame: bytes, flexible: bool) -> int:

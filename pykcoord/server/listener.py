@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
-import ssl
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -66,14 +65,12 @@ class Server:
         broker_configs: Mapping[str, str] | None = None,
         auto_create_topics: bool = False,
         max_connections_by_ip: Mapping[str, int] | None = None,
-        ssl_context: ssl.SSLContext | None = None,
     ) -> None:
         self._config = config
         self._runtime = runtime
         self._catalogue = catalogue
         self._listen = listen
         self._advertise = advertise
-        self._ssl_context = ssl_context
         self._metrics = metrics
         self._cluster = Cluster(
             catalogue=catalogue,
@@ -109,7 +106,6 @@ class Server:
         self._listener = await loop.create_server(
             lambda: Connection(self.hub, client_address),
             *self._listen,
-            ssl=self._ssl_context,
             backlog=_BACKLOG,
             start_serving=False,
         )

@@ -9,6 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from support.kio_client import ask, encode
 
+from pykcoord.server.api.messages import encode_response_body
 from pykcoord.server.api.registry import APIS
 
 from .conftest import serving
@@ -478,5 +479,42 @@ def test_unknown_tags_in_the_header_are_skipped(run):
             data = whole[4:start] + tags + whole[start + 1 :]
             client.send(len(data).to_bytes(4, "big") + data)
             assert (await client.read())[:4] == b"\x00\x00\x00\x07"
+
+    run(main())
+
+
+def test_the_same_question_is_answered_once_until_the_catalogue_changes(run, monkeypatch):
+    async def main():
+        async with serving(topics={"a": 2}) as rig:
+            encoded = []
+            monkeypatch.setattr(
+                "pykcoord.server.dispatch.encode_response_body",
+                lambda *args: encoded.append(args[0]) or encode_response_body(*args),
+            )
+
+            async def partitions() -> int:
+                client = await rig.connect()
+                response = await ask(client, 3, 9, **metadata([topic_named("a")]))
+                return len(response.topics[0].partitions)
+
+            assert [await partitions() for _ in range(3)] == [2, 2, 2]
+            assert encoded == [3]
+            rig.catalogue.add_partitions("a", 5)
+            assert [await partitions() for _ in range(3)] == [5, 5, 5]
+            assert encoded == [3, 3]
+
+    run(main())
+
+
+def test_questions_that_differ_are_not_mixed_up(run, monkeypatch):
+    monkeypatch.setattr("pykcoord.server.dispatch._KNOWN_BYTES", 100_000)
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            for index in range(600):
+                response = await ask(client, 10, 4, key_type=0, coordinator_keys=(f"g{index}",))
+                assert response.coordinators[0].key == f"g{index}"
+            assert 100 < len(rig.server._dispatcher._known) < 300
 
     run(main())

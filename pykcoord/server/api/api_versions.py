@@ -47,7 +47,7 @@ def api_of(others: Iterable[NodeApi]) -> NodeApi:
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}
         return {"error_code": NONE, "api_keys": keys}
 
-    return NodeApi(KEY, "ApiVersions", MINIMUM, MAXIMUM, answer)
+    return NodeApi(KEY, "ApiVersions", MINIMUM, MAXIMUM, answer, repeatable=True)
 
 
 def unsupported_version(correlation_id: int) -> bytes:

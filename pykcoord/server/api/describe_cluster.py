@@ -41,4 +41,4 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     }
 
 
-API = NodeApi(60, "DescribeCluster", 0, 2, _answer)
+API = NodeApi(60, "DescribeCluster", 0, 2, _answer, repeatable=True)

@@ -83,4 +83,4 @@ def _unknown(name: str) -> Fields:
     }
 
 
-API = NodeApi(75, "DescribeTopicPartitions", 0, 0, _answer)
+API = NodeApi(75, "DescribeTopicPartitions", 0, 0, _answer, repeatable=True)

@@ -54,4 +54,4 @@ def _node(error: ErrorCode, text: str, cluster: Cluster) -> dict[str, Any]:
     }
 
 
-API = NodeApi(10, "FindCoordinator", 0, 6, _answer)
+API = NodeApi(10, "FindCoordinator", 0, 6, _answer, repeatable=True)

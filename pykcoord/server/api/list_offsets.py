@@ -55,4 +55,4 @@ def _offset(topic: Any, asked: Any, version: int) -> Fields:
     return {"error_code": ErrorCode.unsupported_version, "offset": _UNKNOWN}
 
 
-API = NodeApi(2, "ListOffsets", 1, 11, _answer)
+API = NodeApi(2, "ListOffsets", 1, 11, _answer, repeatable=True)

@@ -91,4 +91,4 @@ def _unknown(name: str | None, topic_id: Any, error: ErrorCode) -> Fields:
     }
 
 
-API = NodeApi(3, "Metadata", 0, 13, _answer)
+API = NodeApi(3, "Metadata", 0, 13, _answer, repeatable=True)

@@ -44,3 +44,4 @@ class NodeApi:
     answer: Callable[[Any, int, Cluster], Fields | None]
     advertised_minimum: int | None = None
     wait_ms: Callable[[Any, Fields], int] | None = None
+    repeatable: bool = False
