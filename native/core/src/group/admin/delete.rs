@@ -74,7 +74,7 @@ impl Machine {
             debug_assert!(removed.timer.is_none(), "a live group goes without members");
         }
         let removed = self.registry.remove(group);
-        if removed.offsets.is_some() {
+        if removed.offsets.as_ref().is_some_and(|offsets| !offsets.is_empty()) {
             let group = self.registry.create(removed.id.as_str());
             self.group_mut(group).offsets = removed.offsets;
         }
