@@ -112,8 +112,8 @@ impl Outbox {
         self.parked.retain(|(_, waiting, _)| *waiting != ticket);
     }
 
-    /// The tickets still waiting for a commit, oldest first: all that a dropped shard owes.
-    pub fn drain_parked(&mut self) -> impl Iterator<Item = Ticket> + '_ {
-        self.parked.drain(..).map(|(_, ticket, _)| ticket)
+    /// All that still waits for a commit, oldest first: what a dropped shard owes.
+    pub fn drain_parked(&mut self) -> impl Iterator<Item = (Ticket, Response)> + '_ {
+        self.parked.drain(..).map(|(_, ticket, response)| (ticket, response))
     }
 }

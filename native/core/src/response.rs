@@ -16,9 +16,61 @@ pub enum Response {
     DescribeGroup(Box<DescribeGroupResponse>),
     DeleteGroups(DeleteGroupsResponse),
     ListGroups(ListGroupsResponse),
-    /// The shard was dropped while this request waited (a failed append, or an unload): the codec
-    /// turns it into the API's own shape with this code in it.
+    /// A membership request whose shard was dropped while it waited (a failed append, or an
+    /// unload): the codec turns it into the API's own shape with this code in it.
     Dropped(ErrorCode),
+}
+
+impl Response {
+    /// What the same request hears where its shard goes away before the records are committed:
+    /// the error in the shape of its API, nothing of what was decided. A list goes without the
+    /// shard's groups (spec/states.md section 3.1).
+    pub fn refused(self, error_code: ErrorCode) -> Response {
+        match self {
+            Response::JoinGroup(_)
+            | Response::SyncGroup(_)
+            | Response::Heartbeat(_)
+            | Response::LeaveGroup(_)
+            | Response::Dropped(_) => Response::Dropped(error_code),
+            Response::OffsetCommit(mut response) => {
+                let topics = response.topics.iter_mut();
+                topics.flat_map(|t| &mut t.partitions).for_each(|(_, code)| *code = error_code);
+                Response::OffsetCommit(response)
+            }
+            Response::OffsetFetch(mut response) => {
+                response.error_code = error_code;
+                for partition in response.topics.iter_mut().flat_map(|t| &mut t.partitions) {
+                    partition.committed_offset = -1;
+                    partition.committed_leader_epoch = -1;
+                    partition.metadata = "".into();
+                    partition.error_code = error_code;
+                }
+                Response::OffsetFetch(response)
+            }
+            Response::OffsetDelete(_) => {
+                Response::OffsetDelete(OffsetDeleteResponse { error_code, topics: Vec::new() })
+            }
+            Response::DescribeGroup(response) => {
+                Response::DescribeGroup(Box::new(DescribeGroupResponse {
+                    error_code,
+                    error_message: None,
+                    group_id: response.group_id,
+                    group_state: "",
+                    protocol_type: "".into(),
+                    protocol_data: "".into(),
+                    members: Vec::new(),
+                }))
+            }
+            Response::DeleteGroups(mut response) => {
+                response.results.iter_mut().for_each(|(_, code)| *code = error_code);
+                Response::DeleteGroups(response)
+            }
+            Response::ListGroups(_) => Response::ListGroups(ListGroupsResponse {
+                error_code: ErrorCode::None,
+                groups: Vec::new(),
+            }),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -91,10 +91,9 @@ impl Shard {
 
     /// The shard is given up: the answer to every request that still waits, by ticket.
     pub fn drop_parked(&mut self) -> Vec<(Ticket, Response)> {
-        let dropped = |ticket| (ticket, Response::Dropped(ErrorCode::NotCoordinator));
-        let mut tickets = self.machine.drain_parked();
-        tickets.sort_unstable();
-        tickets.into_iter().map(dropped).collect()
+        let mut refused = self.machine.refuse_parked(ErrorCode::NotCoordinator);
+        refused.sort_unstable_by_key(|(ticket, _)| *ticket);
+        refused
     }
 
     /// The connection behind a ticket is gone. A member that waited under it stays one.

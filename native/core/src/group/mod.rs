@@ -24,6 +24,7 @@ use classic::rebalance::Rebalance;
 use registry::{Group, GroupType, Registry};
 
 use crate::config::Config;
+use crate::error::ErrorCode;
 use crate::offset::{GroupScope, OffsetTables};
 use crate::outbox::Outbox;
 use crate::purgatory::DelayedOperation;
@@ -150,9 +151,13 @@ impl Machine {
         }
     }
 
-    /// All who wait, for members or for a commit.
-    pub fn drain_parked(&mut self) -> Vec<Ticket> {
+    /// Refuses all who wait, for members or for a commit.
+    pub fn refuse_parked(&mut self, error_code: ErrorCode) -> Vec<(Ticket, Response)> {
         let waiting_for_members = core::mem::take(&mut self.parked).into_keys();
-        waiting_for_members.chain(self.outbox.drain_parked()).collect()
+        let dropped = |ticket| (ticket, Response::Dropped(error_code));
+        let refused =
+            |(ticket, response): (Ticket, Response)| (ticket, response.refused(error_code));
+        let waiting_for_commits = self.outbox.drain_parked().map(refused);
+        waiting_for_members.map(dropped).chain(waiting_for_commits).collect()
     }
 }
