@@ -27,6 +27,7 @@
 pub mod config;
 pub mod error;
 mod group;
+pub mod inspect;
 pub mod limits;
 pub mod offset;
 pub mod outbox;

@@ -11,6 +11,8 @@ pub struct GroupView {
     pub group_id: Box<str>,
     /// `classic`, `consumer`, `share` or `streams`; only classic groups are interpreted.
     pub group_type: &'static str,
+    /// Offsets only: no record of the group itself.
+    pub is_simple: bool,
     /// As DescribeGroups names it; empty for a group that is not classic.
     pub state: &'static str,
     /// `""`: none.
@@ -89,6 +91,7 @@ impl Shard {
         GroupView {
             group_id: group.id.as_str().into(),
             group_type: group.group_type.name(),
+            is_simple: group.is_simple(),
             state: if is_classic { group.state.name() } else { "" },
             protocol_type: group.protocol_type().into(),
             generation_id: group.generation_id,

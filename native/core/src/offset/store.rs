@@ -113,6 +113,12 @@ impl GroupOffsets {
         Some(self.view(topics, self.entries.entry(place)))
     }
 
+    /// Partitions with a pending transactional offset; one that two producers hold comes twice.
+    pub fn pending_partitions(&self) -> impl Iterator<Item = (TopicIndex, i32)> {
+        let entries = self.pending().into_iter().flat_map(Pending::partitions);
+        entries.map(|entry| (entry.topic, entry.partition))
+    }
+
     pub(super) fn pending(&self) -> Option<&Pending> {
         self.side.as_ref().map(|side| &side.pending)
     }

@@ -1,0 +1,59 @@
+//! Counts and lists of a shard for metrics and tools. Walks everything: never on a request's way.
+
+use crate::group::registry::GroupType;
+use crate::offset::GroupOffsets;
+use crate::shard::Shard;
+
+/// How many of what a shard holds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Classic groups by state: the name of each state and its groups.
+    pub groups: [(&'static str, u64); 5],
+    pub members: u64,
+    pub offsets: u64,
+}
+
+impl Shard {
+    /// All groups, sorted.
+    pub fn group_ids(&self) -> Vec<&str> {
+        let registry = &self.machine.registry;
+        registry.sorted_groups().into_iter().map(|row| registry.groups[row].id.as_str()).collect()
+    }
+
+    pub fn counts(&self) -> Counts {
+        let names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"];
+        let registry = &self.machine.registry;
+        let mut counts = Counts {
+            groups: names.map(|name| (name, 0)),
+            members: registry.members.len() as u64,
+            offsets: self.offset_count() as u64,
+        };
+        for row in registry.rows() {
+            let group = &registry.groups[row];
+            if group.group_type != GroupType::Classic {
+                continue;
+            }
+            let name = group.state.name();
+            let slot = counts.groups.iter_mut().find(|(state, _)| *state == name);
+            slot.expect("every state is counted").1 += 1;
+        }
+        counts
+    }
+
+    /// Group, topic and partition of every pending transactional offset, sorted.
+    pub fn unstable(&self) -> Vec<(String, String, i32)> {
+        let topics = &self.machine.offsets.topics;
+        let mut found = Vec::new();
+        for row in self.machine.registry.rows() {
+            let group = &self.machine.registry.groups[row];
+            let pending = group.offsets.as_deref().map(GroupOffsets::pending_partitions);
+            for (topic, partition) in pending.into_iter().flatten() {
+                let topic = topics.name(topic).to_owned();
+                found.push((group.id.as_str().to_owned(), topic, partition));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+}
