@@ -7,6 +7,7 @@
 pub mod api;
 pub mod consumer_protocol;
 pub mod header;
+pub mod node;
 pub mod reader;
 pub mod reencode;
 pub mod writer;

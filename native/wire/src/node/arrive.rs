@@ -1,0 +1,249 @@
+//! What arrives in a turn: frames are opened and their requests routed to the shards, a batch
+//! each. Requests of one group are handled here, those of several in `split.rs`.
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::{
+    OffsetCommitRequest, OffsetCommitTopic, OffsetDeleteRequest, Request, RequestContext, Uuid,
+};
+use kcoord_core::response::{
+    OffsetCommitResponse, OffsetCommitResponseTopic, OffsetDeleteResponse,
+    OffsetDeleteResponseTopic, Response,
+};
+
+use super::gather::{Gather, Parts};
+use super::routing::shard_of;
+use super::slots::{Header, PARTS_MAX, Slots};
+use super::topics::Topics;
+use super::uuids::Uuids;
+use super::{Frame, Turn};
+use crate::api::{self, RequestBody};
+use crate::header::{Incoming, begin_response, finish_response, open_request};
+
+pub(super) type Batch<'a> = Vec<(RequestContext<'a>, Request<'a>)>;
+
+/// The turn's arrivals on their way to the shards.
+pub(super) struct Arrivals<'a, 'n> {
+    pub topics: &'a Topics,
+    pub slots: &'n mut Slots,
+    pub uuids: &'n mut Uuids,
+    /// Which shards serve; the others are loading.
+    pub active: &'n [bool],
+    pub batches: Vec<Batch<'a>>,
+    /// Parts answered without their shard, which is loading.
+    pub early: Vec<(u64, Response)>,
+    pub turn: &'n mut Turn,
+}
+
+/// One request: where its reply goes, and what its handler is told.
+#[derive(Clone, Copy)]
+pub(super) struct Arrival<'a> {
+    pub header: Header,
+    pub context: RequestContext<'a>,
+}
+
+impl<'a> Arrivals<'a, '_> {
+    /// Takes one frame; `Err`: it cannot be read, and its connection must go.
+    pub fn open(&mut self, frame: &Frame<'a>) -> Result<(), String> {
+        let (request, mut body) = match open_request(frame.bytes) {
+            Ok(Incoming::Owned(header, body)) => (header, body),
+            Ok(Incoming::Foreign { .. }) => {
+                self.turn.foreign.push(frame.ticket);
+                return Ok(());
+            }
+            Ok(Incoming::Unsupported { api_key, api_version }) => {
+                return Err(format!("API key {api_key} is not served at version {api_version}"));
+            }
+            Err(error) => return Err(format!("request header: {error}")),
+        };
+        let (spec, version) = (request.spec, request.api_version);
+        let decoded = api::decode_request(spec.api, version, &mut body)
+            .map_err(|error| format!("{} v{version}: {error}", spec.name))?;
+        let header = Header {
+            ticket: frame.ticket,
+            correlation_id: request.correlation_id,
+            api: spec.api,
+            version,
+        };
+        let context = RequestContext {
+            ticket: 0,
+            api_version: version,
+            client_id: request.client_id.unwrap_or_default(),
+            client_host: frame.client_host,
+            uuid: 0,
+        };
+        self.route(Arrival { header, context }, decoded)
+    }
+
+    fn route(&mut self, mut arrival: Arrival<'a>, body: RequestBody<'a>) -> Result<(), String> {
+        if let Some(code) = self.refused_by_api_layer(arrival.header.version, &body) {
+            self.reply(&arrival.header, |out, version| {
+                api::encode_error(out, version, &body, code);
+            });
+            return Ok(());
+        }
+        match body {
+            RequestBody::Heartbeat(heartbeat) => {
+                self.one(arrival, heartbeat.group_id, Request::Heartbeat(heartbeat), None);
+            }
+            RequestBody::JoinGroup(join) => {
+                arrival.context.uuid = self.uuids.next();
+                self.one(arrival, join.group_id, Request::JoinGroup(join), None);
+            }
+            RequestBody::SyncGroup(sync) => {
+                self.one(arrival, sync.group_id, Request::SyncGroup(sync), None);
+            }
+            RequestBody::LeaveGroup(leave) => {
+                self.one(arrival, leave.group_id, Request::LeaveGroup(leave), None);
+            }
+            RequestBody::OffsetCommit(commit) => self.commit(arrival, commit),
+            RequestBody::OffsetDelete(delete) => self.delete_offsets(arrival, delete),
+            RequestBody::OffsetFetch(groups) => {
+                within_parts(groups.len())?;
+                self.fetch(arrival, groups);
+            }
+            RequestBody::DescribeGroups(describe) => {
+                within_parts(describe.groups.len())?;
+                self.describe(arrival, describe);
+            }
+            RequestBody::DeleteGroups(delete) => self.delete_groups(arrival, delete),
+            RequestBody::ListGroups(list) => self.list(arrival, list),
+        }
+        Ok(())
+    }
+
+    /// What Kafka answers before any group is looked at, for requests of one group: a heartbeat
+    /// while its shard loads is NONE (states.md section 3.1).
+    fn refused_by_api_layer(&self, version: i16, body: &RequestBody<'_>) -> Option<ErrorCode> {
+        let group_id = match body {
+            RequestBody::Heartbeat(heartbeat) => {
+                return (!self.active[self.shard_of(heartbeat.group_id)])
+                    .then_some(ErrorCode::None);
+            }
+            RequestBody::SyncGroup(sync) => {
+                let named = sync.protocol_type.is_some() && sync.protocol_name.is_some();
+                if version >= 5 && !named {
+                    return Some(ErrorCode::InconsistentGroupProtocol);
+                }
+                sync.group_id
+            }
+            RequestBody::JoinGroup(join) => join.group_id,
+            RequestBody::LeaveGroup(leave) => leave.group_id,
+            RequestBody::OffsetCommit(commit) => commit.group_id,
+            RequestBody::OffsetDelete(delete) => delete.group_id,
+            RequestBody::OffsetFetch(_)
+            | RequestBody::DescribeGroups(_)
+            | RequestBody::DeleteGroups(_)
+            | RequestBody::ListGroups(_) => return None,
+        };
+        let loading = !self.active[self.shard_of(group_id)];
+        loading.then_some(ErrorCode::CoordinatorLoadInProgress)
+    }
+
+    pub(super) fn shard_of(&self, group_id: &str) -> usize {
+        shard_of(group_id, self.batches.len())
+    }
+
+    /// Hands one request to the shard of its group.
+    pub(super) fn one(
+        &mut self,
+        mut arrival: Arrival<'a>,
+        group_id: &str,
+        request: Request<'a>,
+        gather: Option<Box<Gather>>,
+    ) {
+        arrival.context.ticket = self.slots.open(arrival.header, gather);
+        let shard = self.shard_of(group_id);
+        self.batches[shard].push((arrival.context, request));
+    }
+
+    /// Answers at once, without a shard.
+    pub(super) fn reply(&mut self, header: &Header, body: impl FnOnce(&mut Vec<u8>, i16)) {
+        let out = &mut self.turn.buffer;
+        let start = begin_response(out, header.api, header.version, header.correlation_id);
+        body(out, header.version);
+        finish_response(out, start);
+        self.turn.replies.push((header.ticket, start, out.len()));
+    }
+
+    fn commit(&mut self, arrival: Arrival<'a>, mut request: OffsetCommitRequest<'a>) {
+        let by_id = arrival.header.version >= 10;
+        let mut refused = OffsetCommitResponse { topics: Vec::new() };
+        for topic in &mut request.topics {
+            refused.topics.extend(self.refuse_partitions(by_id, topic));
+        }
+        request.topics.retain(|topic| !topic.partitions.is_empty());
+        if request.topics.is_empty() {
+            return self.reply(&arrival.header, |out, version| {
+                api::offset_commit::encode_response(out, version, &refused);
+            });
+        }
+        let whole = refused.topics.is_empty();
+        let gather = (!whole).then(|| Gather::new(Parts::OffsetCommit(refused), 1));
+        self.one(arrival, request.group_id, Request::OffsetCommit(request), gather);
+    }
+
+    /// Resolves the topic's name or id, and takes out the partitions that do not exist.
+    fn refuse_partitions(
+        &self,
+        by_id: bool,
+        topic: &mut OffsetCommitTopic<'a>,
+    ) -> Option<OffsetCommitResponseTopic> {
+        let asked_id = topic.topic_id;
+        let code = if by_id {
+            let name = self.topics.name_of(topic.topic_id);
+            topic.name = name.unwrap_or_default();
+            name.map_or(ErrorCode::UnknownTopicId, |_| ErrorCode::UnknownTopicOrPartition)
+        } else {
+            ErrorCode::UnknownTopicOrPartition
+        };
+        let mut refused = Vec::new();
+        let mut topic_id = Uuid::ZERO;
+        topic.partitions.retain(|partition| {
+            let index = partition.partition_index;
+            let found = match code {
+                ErrorCode::UnknownTopicId => None,
+                _ => self.topics.id_of(topic.name, index),
+            };
+            topic_id = found.unwrap_or(topic_id);
+            if found.is_none() {
+                refused.push((index, code));
+            }
+            found.is_some()
+        });
+        topic.topic_id = topic_id;
+        (!refused.is_empty()).then(|| OffsetCommitResponseTopic {
+            name: topic.name.into(),
+            topic_id: asked_id,
+            partitions: refused,
+        })
+    }
+
+    fn delete_offsets(&mut self, arrival: Arrival<'a>, mut request: OffsetDeleteRequest<'a>) {
+        let mut refused = OffsetDeleteResponse { error_code: ErrorCode::None, topics: Vec::new() };
+        for topic in &mut request.topics {
+            let mut partitions = Vec::new();
+            topic.partitions.retain(|index| {
+                let exists = self.topics.id_of(topic.name, *index).is_some();
+                if !exists {
+                    partitions.push((*index, ErrorCode::UnknownTopicOrPartition));
+                }
+                exists
+            });
+            if !partitions.is_empty() {
+                let name = topic.name.into();
+                refused.topics.push(OffsetDeleteResponseTopic { name, partitions });
+            }
+        }
+        request.topics.retain(|topic| !topic.partitions.is_empty());
+        let whole = refused.topics.is_empty();
+        let gather = (!whole).then(|| Gather::new(Parts::OffsetDelete(refused), 1));
+        self.one(arrival, request.group_id, Request::OffsetDelete(request), gather);
+    }
+}
+
+fn within_parts(groups: usize) -> Result<(), String> {
+    if groups < PARTS_MAX {
+        return Ok(());
+    }
+    Err(format!("{groups} groups in one request: at most {} are served", PARTS_MAX - 1))
+}

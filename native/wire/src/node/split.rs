@@ -1,0 +1,200 @@
+//! Requests that name several groups, or all: one part for each shard or group, gathered again in
+//! `gather.rs`. A shard that is still loading answers its parts with
+//! COORDINATOR_LOAD_IN_PROGRESS.
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::{
+    DeleteGroupsRequest, DescribeGroupRequest, ListGroupsRequest, OffsetFetchRequest,
+    OffsetFetchTopic, Request, RequestContext,
+};
+use kcoord_core::response::{
+    DeleteGroupsResponse, DescribeGroupResponse, ListGroupsResponse, OffsetFetchResponsePartition,
+    OffsetFetchResponseTopic, Response,
+};
+
+use super::arrive::{Arrival, Arrivals};
+use super::gather::{FetchPart, Gather, Parts};
+use super::slots::Slots;
+use crate::api;
+use crate::api::describe_groups::{DescribeGroupsRequest, GROUP_OPERATIONS, OPERATIONS_OMITTED};
+
+impl<'a> Arrivals<'a, '_> {
+    pub(super) fn fetch(&mut self, arrival: Arrival<'a>, groups: Vec<OffsetFetchRequest<'a>>) {
+        if groups.is_empty() {
+            return self.reply(&arrival.header, |out, version| {
+                api::offset_fetch::encode_response(out, version, &[]);
+            });
+        }
+        let by_id = arrival.header.version >= 10;
+        let mut requests = groups;
+        let mut parts = Vec::with_capacity(requests.len());
+        for request in &mut requests {
+            let all = request.topics.is_none();
+            let unknown = match &mut request.topics {
+                Some(topics) if by_id => self.resolve(topics),
+                _ => Vec::new(),
+            };
+            parts.push(FetchPart { response: None, unknown, all });
+        }
+        if requests.len() == 1 && !by_id {
+            let request = requests.pop().expect("one group");
+            if self.active[self.shard_of(request.group_id)] {
+                return self.one(arrival, request.group_id, Request::OffsetFetch(request), None);
+            }
+            requests.push(request);
+        }
+        let count = requests.len();
+        let gather = Gather::new(Parts::OffsetFetch(parts), count);
+        let ticket = self.slots.open(arrival.header, Some(gather));
+        for (part, request) in requests.into_iter().enumerate() {
+            let shard = self.shard_of(request.group_id);
+            let loading = |request: &Request<'a>| match request {
+                Request::OffsetFetch(request) => {
+                    let code = ErrorCode::CoordinatorLoadInProgress;
+                    Response::OffsetFetch(api::offset_fetch::error_response(request, code))
+                }
+                other => unreachable!("{other:?} is no OffsetFetch"),
+            };
+            let request = Request::OffsetFetch(request);
+            self.part(&arrival.context, ticket, part, shard, request, loading);
+        }
+    }
+
+    /// Puts names to topic ids; takes out the topics whose id is unknown and answers them.
+    fn resolve(&self, topics: &mut Vec<OffsetFetchTopic<'a>>) -> Vec<OffsetFetchResponseTopic> {
+        let mut unknown = Vec::new();
+        topics.retain_mut(|topic| match self.topics.name_of(topic.topic_id) {
+            Some(name) => {
+                topic.name = name;
+                true
+            }
+            None => {
+                let refuse = |index: &i32| OffsetFetchResponsePartition {
+                    partition_index: *index,
+                    committed_offset: -1,
+                    committed_leader_epoch: -1,
+                    metadata: "".into(),
+                    error_code: ErrorCode::UnknownTopicId,
+                };
+                unknown.push(OffsetFetchResponseTopic {
+                    name: "".into(),
+                    topic_id: topic.topic_id,
+                    partitions: topic.partition_indexes.iter().map(refuse).collect(),
+                });
+                false
+            }
+        });
+        unknown
+    }
+
+    pub(super) fn describe(&mut self, arrival: Arrival<'a>, request: DescribeGroupsRequest<'a>) {
+        let asked = request.include_authorized_operations;
+        let authorized_operations = if asked { GROUP_OPERATIONS } else { OPERATIONS_OMITTED };
+        let count = request.groups.len();
+        if count == 0 {
+            return self.reply(&arrival.header, |out, version| {
+                let none: [&DescribeGroupResponse; 0] = [];
+                api::describe_groups::encode_response(
+                    out,
+                    version,
+                    none.into_iter(),
+                    authorized_operations,
+                );
+            });
+        }
+        let groups = std::iter::repeat_with(|| None).take(count).collect();
+        let parts = Parts::DescribeGroups { groups, authorized_operations };
+        let ticket = self.slots.open(arrival.header, Some(Gather::new(parts, count)));
+        for (part, group_id) in request.groups.into_iter().enumerate() {
+            let shard = self.shard_of(group_id);
+            let request = Request::DescribeGroup(DescribeGroupRequest { group_id });
+            self.part(&arrival.context, ticket, part, shard, request, |_| {
+                Response::DescribeGroup(Box::new(DescribeGroupResponse {
+                    error_code: ErrorCode::CoordinatorLoadInProgress,
+                    error_message: None,
+                    group_id: group_id.into(),
+                    group_state: "",
+                    protocol_type: "".into(),
+                    protocol_data: "".into(),
+                    members: Vec::new(),
+                }))
+            });
+        }
+    }
+
+    /// Each distinct group once; those of a shard go to it together: one append deletes them.
+    pub(super) fn delete_groups(&mut self, arrival: Arrival<'a>, request: DeleteGroupsRequest<'a>) {
+        let mut names = request.groups_names.clone();
+        names.sort_unstable();
+        names.dedup();
+        let mut results: Vec<(Box<str>, ErrorCode)> = Vec::with_capacity(names.len());
+        let mut by_shard: Vec<(Vec<usize>, Vec<&'a str>)> = Vec::new();
+        by_shard.resize_with(self.batches.len(), Default::default);
+        for name in request.groups_names {
+            let Ok(at) = names.binary_search(&name) else { continue };
+            names.remove(at);
+            let (places, groups) = &mut by_shard[self.shard_of(name)];
+            places.push(results.len());
+            groups.push(name);
+            results.push((name.into(), ErrorCode::None));
+        }
+        if results.is_empty() {
+            let response = DeleteGroupsResponse { results: Vec::new() };
+            return self.reply(&arrival.header, |out, version| {
+                api::delete_groups::encode_response(out, version, &response);
+            });
+        }
+        let reached =
+            by_shard.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
+        let (asked, requests): (Vec<_>, Vec<_>) =
+            reached.map(|(shard, (places, groups))| (places, (shard, groups))).unzip();
+        let count = requests.len();
+        let parts = Parts::DeleteGroups { results, asked };
+        let ticket = self.slots.open(arrival.header, Some(Gather::new(parts, count)));
+        for (part, (shard, groups_names)) in requests.into_iter().enumerate() {
+            let request = Request::DeleteGroups(DeleteGroupsRequest { groups_names });
+            let loading = |request: &Request<'a>| match request {
+                Request::DeleteGroups(request) => {
+                    let refuse =
+                        |name: &&str| (Box::from(*name), ErrorCode::CoordinatorLoadInProgress);
+                    let results = request.groups_names.iter().map(refuse).collect();
+                    Response::DeleteGroups(DeleteGroupsResponse { results })
+                }
+                other => unreachable!("{other:?} is no DeleteGroups"),
+            };
+            self.part(&arrival.context, ticket, part, shard, request, loading);
+        }
+    }
+
+    pub(super) fn list(&mut self, arrival: Arrival<'a>, request: ListGroupsRequest<'a>) {
+        let none = || ListGroupsResponse { error_code: ErrorCode::None, groups: Vec::new() };
+        let count = self.batches.len();
+        let gather = Gather::new(Parts::ListGroups(none()), count);
+        let ticket = self.slots.open(arrival.header, Some(gather));
+        for shard in 0..count {
+            let request = Request::ListGroups(request.clone());
+            self.part(&arrival.context, ticket, shard, shard, request, |_| {
+                let error_code = ErrorCode::CoordinatorLoadInProgress;
+                Response::ListGroups(ListGroupsResponse { error_code, groups: Vec::new() })
+            });
+        }
+    }
+
+    /// Hands one part to its shard, or answers it for a shard that is loading.
+    fn part(
+        &mut self,
+        context: &RequestContext<'a>,
+        ticket: u64,
+        part: usize,
+        shard: usize,
+        request: Request<'a>,
+        loading: impl FnOnce(&Request<'a>) -> Response,
+    ) {
+        let ticket = Slots::part(ticket, part);
+        if self.active[shard] {
+            self.batches[shard].push((RequestContext { ticket, ..*context }, request));
+        } else {
+            self.early.push((ticket, loading(&request)));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The API layer's view of the topic catalogue: what exists, and under which id.
+
+use ahash::RandomState;
+use hashbrown::HashMap;
+use kcoord_core::request::Uuid;
+
+#[derive(Clone, Debug)]
+pub struct Topic {
+    pub name: Box<str>,
+    pub id: Uuid,
+    pub partitions: i32,
+}
+
+/// Never iterated, so its order never shows.
+pub struct Topics {
+    by_name: HashMap<Box<str>, Topic, RandomState>,
+    name_by_id: HashMap<u128, Box<str>, RandomState>,
+    /// Without a catalogue every topic and partition passes (embedded use).
+    open: bool,
+}
+
+impl Topics {
+    /// Accepts every topic.
+    pub fn open(seed: [u64; 2]) -> Self {
+        let state = RandomState::with_seeds(seed[0], seed[1], !seed[0], !seed[1]);
+        Topics {
+            by_name: HashMap::with_hasher(state.clone()),
+            name_by_id: HashMap::with_hasher(state),
+            open: true,
+        }
+    }
+
+    /// Exactly these topics exist.
+    pub fn of(seed: [u64; 2], topics: impl IntoIterator<Item = Topic>) -> Self {
+        let mut catalogue = Topics { open: false, ..Topics::open(seed) };
+        for topic in topics {
+            catalogue.name_by_id.insert(topic.id.0, topic.name.clone());
+            catalogue.by_name.insert(topic.name.clone(), topic);
+        }
+        catalogue
+    }
+
+    pub fn topic_id(&self, name: &str) -> Option<Uuid> {
+        self.by_name.get(name).map(|topic| topic.id)
+    }
+
+    /// The id of a partition's topic (zero where none is known); `None`: no such partition.
+    pub fn id_of(&self, name: &str, partition: i32) -> Option<Uuid> {
+        match self.by_name.get(name) {
+            Some(topic) => (0..topic.partitions).contains(&partition).then_some(topic.id),
+            None => self.open.then_some(Uuid::ZERO),
+        }
+    }
+
+    pub fn name_of(&self, id: Uuid) -> Option<&str> {
+        self.name_by_id.get(&id.0).map(|name| &**name)
+    }
+}
