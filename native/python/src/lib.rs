@@ -1,12 +1,14 @@
 //! `pykcoord._native`: what Python sees of the native core. PyO3 only, no logic.
 
-use pyo3::prelude::*;
-
 mod codec;
 mod dump;
 mod error;
+mod inspect;
+mod node;
 mod purgatory;
 mod timing_wheel;
+
+use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
@@ -15,6 +17,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_subscription, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_assignment, module)?)?;
+    module.add_class::<node::PyNode>()?;
+    module.add_class::<node::PyTurn>()?;
     module.add_class::<purgatory::PyPurgatory>()?;
     module.add_class::<timing_wheel::PyTimingWheel>()?;
     Ok(())

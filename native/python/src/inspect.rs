@@ -1,0 +1,86 @@
+//! What a node holds, as rows: for `log state`, Arrow tables and metrics.
+
+use pyo3::prelude::*;
+use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
+
+use kcoord_core::Shard;
+use kcoord_core::views::{GroupView, MemberView};
+use kcoord_wire::node::Node;
+
+pub fn groups<'py>(py: Python<'py>, shard: &Shard) -> PyResult<Bound<'py, PyList>> {
+    let rows: PyResult<Vec<_>> = shard.groups().map(|group| group_row(py, &group)).collect();
+    PyList::new(py, rows?)
+}
+
+pub fn offsets<'py>(py: Python<'py>, shard: &Shard) -> PyResult<Bound<'py, PyList>> {
+    let list = PyList::empty(py);
+    for group_id in shard.group_ids() {
+        for (topic, partition, value) in shard.offsets(group_id) {
+            list.append((
+                group_id,
+                topic,
+                partition,
+                value.offset,
+                value.leader_epoch,
+                value.metadata,
+                value.commit_timestamp,
+                value.expire_timestamp.unwrap_or(-1),
+                PyBytes::new(py, &value.topic_id.0.to_be_bytes()),
+            ))?;
+        }
+    }
+    Ok(list)
+}
+
+/// Counts of the whole node: `groups_<state>` in snake case, `members`, `offsets`.
+pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> {
+    let states = ["empty", "preparing_rebalance", "completing_rebalance", "stable", "dead"];
+    let (mut groups, mut members, mut offsets) = ([0; 5], 0, 0);
+    for counts in (0..node.shard_count()).map(|shard| node.shard(shard).counts()) {
+        for (sum, (_, count)) in groups.iter_mut().zip(counts.groups) {
+            *sum += count;
+        }
+        members += counts.members;
+        offsets += counts.offsets;
+    }
+    let dict = PyDict::new(py);
+    for (state, count) in states.iter().zip(groups) {
+        dict.set_item(format!("groups_{state}"), count)?;
+    }
+    dict.set_item("members", members)?;
+    dict.set_item("offsets", offsets)?;
+    Ok(dict)
+}
+
+fn group_row<'py>(py: Python<'py>, group: &GroupView) -> PyResult<Bound<'py, PyTuple>> {
+    let members: PyResult<Vec<_>> =
+        group.members.iter().map(|member| member_row(py, member)).collect();
+    let group_type = if group.is_simple { "simple" } else { group.group_type };
+    let protocol_type = (!group.protocol_type.is_empty()).then_some(&*group.protocol_type);
+    (
+        &*group.group_id,
+        group_type,
+        group.state,
+        protocol_type,
+        group.generation_id,
+        group.protocol_name.as_deref(),
+        group.leader.as_deref(),
+        group.current_state_timestamp_ms,
+        members?,
+    )
+        .into_pyobject(py)
+}
+
+fn member_row<'py>(py: Python<'py>, member: &MemberView) -> PyResult<Bound<'py, PyTuple>> {
+    (
+        &*member.member_id,
+        member.group_instance_id.as_deref(),
+        &*member.client_id,
+        &*member.client_host,
+        member.rebalance_timeout_ms,
+        member.session_timeout_ms,
+        PyBytes::new(py, &member.subscription),
+        PyBytes::new(py, &member.assignment),
+    )
+        .into_pyobject(py)
+}

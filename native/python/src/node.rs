@@ -1,0 +1,209 @@
+//! `Node`: N shards behind frames, one call per turn of the host's loop (kcoord_wire::node).
+
+use crate::error::replay_error;
+use crate::inspect;
+use kcoord_core::Config;
+use kcoord_core::request::Uuid;
+use kcoord_wire::node::{Frame, Node, Topic, Turn};
+use pyo3::exceptions::{PyKeyError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
+use pyo3::types::{PyBytes, PyDict, PyList};
+
+/// What one turn yields; see `_native.pyi`.
+#[pyclass(name = "Turn", module = "pykcoord._native", frozen, get_all)]
+pub struct PyTurn {
+    buffer: Py<PyBytes>,
+    replies: Py<PyList>,
+    appends: Py<PyList>,
+    foreign: Vec<u64>,
+    invalid: Vec<(u64, String)>,
+    next_timeout_ms: Option<i64>,
+}
+
+#[pyclass(name = "Node", module = "pykcoord._native")]
+pub struct PyNode {
+    node: Node,
+}
+
+#[pymethods]
+impl PyNode {
+    #[new]
+    fn new(config: &Bound<'_, PyDict>, shards: usize, seed: &[u8]) -> PyResult<Self> {
+        let seed = seed.try_into().map_err(|_| {
+            PyValueError::new_err(format!("seed: 32 bytes of entropy, not {}", seed.len()))
+        })?;
+        if shards == 0 {
+            return Err(PyValueError::new_err("shards: at least 1"));
+        }
+        Ok(PyNode { node: Node::new(config_from(config)?, shards, seed) })
+    }
+
+    #[getter]
+    fn shards(&self) -> usize {
+        self.node.shard_count()
+    }
+
+    fn set_topics(&mut self, topics: Vec<(String, Vec<u8>, i32)>) -> PyResult<()> {
+        let topic = |(name, id, partitions): (String, Vec<u8>, i32)| {
+            let bytes: [u8; 16] = id.as_slice().try_into().map_err(|_| {
+                PyValueError::new_err(format!(
+                    "topic {name:?}: an id of 16 bytes, not {}",
+                    id.len()
+                ))
+            })?;
+            Ok(Topic { name: name.into(), id: Uuid(u128::from_be_bytes(bytes)), partitions })
+        };
+        let topics: PyResult<Vec<Topic>> = topics.into_iter().map(topic).collect();
+        self.node.set_topics(topics?);
+        Ok(())
+    }
+
+    fn replay(&mut self, py: Python<'_>, shard: usize, chunk: &[u8]) -> PyResult<()> {
+        self.check(shard)?;
+        self.node.replay(shard, chunk).map_err(|error| replay_error(py, error))
+    }
+
+    fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) -> PyResult<()> {
+        self.check(shard)?;
+        self.node.loaded(shard, now_ms, next_offset);
+        Ok(())
+    }
+
+    fn step(
+        &mut self,
+        py: Python<'_>,
+        now_ms: i64,
+        frames: Vec<(u64, PyBackedStr, PyBackedBytes)>,
+        committed: Vec<(usize, i64)>,
+    ) -> PyResult<PyTurn> {
+        for (shard, _) in &committed {
+            self.check(*shard)?;
+        }
+        let node = &mut self.node;
+        let borrowed: Vec<Frame<'_>> = frames
+            .iter()
+            .map(|(ticket, client_host, bytes)| Frame { ticket: *ticket, client_host, bytes })
+            .collect();
+        let turn = py.detach(|| node.step(now_ms, &borrowed, &committed));
+        into_python(py, turn)
+    }
+
+    /// Error codes as native-endian int16, one for each heartbeat.
+    fn heartbeat_many<'py>(
+        &mut self,
+        py: Python<'py>,
+        now_ms: i64,
+        groups: Vec<PyBackedStr>,
+        members: Vec<PyBackedStr>,
+        generations: Vec<i32>,
+    ) -> PyResult<Bound<'py, PyBytes>> {
+        if groups.len() != members.len() || groups.len() != generations.len() {
+            return Err(PyValueError::new_err("groups, members, generations: of one length"));
+        }
+        let node = &mut self.node;
+        let codes = py.detach(|| {
+            let rows = groups.iter().zip(&members).zip(generations);
+            let beats = rows.map(|((group, member), generation)| (&**group, &**member, generation));
+            node.heartbeat_many(now_ms, beats)
+        });
+        let bytes: Vec<u8> = codes.iter().flat_map(|code| code.code().to_ne_bytes()).collect();
+        Ok(PyBytes::new(py, &bytes))
+    }
+
+    /// Every group of a shard, sorted by id: (group_id, type, state, protocol_type, generation,
+    /// protocol, leader, current_state_timestamp, members); each member (member_id,
+    /// group_instance_id, client_id, client_host, rebalance_timeout_ms, session_timeout_ms,
+    /// subscription, assignment). The type `simple` is a classic group without a record.
+    fn groups<'py>(&self, py: Python<'py>, shard: usize) -> PyResult<Bound<'py, PyList>> {
+        self.check(shard)?;
+        inspect::groups(py, self.node.shard(shard))
+    }
+
+    /// Every committed offset of a shard, sorted by group, topic and partition: (group_id, topic,
+    /// partition, offset, leader_epoch, metadata, commit_timestamp, expire_timestamp, topic_id).
+    /// A leader epoch or expiry of -1 and a topic id of zeros are none.
+    fn offsets<'py>(&self, py: Python<'py>, shard: usize) -> PyResult<Bound<'py, PyList>> {
+        self.check(shard)?;
+        inspect::offsets(py, self.node.shard(shard))
+    }
+
+    /// Partitions with a pending transactional offset, sorted: (group_id, topic, partition).
+    fn unstable(&self, shard: usize) -> PyResult<Vec<(String, String, i32)>> {
+        self.check(shard)?;
+        Ok(self.node.shard(shard).unstable())
+    }
+
+    /// Counts of the whole node, for metrics: `groups_<state>`, `members`, `offsets`.
+    fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        inspect::stats(py, &self.node)
+    }
+
+    fn abandon(&mut self, ticket: u64) {
+        self.node.abandon(ticket);
+    }
+
+    fn drop_shard(&mut self, py: Python<'_>, shard: usize) -> PyResult<PyTurn> {
+        self.check(shard)?;
+        let turn = self.node.drop_shard(shard);
+        into_python(py, turn)
+    }
+}
+
+impl PyNode {
+    fn check(&self, shard: usize) -> PyResult<()> {
+        let count = self.node.shard_count();
+        if shard < count {
+            return Ok(());
+        }
+        Err(PyValueError::new_err(format!("shard: {shard} of {count}")))
+    }
+}
+
+fn into_python(py: Python<'_>, turn: Turn) -> PyResult<PyTurn> {
+    let appends: Vec<_> = turn
+        .appends
+        .into_iter()
+        .map(|(shard, append)| {
+            let records = PyBytes::new(py, &append.records);
+            let times = (append.base_timestamp, append.max_timestamp);
+            (shard, append.base_offset, append.record_count, times.0, times.1, records)
+        })
+        .collect();
+    Ok(PyTurn {
+        buffer: PyBytes::new(py, &turn.buffer).unbind(),
+        replies: PyList::new(py, turn.replies)?.unbind(),
+        appends: PyList::new(py, appends)?.unbind(),
+        foreign: turn.foreign,
+        invalid: turn.invalid,
+        next_timeout_ms: turn.next_timeout_ms,
+    })
+}
+
+/// Names are the fields of [`Config`]; what is not named keeps Kafka's default.
+fn config_from(values: &Bound<'_, PyDict>) -> PyResult<Config> {
+    let mut config = Config::default();
+    for (name, value) in values {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "group_min_session_timeout_ms" => {
+                config.group_min_session_timeout_ms = value.extract()?;
+            }
+            "group_max_session_timeout_ms" => {
+                config.group_max_session_timeout_ms = value.extract()?;
+            }
+            "group_initial_rebalance_delay_ms" => {
+                config.group_initial_rebalance_delay_ms = value.extract()?;
+            }
+            "group_max_size" => config.group_max_size = value.extract()?,
+            "new_member_join_timeout_ms" => config.new_member_join_timeout_ms = value.extract()?,
+            "offset_metadata_max_bytes" => config.offset_metadata_max_bytes = value.extract()?,
+            "offsets_retention_ms" => config.offsets_retention_ms = value.extract()?,
+            "offsets_retention_check_interval_ms" => {
+                config.offsets_retention_check_interval_ms = value.extract()?;
+            }
+            _ => return Err(PyKeyError::new_err(format!("config: no setting {name:?}"))),
+        }
+    }
+    Ok(config)
+}
