@@ -11,13 +11,28 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pykcoord._native import Purgatory, TimingWheel
+    from pykcoord.config import Config
+    from pykcoord.consumer_protocol import TopicPartition
+    from pykcoord.coordinator import Coordinator
+    from pykcoord.member import Member
+    from pykcoord.shard import Shard
 
 __all__ = [
+    "Config",
+    "Coordinator",
+    "Member",
     "Purgatory",
+    "Shard",
     "TimingWheel",
+    "TopicPartition",
 ]
 
 _HOME = {
+    "Config": "pykcoord.config",
+    "Coordinator": "pykcoord.coordinator",
+    "Member": "pykcoord.member",
+    "Shard": "pykcoord.shard",
+    "TopicPartition": "pykcoord.consumer_protocol",
     "Purgatory": "pykcoord._native",
     "TimingWheel": "pykcoord._native",
 }

@@ -20,6 +20,8 @@ from pykcoord.errors import ArgumentError, KcoordError
 # org.apache.kafka.common.internals.Topic
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+# Name of the state file beside the log, for all who open a directory.
+STATE_FILE = "catalogue.json"
 # Kafka has no such bound; here one answer of Metadata must not keep the loop from heartbeats.
 MAX_PARTITIONS = 10_000
 

@@ -1,0 +1,126 @@
+"""The requests that a member in process sends, as kio entities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from typing import Any, NamedTuple
+
+from kio.schema.heartbeat.v4.request import HeartbeatRequest
+from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
+from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
+from kio.schema.offset_commit.v9.request import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitRequestTopic,
+)
+from kio.schema.offset_fetch.v8.request import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+)
+from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestAssignment
+from kio.schema.types import GroupId, TopicName
+from kio.static.primitive import i32, i32Timedelta, i64
+
+from pykcoord.consumer_protocol import PROTOCOL_TYPE, encode_subscription
+
+PROTOCOL_NAME = "range"
+
+
+class Identity(NamedTuple):
+    """What a member says of itself in every join."""
+
+    group_id: str
+    topics: tuple[str, ...]
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    group_instance_id: str | None
+
+
+def join(identity: Identity, member_id: str) -> JoinGroupRequest:
+    protocol = JoinGroupRequestProtocol(
+        name=PROTOCOL_NAME, metadata=encode_subscription(identity.topics)
+    )
+    return JoinGroupRequest(
+        group_id=GroupId(identity.group_id),
+        session_timeout=_milliseconds(identity.session_timeout_ms),
+        rebalance_timeout=_milliseconds(identity.rebalance_timeout_ms),
+        member_id=member_id,
+        group_instance_id=identity.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocols=(protocol,),
+    )
+
+
+def sync(identity: Identity, joined: Any, assignments: Mapping[str, bytes]) -> SyncGroupRequest:
+    return SyncGroupRequest(
+        group_id=GroupId(identity.group_id),
+        generation_id=joined.generation_id,
+        member_id=joined.member_id,
+        group_instance_id=identity.group_instance_id,
+        protocol_type=PROTOCOL_TYPE,
+        protocol_name=joined.protocol_name,
+        assignments=tuple(
+            SyncGroupRequestAssignment(member_id=member, assignment=assignment)
+            for member, assignment in assignments.items()
+        ),
+    )
+
+
+def heartbeat(identity: Identity, member_id: str, generation: int) -> HeartbeatRequest:
+    return HeartbeatRequest(
+        group_id=GroupId(identity.group_id),
+        generation_id=i32(generation),
+        member_id=member_id,
+        group_instance_id=identity.group_instance_id,
+    )
+
+
+def leave(identity: Identity, member_id: str) -> LeaveGroupRequest:
+    return LeaveGroupRequest(
+        group_id=GroupId(identity.group_id),
+        members=(MemberIdentity(member_id=member_id, reason="the member was closed"),),
+    )
+
+
+def commit(
+    identity: Identity, member_id: str, generation: int, offsets: Mapping[tuple[str, int], int]
+) -> OffsetCommitRequest:
+    by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
+    for (topic, partition), offset in offsets.items():
+        by_topic.setdefault(topic, []).append(
+            OffsetCommitRequestPartition(
+                partition_index=i32(partition),
+                committed_offset=i64(offset),
+                committed_metadata="",
+            )
+        )
+    return OffsetCommitRequest(
+        group_id=GroupId(identity.group_id),
+        generation_id_or_member_epoch=i32(generation),
+        member_id=member_id,
+        group_instance_id=identity.group_instance_id,
+        topics=tuple(
+            OffsetCommitRequestTopic(name=TopicName(topic), partitions=tuple(partitions))
+            for topic, partitions in by_topic.items()
+        ),
+    )
+
+
+def fetch(group_id: str, partitions: Iterable[tuple[str, int]] | None) -> OffsetFetchRequest:
+    topics: tuple[OffsetFetchRequestTopics, ...] | None = None
+    if partitions is not None:
+        by_topic: dict[str, list[i32]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(i32(partition))
+        topics = tuple(
+            OffsetFetchRequestTopics(name=TopicName(topic), partition_indexes=tuple(numbers))
+            for topic, numbers in by_topic.items()
+        )
+    group = OffsetFetchRequestGroup(group_id=GroupId(group_id), topics=topics)
+    return OffsetFetchRequest(groups=(group,), require_stable=False)
+
+
+def _milliseconds(value: int) -> i32Timedelta:
+    return i32Timedelta.parse(timedelta(milliseconds=value))

@@ -1,0 +1,298 @@
+"""A group coordinator in this process: the shards, their log and a clock, on a thread of its own.
+
+`Coordinator` is for services that coordinate their own workers or speak Kafka's protocol
+themselves. It opens no sockets: `pykcoord serve` does that, around the same runtime.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+from array import array
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from pykcoord import tables
+from pykcoord._native import Node
+from pykcoord.callers import Callers
+from pykcoord.catalogue import STATE_FILE, TopicCatalogue, native_topics
+from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.config import Config
+from pykcoord.errors import ArgumentError, CoordinatorClosedError
+from pykcoord.log import LogDirectory
+from pykcoord.log.protocol import Flush, OnCorruption
+from pykcoord.log.state_file import StateFile
+from pykcoord.member import Listener, Member
+from pykcoord.protocol import decode_response, encode_request
+from pykcoord.runtime import Runtime
+
+if TYPE_CHECKING:
+    import pyarrow
+
+__all__ = ["Coordinator"]
+
+T = TypeVar("T")
+_START_SECONDS = 600.0
+_STOP_SECONDS = 30.0
+_CLIENT_HOST = "/127.0.0.1"
+
+
+class Coordinator:
+    """Kafka's group coordinator over a directory. Thread-safe; a context manager, also async.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as directory:
+    ...     with Coordinator(directory, topics={"orders": 2}) as coordinator:
+    ...         with coordinator.join("billing", topics=["orders"]) as member:
+    ...             member.commit({("orders", 0): 42})
+    ...             sorted(member.assignment), member.committed()
+    ([('orders', 0), ('orders', 1)], {('orders', 0): 42})
+    """
+
+    def __init__(
+        self,
+        directory: str | os.PathLike[str],
+        *,
+        topics: Mapping[str, int] | None = None,
+        config: Config | None = None,
+        flush: Flush = "commit",
+        on_corruption: OnCorruption = "refuse",
+    ) -> None:
+        """`directory` holds the log (created if missing; one process at a time). `topics`: name to
+        number of partitions, added to those the directory remembers. `config`: Kafka's settings,
+        here with an initial rebalance delay of 0 where None. `flush` and `on_corruption` as for
+        `pykcoord serve`.
+        """
+        self.config = config or Config(group_initial_rebalance_delay_ms=0)
+        self._directory = Path(directory)
+        self._topics = dict(topics or {})
+        self._flush: Flush = flush
+        self._on_corruption: OnCorruption = on_corruption
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop: asyncio.Event | None = None
+        self._callers: Callers | None = None
+        self._node: Node | None = None
+        self._catalogue: TopicCatalogue | None = None
+        self._clock = Clock()
+        self.closed = False
+        """True once `close` was called, or the coordinator failed."""
+
+    def start(self) -> None:
+        """Open the log, replay it, and serve. Raises what is wrong with the directory:
+        LogLockedError, CorruptLogError, ConfigError, OSError."""
+        if self._thread is not None:
+            raise ArgumentError("coordinator", "it was started already")
+        started: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._thread = threading.Thread(
+            target=self._serve, args=(started,), name="pykcoord-coordinator", daemon=True
+        )
+        self._thread.start()
+        started.result(_START_SECONDS)
+
+    def close(self) -> None:
+        """Finish what is in flight, close the log and give up its lock. Safe to call twice."""
+        self.closed = True
+        if self._loop is not None and self._stop is not None and self._loop.is_running():
+            self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread is not None:
+            self._thread.join(_STOP_SECONDS)
+
+    @property
+    def topics(self) -> dict[str, int]:
+        """The catalogue: topic to number of partitions."""
+        assert self._catalogue is not None, "the coordinator was not started"
+        return {name: topic.partitions for name, topic in self._catalogue.topics().items()}
+
+    def join(
+        self,
+        group_id: str,
+        topics: Iterable[str],
+        *,
+        session_timeout_ms: int = 45_000,
+        rebalance_timeout_ms: int = 300_000,
+        heartbeat_interval_ms: int = 3_000,
+        group_instance_id: str | None = None,
+        client_id: str = "pykcoord",
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+    ) -> Member:
+        """A new member of `group_id` that subscribes to `topics` and keeps itself alive.
+
+        Timeouts are Kafka's consumer settings, in milliseconds, with Kafka's defaults. The
+        listeners are called on the coordinator's thread and must not block.
+        """
+        if not group_id:
+            raise ArgumentError("group_id", "a group with members needs a name")
+        if isinstance(topics, str):
+            raise ArgumentError("topics", f"a list of names, not one string: [{topics!r}]")
+        return Member(
+            self,
+            group_id,
+            topics,
+            session_timeout_ms=session_timeout_ms,
+            rebalance_timeout_ms=rebalance_timeout_ms,
+            heartbeat_interval_ms=heartbeat_interval_ms,
+            group_instance_id=group_instance_id,
+            client_id=client_id,
+            on_assigned=on_assigned,
+            on_revoked=on_revoked,
+        )
+
+    def handle(
+        self, request: object, client_id: str = "pykcoord"
+    ) -> concurrent.futures.Future[Any]:
+        """Any request of the group APIs -> future of its response.
+
+        `request`: an entity of `kio.schema`, answered with the response entity; or the bytes of a
+        frame (header and body, no length), answered with the bytes of the response frame. The
+        future raises ArgumentError for a frame that cannot be parsed. `asyncio.wrap_future` makes
+        it awaitable.
+        """
+        if isinstance(request, bytes | bytearray | memoryview):
+            return self.run(self._exchange(bytes(request)))
+        return self.run(self.request(request, client_id))
+
+    async def request(self, request: object, client_id: str = "pykcoord") -> Any:
+        """`handle` for entities, awaited on any loop."""
+        frame = encode_request(request, client_id=client_id)
+        return decode_response(request, await self._exchange(frame))
+
+    def heartbeat_many(
+        self, groups: Sequence[str], members: Sequence[str], generations: Sequence[int]
+    ) -> Sequence[int]:
+        """Heartbeats of many members at once: an array of Kafka's error codes, in their order.
+
+        The three sequences have one entry per member; Arrow arrays are taken as they are.
+        """
+        columns = [tables.as_list(column) for column in (groups, members, generations)]
+        if len({len(column) for column in columns}) != 1:
+            lengths = ", ".join(str(len(column)) for column in columns)
+            raise ArgumentError("groups, members, generations", f"of one length, not {lengths}")
+        return self.run(self._heartbeat_many(*columns)).result()
+
+    def commit_many(self, batch: pyarrow.RecordBatch | pyarrow.Table) -> Sequence[int]:
+        """Commits of many groups at once: an array of Kafka's error codes, in the rows' order,
+        once all are durable.
+
+        Columns: `group`, `topic` (strings), `partition` (int32), `offset` (int64); and where they
+        are there `leader_epoch` (int32), `metadata`, `member` (strings), `generation` (int32).
+        """
+        return self.run(self._commit_many(tables.commits_of(batch))).result()
+
+    def groups(self) -> pyarrow.Table:
+        """All groups: `group`, `type`, `state`, `protocol_type`, `protocol`, `generation`,
+        `leader`, `members`."""
+        return tables.groups(self.run(self._inspect("groups")).result())
+
+    def members(self) -> pyarrow.Table:
+        """All members of classic groups: `group`, `member`, `instance`, `client_id`,
+        `client_host`, `session_timeout_ms`, `rebalance_timeout_ms`, `subscription`,
+        `assignment`."""
+        return tables.members(self.run(self._inspect("groups")).result())
+
+    def offsets(self) -> pyarrow.Table:
+        """All committed offsets: `group`, `topic`, `partition`, `offset`, `leader_epoch`,
+        `metadata`, `commit_timestamp`, `expire_timestamp`."""
+        return tables.offsets(self.run(self._inspect("offsets")).result())
+
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Run a coroutine on the coordinator's loop; its future, for any thread."""
+        if self.closed or self._loop is None:
+            coroutine.close()
+            state = "closed" if self.closed else "not started: use `with`, or call start()"
+            raise CoordinatorClosedError(f"the coordinator of {self._directory} is {state}")
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+
+    def __enter__(self) -> Coordinator:
+        self.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    async def __aenter__(self) -> Coordinator:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await asyncio.to_thread(self.close)
+
+    def _serve(self, started: concurrent.futures.Future[None]) -> None:
+        try:
+            asyncio.run(self._main(started))
+        except BaseException as error:
+            if started.done():
+                raise
+            started.set_exception(error)
+        finally:
+            self.closed = True
+
+    async def _main(self, started: concurrent.futures.Future[None]) -> None:
+        log = LogDirectory.open(
+            self._directory,
+            partitions=self.config.offsets_topic_num_partitions,
+            segment_bytes=self.config.offsets_topic_segment_bytes,
+            flush=self._flush,
+            flush_interval_ms=self.config.log_flush_interval_ms,
+            on_corruption=self._on_corruption,
+            monotonic=monotonic_seconds,
+        )
+        try:
+            catalogue = TopicCatalogue(self._topics, StateFile(self._directory / STATE_FILE))
+            node = Node(self.config.native(), log.shards, os.urandom(32))
+            stop = asyncio.Event()
+            runtime = Runtime(node, log, self._clock)
+            runtime.on_fatal = lambda _: stop.set()
+            runtime.set_topics(native_topics(catalogue))
+            catalogue.on_change(lambda: runtime.set_topics(native_topics(catalogue)))
+            runtime.load()
+            callers = Callers(runtime)
+            runtime.start(callers)
+            self._loop, self._stop = asyncio.get_running_loop(), stop
+            self._callers, self._node, self._catalogue = callers, node, catalogue
+            started.set_result(None)
+            await stop.wait()
+            await runtime.stop()
+            callers.close()
+        finally:
+            await asyncio.to_thread(log.close)
+
+    async def _exchange(self, frame: bytes) -> bytes:
+        """One frame to the node and its reply, on whatever loop this is awaited."""
+        if asyncio.get_running_loop() is not self._loop:
+            return await asyncio.wrap_future(self.run(self._exchange(frame)))
+        assert self._callers is not None
+        return await self._callers.send(_CLIENT_HOST, frame)
+
+    async def _heartbeat_many(
+        self, groups: list[str], members: list[str], generations: list[int]
+    ) -> Sequence[int]:
+        assert self._node is not None
+        codes = array("h")
+        now_ms = self._clock.now_ms()
+        codes.frombytes(self._node.heartbeat_many(now_ms, groups, members, generations))
+        return codes
+
+    async def _commit_many(self, commits: tables.Commits) -> Sequence[int]:
+        replies = [self.request(request) for request in commits.requests]
+        return commits.codes(await asyncio.gather(*replies))
+
+    async def _inspect(self, what: str) -> list[tuple[Any, ...]]:
+        assert self._node is not None
+        view = getattr(self._node, what)
+        return [row for shard in range(self._node.shards) for row in view(shard)]
