@@ -1,5 +1,6 @@
 //! Counts and lists of a shard for metrics and tools. Walks everything: never on a request's way.
 
+pub use crate::group::counters::Counters;
 use crate::group::registry::GroupType;
 use crate::offset::GroupOffsets;
 use crate::shard::Shard;
@@ -13,11 +14,26 @@ pub struct Counts {
     pub offsets: u64,
 }
 
+impl Counts {
+    pub fn add(&mut self, other: &Counts) {
+        for (sum, (name, count)) in self.groups.iter_mut().zip(other.groups) {
+            *sum = (name, sum.1 + count);
+        }
+        self.members += other.members;
+        self.offsets += other.offsets;
+    }
+}
+
 impl Shard {
     /// All groups, sorted.
     pub fn group_ids(&self) -> Vec<&str> {
         let registry = &self.machine.registry;
         registry.sorted_groups().into_iter().map(|row| registry.groups[row].id.as_str()).collect()
+    }
+
+    /// What happened since the shard was loaded.
+    pub fn counters(&self) -> &Counters {
+        &self.machine.counters
     }
 
     pub fn counts(&self) -> Counts {

@@ -32,23 +32,23 @@ pub fn offsets<'py>(py: Python<'py>, shard: &Shard) -> PyResult<Bound<'py, PyLis
     Ok(list)
 }
 
-/// Counts of the whole node: `groups_<state>` in snake case, `members`, `offsets`.
+/// Counts of the whole node: `groups_<state>` in snake case, `members`, `offsets`,
+/// `rebalances_total` by cause and `members_expired_total`.
 pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> {
-    let states = ["empty", "preparing_rebalance", "completing_rebalance", "stable", "dead"];
-    let (mut groups, mut members, mut offsets) = ([0; 5], 0, 0);
-    for counts in (0..node.shard_count()).map(|shard| node.shard(shard).counts()) {
-        for (sum, (_, count)) in groups.iter_mut().zip(counts.groups) {
-            *sum += count;
-        }
-        members += counts.members;
-        offsets += counts.offsets;
-    }
+    let stats = node.stats();
     let dict = PyDict::new(py);
-    for (state, count) in states.iter().zip(groups) {
+    let states = ["empty", "preparing_rebalance", "completing_rebalance", "stable", "dead"];
+    for (state, (_, count)) in states.iter().zip(stats.counts.groups) {
         dict.set_item(format!("groups_{state}"), count)?;
     }
-    dict.set_item("members", members)?;
-    dict.set_item("offsets", offsets)?;
+    dict.set_item("members", stats.counts.members)?;
+    dict.set_item("offsets", stats.counts.offsets)?;
+    let causes = PyDict::new(py);
+    for (cause, count) in stats.counters.rebalances() {
+        causes.set_item(cause, count)?;
+    }
+    dict.set_item("rebalances_total", causes)?;
+    dict.set_item("members_expired_total", stats.counters.members_expired)?;
     Ok(dict)
 }
 

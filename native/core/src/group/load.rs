@@ -2,6 +2,7 @@
 //! states section 11.3). Reads no clock, and writes nothing.
 
 use super::Machine;
+use super::counters::RebalanceCause;
 use super::registry::GroupType;
 use crate::error::ReplayError;
 use crate::offset::GroupScope;
@@ -44,7 +45,7 @@ impl Machine {
             }
             if self.group(group).member_rows().len() > self.config.group_max_size {
                 // The surplus is shed as its members rejoin.
-                self.prepare_rebalance(now_ms, group);
+                self.prepare_rebalance(now_ms, group, RebalanceCause::GroupTooLarge);
             }
         }
     }

@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod batch;
 pub mod classic;
+pub mod counters;
 pub mod expiration;
 pub mod load;
 pub mod metadata;
@@ -21,6 +22,7 @@ use std::collections::BTreeMap;
 
 use classic::member::{NO_TICKET, flag};
 use classic::rebalance::Rebalance;
+use counters::Counters;
 use registry::{Group, GroupType, Registry};
 
 use crate::config::Config;
@@ -38,6 +40,7 @@ pub struct Machine {
     pub registry: Registry,
     pub wheel: TimingWheel<DelayedOperation>,
     pub outbox: Outbox,
+    pub counters: Counters,
     pub offsets: OffsetTables,
     /// When the periodic removal of expired offsets and empty groups is due; none before the load.
     pub next_expiration_ms: Option<i64>,
@@ -61,6 +64,7 @@ impl Machine {
             config,
             wheel: TimingWheel::new(0),
             outbox: Outbox::default(),
+            counters: Counters::default(),
             parked: BTreeMap::new(),
             last_tombstone_end: 0,
             unknown_records: BTreeMap::new(),

@@ -11,16 +11,19 @@ mod gather;
 pub mod routing;
 mod slots;
 mod split;
+mod stats;
 mod topics;
 mod uuids;
 
 use std::sync::Arc;
 
+use kcoord_core::inspect::Counters;
 use kcoord_core::outbox::Append;
 use kcoord_core::request::{HeartbeatRequest, Request, RequestContext};
 use kcoord_core::response::Response;
 use kcoord_core::{Config, ErrorCode, ReplayError, Shard};
 
+pub use stats::Stats;
 pub use topics::Topic;
 
 use arrive::Arrivals;
@@ -65,6 +68,8 @@ pub struct Node {
     topics: Arc<Topics>,
     slots: Slots,
     uuids: Uuids,
+    /// What happened in shards that were dropped since.
+    dropped: Counters,
 }
 
 impl Node {
@@ -83,6 +88,7 @@ impl Node {
             topics: Arc::new(Topics::open(config.hash_seed)),
             slots: Slots::default(),
             uuids,
+            dropped: Counters::default(),
             config,
         }
     }
@@ -188,6 +194,7 @@ impl Node {
     pub fn drop_shard(&mut self, shard: usize) -> Turn {
         let fresh = Hosted { shard: Shard::new(self.config.clone()), active: false };
         let mut dropped = std::mem::replace(&mut self.shards[shard], fresh);
+        self.dropped.add(dropped.shard.counters());
         let mut turn = Turn::default();
         while let Some((ticket, response)) = dropped.shard.poll_response() {
             self.answer(ticket, response, &mut turn);

@@ -3,6 +3,7 @@
 use super::member::flag;
 use super::state::State;
 use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
 use crate::purgatory::{DelayedSync, SyncProgress};
 use crate::timer::TimerId;
 
@@ -12,6 +13,7 @@ impl Machine {
         let group = self.registry.members[member].group;
         self.refuse_parked_join(member);
         self.remove_member(member);
+        self.counters.members_expired += 1;
         match self.group(group).state {
             State::Empty => unreachable!("an empty group has no members"),
             State::PreparingRebalance => {
@@ -20,7 +22,9 @@ impl Machine {
                     self.complete_join(now_ms, group);
                 }
             }
-            State::CompletingRebalance | State::Stable => self.prepare_rebalance(now_ms, group),
+            State::CompletingRebalance | State::Stable => {
+                self.prepare_rebalance(now_ms, group, RebalanceCause::SessionExpired);
+            }
         }
     }
 
@@ -41,7 +45,8 @@ impl Machine {
         }
         for member in late {
             self.remove_member(member);
+            self.counters.members_expired += 1;
         }
-        self.prepare_rebalance(now_ms, group);
+        self.prepare_rebalance(now_ms, group, RebalanceCause::SyncExpired);
     }
 }

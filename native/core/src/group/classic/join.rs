@@ -7,6 +7,7 @@ use super::protocol::protocols_match;
 use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
 use crate::group::slab::NO_ROW;
 use crate::limits;
 use crate::request::{JoinGroupRequest, RequestContext};
@@ -179,7 +180,7 @@ impl Machine {
                     self.refuse_parked_syncs(now_ms, group, ErrorCode::RebalanceInProgress);
                 }
                 self.update_and_park(member, context, request);
-                self.prepare_rebalance(now_ms, group);
+                self.prepare_rebalance(now_ms, group, RebalanceCause::MemberRejoined);
             }
         }
         Ok(())
@@ -254,7 +255,7 @@ impl Machine {
         // A parked client cannot heartbeat: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS.
         self.restart_session_with(member, now_ms, self.config.new_member_join_timeout_ms);
         if self.group(group).state.can_rebalance() {
-            self.prepare_rebalance(now_ms, group);
+            self.prepare_rebalance(now_ms, group, RebalanceCause::MemberJoined);
         } else {
             self.maybe_complete_join(now_ms, group);
         }

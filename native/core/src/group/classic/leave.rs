@@ -4,6 +4,7 @@ use super::member::{Details, Member, flag};
 use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
 use crate::request::{LeaveGroupMember, LeaveGroupRequest};
 use crate::response::{LeaveGroupMemberResponse, LeaveGroupResponse};
 
@@ -36,7 +37,9 @@ impl Machine {
             match self.group(group).state {
                 State::Empty => self.settle(group),
                 State::PreparingRebalance => self.maybe_complete_join(now_ms, group),
-                State::CompletingRebalance | State::Stable => self.prepare_rebalance(now_ms, group),
+                State::CompletingRebalance | State::Stable => {
+                    self.prepare_rebalance(now_ms, group, RebalanceCause::MemberLeft)
+                }
             }
         }
         LeaveGroupResponse { error_code: ErrorCode::None, members }

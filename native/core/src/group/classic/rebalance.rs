@@ -5,6 +5,7 @@ use super::protocol::ProtocolCounts;
 use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
 use crate::group::roster::MemberTable;
 use crate::group::slab::NO_ROW;
 use crate::group::subscription::SubscribedTopics;
@@ -36,7 +37,8 @@ pub struct Rebalance {
 
 impl Machine {
     /// `prepareRebalance`: asks all members to join again.
-    pub fn prepare_rebalance(&mut self, now_ms: i64, group: u32) {
+    pub fn prepare_rebalance(&mut self, now_ms: i64, group: u32, cause: RebalanceCause) {
+        self.counters.rebalance(cause);
         let state = self.group(group).state;
         assert!(state.may_become(State::PreparingRebalance), "rebalance in {state:?}");
         if state == State::CompletingRebalance {

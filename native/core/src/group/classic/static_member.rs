@@ -5,6 +5,7 @@ use super::member::flag;
 use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
 use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::{JoinGroupResponse, Response, SyncGroupResponse};
 
@@ -42,7 +43,7 @@ impl Machine {
             State::CompletingRebalance | State::Stable => {
                 // In CompletingRebalance the leader may be assigning to the id that is gone.
                 self.park(member, flag::AWAITING_JOIN, context.ticket);
-                self.prepare_rebalance(now_ms, group);
+                self.prepare_rebalance(now_ms, group, RebalanceCause::StaticMemberReplaced);
             }
         }
     }
@@ -80,7 +81,7 @@ impl Machine {
         let group = self.registry.members[member].group;
         if let Err(error_code) = self.emit_stable_group(now_ms, group, &[]) {
             self.refuse_join(context.ticket, "", error_code);
-            return self.prepare_rebalance(now_ms, group);
+            return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
         }
         let is_leader = self.group(group).leader == member;
         let response = if context.api_version >= SKIP_ASSIGNMENT_VERSION {

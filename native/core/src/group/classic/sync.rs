@@ -5,6 +5,7 @@ use super::member::flag;
 use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
 use crate::request::{RequestContext, SyncGroupRequest, Ticket};
 use crate::response::{Response, SyncGroupResponse};
 
@@ -85,7 +86,7 @@ impl Machine {
         if let Err(error_code) = self.emit_stable_group(now_ms, group, &assignments) {
             self.reset_assignments(group);
             self.refuse_parked_syncs(now_ms, group, error_code);
-            return self.prepare_rebalance(now_ms, group);
+            return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
         }
         for member in waiting {
             self.restart_session(member, now_ms);

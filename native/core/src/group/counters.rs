@@ -1,0 +1,70 @@
+//! What happened in a shard since it was loaded, for metrics. Nothing is decided by it.
+
+/// Why a rebalance started.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum RebalanceCause {
+    MemberJoined,
+    /// A leader joined again, or a member with other metadata.
+    MemberRejoined,
+    StaticMemberReplaced,
+    MemberLeft,
+    SessionExpired,
+    SyncExpired,
+    /// Loaded with more members than `group.max.size`.
+    GroupTooLarge,
+    /// The group's record could not be made.
+    RecordRefused,
+}
+
+impl RebalanceCause {
+    const ALL: [RebalanceCause; 8] = [
+        RebalanceCause::MemberJoined,
+        RebalanceCause::MemberRejoined,
+        RebalanceCause::StaticMemberReplaced,
+        RebalanceCause::MemberLeft,
+        RebalanceCause::SessionExpired,
+        RebalanceCause::SyncExpired,
+        RebalanceCause::GroupTooLarge,
+        RebalanceCause::RecordRefused,
+    ];
+
+    /// As metrics name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            RebalanceCause::MemberJoined => "member_joined",
+            RebalanceCause::MemberRejoined => "member_rejoined",
+            RebalanceCause::StaticMemberReplaced => "static_member_replaced",
+            RebalanceCause::MemberLeft => "member_left",
+            RebalanceCause::SessionExpired => "session_expired",
+            RebalanceCause::SyncExpired => "sync_expired",
+            RebalanceCause::GroupTooLarge => "group_too_large",
+            RebalanceCause::RecordRefused => "record_refused",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    rebalances: [u64; RebalanceCause::ALL.len()],
+    /// Members removed by a timer: their session ended, or they never synced.
+    pub members_expired: u64,
+}
+
+impl Counters {
+    pub fn rebalance(&mut self, cause: RebalanceCause) {
+        self.rebalances[cause as usize] += 1;
+    }
+
+    pub fn add(&mut self, other: &Counters) {
+        for (sum, count) in self.rebalances.iter_mut().zip(other.rebalances) {
+            *sum += count;
+        }
+        self.members_expired += other.members_expired;
+    }
+
+    /// Rebalances started, by cause.
+    pub fn rebalances(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        RebalanceCause::ALL.into_iter().map(|cause| (cause.name(), self.rebalances[cause as usize]))
+    }
+}
