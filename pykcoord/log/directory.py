@@ -121,7 +121,7 @@ class LogDirectory:
         return sum(partition.size_bytes for partition in self._partitions)
 
     def read(self, shard: int) -> Iterator[bytes]:
-        """Chunks (some MB) of whole, CRC-checked, uncompressed batches, from the log's start."""
+        """Chunks (up to a MB) of whole, CRC-checked, uncompressed batches, from the log's start."""
         return self._partitions[shard].read()
 
     def next_offset(self, shard: int) -> int:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 from pykcoord.errors import CorruptLogError, LogError, LogFencedError
 from pykcoord.log import checkpoint, recovery
+from pykcoord.log._disk import Outcome, write_files
 from pykcoord.log._record_batch import Stop, frame, header
-from pykcoord.log._writeback import start_writeback
 from pykcoord.log.protocol import Append, Cut, Failure, OnCorruption
 from pykcoord.log.recovery import Found
 from pykcoord.log.segment import (
@@ -29,7 +29,6 @@ __all__ = ["Partition", "read_segments"]
 
 # Offsets in Kafka's indexes are 32 bits above the segment's base.
 _MAX_RELATIVE_OFFSET = 2**31 - 1
-_IOV_MAX = 1024
 
 
 class Partition:
@@ -60,6 +59,9 @@ class Partition:
         self._descriptor = -1
         self._size = 0
         self._synced = 0
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+        self._waiting_offset = 0
         self._begun = False
         self._epochs_written = True
         self._load(found or recovery.examine(directory), on_corruption)
@@ -84,21 +86,17 @@ class Partition:
         sizes = [*self._closed_sizes, self._size]
         yield from read_segments(list(zip(self._files, sizes, strict=False)))
 
-    def append(self, appends: Sequence[Append]) -> int:
-        """Writes the batches behind each other and says how many bytes; does not sync them.
+    def prepare(self, appends: Sequence[Append]) -> int:
+        """Frames the batches, so that `request` holds them; says how many bytes they are.
 
-        Raises OSError or LogFencedError; the caller then calls `fail`.
+        Writes only what goes into a segment that is full with it. Raises OSError or LogError; the
+        caller then calls `fail`.
         """
         self._begin_epoch()
         next_offset = self.next_offset
-        waiting: list[bytes] = []
-        waiting_bytes = written_bytes = 0
+        size_bytes = 0
         for append in appends:
-            assert append.base_offset == next_offset, (
-                append.shard,
-                append.base_offset,
-                next_offset,
-            )
+            assert append.base_offset == next_offset, (self.directory, next_offset, append)
             batch = frame(
                 append.records,
                 append.record_count,
@@ -108,27 +106,34 @@ class Partition:
                 self.leader_epoch,
             )
             last_offset = next_offset + append.record_count - 1
-            if self._is_full(waiting_bytes, len(batch), last_offset):
-                self._write(waiting, waiting_bytes)
+            if self._is_full(len(batch), last_offset):
                 self._roll(next_offset)
-                waiting, waiting_bytes = [], 0
-            waiting.append(batch)
-            waiting_bytes += len(batch)
-            written_bytes += len(batch)
-            next_offset = last_offset + 1
-        self._write(waiting, waiting_bytes)
-        self.next_offset = next_offset
-        return written_bytes
+            self._waiting.append(batch)
+            self._waiting_bytes += len(batch)
+            size_bytes += len(batch)
+            next_offset = self._waiting_offset = last_offset + 1
+        return size_bytes
 
-    def start_writeback(self) -> None:
-        """Lets the disk begin, so that the syncs of several partitions find most of it done."""
-        start_writeback(self._descriptor, self._synced, self._size - self._synced)
+    def request(self) -> tuple[int, int, list[bytes]]:
+        """What `write_files` shall write: descriptor, present size, batches."""
+        return self._descriptor, self._size, self._waiting
+
+    def finish(self, outcome: Outcome, synced: bool) -> None:
+        """Takes note of what became of `request`. Raises OSError or LogError as `prepare` does."""
+        if outcome.write_error == errno.ESTALE and self._changed(outcome):
+            raise self._fenced(outcome)
+        self._check(outcome.write_error)
+        self._size += self._waiting_bytes
+        self._waiting, self._waiting_bytes = [], 0
+        self.next_offset = self._waiting_offset
+        if synced:
+            self._check(outcome.sync_error)
+            self._synced = self._size
 
     def sync(self) -> None:
-        """Makes everything written so far durable. Raises OSError; the caller then calls `fail`."""
-        size = self._size
-        os.fdatasync(self._descriptor)
-        self._synced = size
+        """Writes what waits and makes all of it durable. Raises as `prepare` does."""
+        (outcome,) = write_files([self.request()], True)
+        self.finish(outcome, True)
 
     def write_epochs(self) -> None:
         """Brings `leader-epoch-checkpoint` up to date. It is derived: the batches say the same."""
@@ -139,6 +144,7 @@ class Partition:
     def fail(self, error: Failure) -> None:
         """Refuses appends from now on, and takes back what nobody was told is there."""
         self.failed = error
+        self._waiting, self._waiting_bytes = [], 0
         # A LogError says that somebody else writes here: what is there is theirs.
         if self._descriptor >= 0 and isinstance(error, OSError):
             # If this fails too, `reopen` cuts before it believes anything.
@@ -187,7 +193,7 @@ class Partition:
         if files:
             self._descriptor = _open_synced(files[-1].path)
         self.cut = cut
-        self.next_offset = found.next_offset
+        self.next_offset = self._waiting_offset = found.next_offset
         self._epochs = found.epochs
         self._files = files
         self._closed_sizes = sizes[:-1]
@@ -213,29 +219,11 @@ class Partition:
             self._epochs_written = False
         self._begun = True
 
-    def _is_full(self, waiting_bytes: int, more_bytes: int, last_offset: int) -> bool:
+    def _is_full(self, more_bytes: int, last_offset: int) -> bool:
         # Kafka also rolls by age (segment.ms), for the sake of retention and of its cleaner.
-        size = self._size + waiting_bytes
+        size = self._size + self._waiting_bytes
         too_large = size > 0 and size + more_bytes > self._segment_bytes
         return too_large or last_offset - self._files[-1].base_offset > _MAX_RELATIVE_OFFSET
-
-    def _write(self, batches: list[bytes], size_bytes: int) -> None:
-        if not batches:
-            return
-        status = os.fstat(self._descriptor)
-        if status.st_size != self._size or status.st_nlink == 0:
-            raise self._fenced(status)
-        position, left = self._size, size_bytes
-        while True:
-            written = os.pwritev(self._descriptor, batches[:_IOV_MAX], position)
-            if written == 0:
-                raise OSError(errno.EIO, "nothing was written", str(self._files[-1].path))
-            position += written
-            left -= written
-            if left == 0:
-                break
-            batches = _remaining(batches, written)
-        self._size = position
 
     def _roll(self, base_offset: int) -> None:
         """A new active segment. The old one is synced first: only the last can ever be torn."""
@@ -267,17 +255,23 @@ class Partition:
             position += os.pwrite(self._descriptor, chunk, position)
         os.fsync(self._descriptor)
 
-    def _fenced(self, status: os.stat_result) -> LogError:
+    def _check(self, error: int) -> None:
+        if error:
+            raise OSError(error, os.strerror(error), str(self._files[-1].path))
+
+    def _changed(self, outcome: Outcome) -> bool:
+        return outcome.found_size != self._size or outcome.links == 0
+
+    def _fenced(self, outcome: Outcome) -> LogError:
         """Somebody else changed the file: says who, as far as the batches there tell."""
-        path = self._files[-1].path
-        if status.st_nlink > 0 and status.st_size > self._size:
+        if outcome.links > 0 and outcome.found_size > self._size:
             there = os.pread(self._descriptor, 61, self._size)
             if len(there) == 61 and header(there, 0).partition_leader_epoch > self.leader_epoch:
                 newer = header(there, 0).partition_leader_epoch
                 return LogFencedError(self.directory, self.leader_epoch, newer)
-        state = f"it has {status.st_size} bytes" if status.st_nlink else "it was deleted"
+        state = f"it has {outcome.found_size} bytes" if outcome.links else "it was deleted"
         return CorruptLogError(
-            path,
+            self._files[-1].path,
             self._size,
             self.next_offset,
             f"changed by somebody else: {state}",
@@ -304,19 +298,12 @@ def _open_synced(path: Path) -> int:
     died before its syncs, of the file and of its name."""
     descriptor = os.open(path, os.O_RDWR | os.O_CLOEXEC)
     try:
-        if os.fstat(descriptor).st_size:
-            os.fdatasync(descriptor)
+        size = os.fstat(descriptor).st_size
+        (outcome,) = write_files([(descriptor, size, [])], True)
+        if error := outcome.write_error or outcome.sync_error:
+            raise OSError(error, os.strerror(error), str(path))
         checkpoint.sync_directory(path.parent)
     except BaseException:
         os.close(descriptor)
         raise
     return descriptor
-
-
-def _remaining(batches: list[bytes], written: int) -> list[bytes]:
-    """What a short write left: the next one usually raises and says why."""
-    for index, batch in enumerate(batches):
-        if written < len(batch):
-            return [batch[written:], *batches[index + 1 :]]
-        written -= len(batch)
-    return []

@@ -49,7 +49,7 @@ class Log(Protocol):
         """The number of partitions."""
 
     def read(self, shard: int) -> Iterator[bytes]:
-        """The log from its start: chunks (some MB) of whole, CRC-checked, uncompressed batches."""
+        """The log from its start: chunks (up to a MB) of whole, checked, uncompressed batches."""
 
     def next_offset(self, shard: int) -> int:
         """The offset of the next record to be written."""

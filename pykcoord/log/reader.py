@@ -53,7 +53,7 @@ class LogReader:
         return cls(found, shards, [cut for cut in cuts if cut is not None])
 
     def read(self, shard: int) -> Iterator[bytes]:
-        """Chunks (some MB) of whole, CRC-checked, uncompressed batches; none if it is not there."""
+        """Chunks (up to a MB) of whole, checked, uncompressed batches; none if it is not there."""
         if shard in self._found:
             segments = self._found[shard].segments
             yield from read_segments([(one.file, one.sound_bytes) for one in segments])

@@ -28,7 +28,8 @@ __all__ = [
     "segment_name",
 ]
 
-CHUNK_BYTES = 4 << 20
+# Small enough to stay in the cache between reading, checking and handing on.
+CHUNK_BYTES = 512 << 10
 
 _NAME = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex)(\.deleted|\.cleaned|\.swap)?")
 
@@ -129,7 +130,7 @@ def plan(directory: Path) -> Plan:
 def pieces(
     file: SegmentFile, expected_offset: int, limit_bytes: int | None = None, leader_epoch: int = -1
 ) -> Iterator[Piece]:
-    """Reads and checks the file, some MB at a time, up to `limit_bytes` or its end.
+    """Reads and checks the file, up to a MB at a time, up to `limit_bytes` or its end.
 
     The last piece says by its `scan.stop` whether all of it was sound. Every piece's view is of the
     same buffer: use it before asking for the next.

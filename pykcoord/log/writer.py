@@ -11,19 +11,18 @@ import errno
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
 
 from pykcoord.errors import CoordinatorClosedError, LogError
+from pykcoord.log._disk import write_files
 from pykcoord.log.partition import Partition
 from pykcoord.log.protocol import Append, Done, Failure, Flush, LogObserver
 
 __all__ = ["Writer"]
 
 _logger = logging.getLogger(__name__)
-
-_SYNC_THREADS = 8
 
 
 class _Job(NamedTuple):
@@ -59,7 +58,6 @@ class Writer:
         self._expected = [partition.next_offset for partition in partitions]
         self._submitting = threading.Lock()
         self._closed = False
-        self._pool = ThreadPoolExecutor(_SYNC_THREADS, "pykcoord-log-sync")
         self._interval_over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="pykcoord-log", daemon=True)
         self._thread.start()
@@ -95,10 +93,11 @@ class Writer:
         self._call(recover)
 
     def sync(self) -> None:
-        """Syncs what was queued before. Raises the first OSError."""
+        """Syncs what was queued before. Raises the first failure."""
 
         def sync_dirty() -> None:
-            for error in self._sync([p for p in self._partitions if p.dirty]).values():
+            dirty = {n: one for n, one in enumerate(self._partitions) if one.dirty}
+            for error in self._write(dirty, True).values():
                 raise error
 
         self._call(sync_dirty)
@@ -114,7 +113,6 @@ class Writer:
         if self._flusher is not None:
             self._flusher.join()
         self._thread.join()
-        self._pool.shutdown()
 
     def _call(self, function: Callable[[], None]) -> None:
         result: Future[None] = Future()
@@ -153,27 +151,23 @@ class Writer:
             for append in job.appends:
                 by_shard.setdefault(append.shard, []).append(append)
         failed: dict[int, Failure] = {}
-        written: list[Partition] = []
-        shards: dict[Partition, int] = {}
+        ready: dict[int, Partition] = {}
         for shard, appends in by_shard.items():
             partition = self._partitions[shard]
-            error = partition.failed or self._write(shard, partition, appends)
+            error = partition.failed or self._prepare(shard, partition, appends)
             if error is None:
-                written.append(partition)
-                shards[partition] = shard
+                ready[shard] = partition
             else:
                 failed[shard] = error
-        if self._flush == "commit":
-            for partition, unsynced in self._sync(written).items():
-                failed[shards[partition]] = unsynced
+        failed |= self._write(ready, self._flush == "commit")
         for job in jobs:
             _answer(job, failed)
-        for partition in written:
+        for partition in ready.values():
             _write_epochs(partition)
 
-    def _write(self, shard: int, partition: Partition, appends: list[Append]) -> Failure | None:
+    def _prepare(self, shard: int, partition: Partition, appends: list[Append]) -> Failure | None:
         try:
-            size_bytes = partition.append(appends)
+            size_bytes = partition.prepare(appends)
         except (OSError, LogError) as error:
             partition.fail(error)
             return error
@@ -187,26 +181,22 @@ class Writer:
             self._observer.appended(shard, len(appends), size_bytes)
         return None
 
-    def _sync(self, partitions: list[Partition]) -> dict[Partition, OSError]:
-        """Syncs them at the same time; those that could not be are failed and returned."""
+    def _write(self, partitions: dict[int, Partition], sync: bool) -> dict[int, Failure]:
+        """Writes what waits in them, and syncs all at the same time. Returns what failed."""
         if not partitions:
             return {}
         started = self._monotonic()
-        # File systems let concurrent syncs share a journal commit. Every thread has a share of the
-        # files: handing them over one by one costs more than it gains.
-        if len(partitions) > 1:
-            for partition in partitions:
-                partition.start_writeback()
-        shares = [partitions[n::_SYNC_THREADS] for n in range(min(_SYNC_THREADS, len(partitions)))]
-        waiting = [self._pool.submit(_sync_all, share) for share in shares[1:]]
-        errors = _sync_all(shares[0])
-        for others in waiting:
-            errors |= others.result()
-        if self._observer is not None:
+        outcomes = write_files([one.request() for one in partitions.values()], sync)
+        if sync and self._observer is not None:
             self._observer.synced(len(partitions), self._monotonic() - started)
-        for partition, error in errors.items():
-            partition.fail(error)
-        return errors
+        failed: dict[int, Failure] = {}
+        for (shard, partition), outcome in zip(partitions.items(), outcomes, strict=True):
+            try:
+                partition.finish(outcome, sync)
+            except (OSError, LogError) as error:
+                partition.fail(error)
+                failed[shard] = error
+        return failed
 
     def _tick(self, interval_seconds: float) -> None:
         """The flush interval, on a thread of its own, which only rings."""
@@ -215,19 +205,9 @@ class Writer:
                 self.sync()
             except CoordinatorClosedError:
                 return
-            except OSError:
+            except (OSError, LogError):
                 # The partition is failed now: its next append is told, and whoever reads the log.
                 _logger.exception("syncing the log")
-
-
-def _sync_all(partitions: list[Partition]) -> dict[Partition, OSError]:
-    errors: dict[Partition, OSError] = {}
-    for partition in partitions:
-        try:
-            partition.sync()
-        except OSError as error:
-            errors[partition] = error
-    return errors
 
 
 def _answer(job: _Job, failed: dict[int, Failure]) -> None:

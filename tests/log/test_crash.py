@@ -19,25 +19,35 @@ from pykcoord.log._record_batch import header
 # having written half.
 WRITER = """
 import itertools, os, signal, sys, threading
-from pykcoord.log import Append, LogDirectory
+from pykcoord.log import Append, LogDirectory, partition, writer
+from pykcoord.log._disk import Outcome
 
 kill_at = int(os.environ.get("KILL_AT", "0"))
 calls = itertools.count(1)
-real = {name: getattr(os, name) for name in ("pwritev", "fdatasync", "fsync", "replace", "unlink")}
 
-def killing(name):
+def killing(module, name):
+    real = getattr(module, name)
     def call(*arguments):
         if next(calls) == kill_at:
-            if name == "pwritev":
-                whole = b"".join(arguments[1])
-                os.pwrite(arguments[0], whole[:len(whole) // 2], arguments[2])
             os.kill(os.getpid(), signal.SIGKILL)
-        return real[name](*arguments)
-    return call
+        return real(*arguments)
+    setattr(module, name, call)
+
+def write_files(files, sync):
+    # As the real one, with a place to die in the middle of each write and before each sync.
+    for descriptor, size, batches in files:
+        whole = b"".join(batches)
+        os.pwrite(descriptor, whole[:len(whole) // 2], size)
+        os.pwrite(descriptor, whole[len(whole) // 2:], size + len(whole) // 2)
+    for descriptor, *_ in files:
+        if sync:
+            os.fdatasync(descriptor)
+    return [Outcome(size, 1, 0, 0) for _, size, _ in files]
 
 if kill_at:
-    for name in real:
-        setattr(os, name, killing(name))
+    for name in ("pwrite", "fdatasync", "fsync", "replace", "unlink", "mkdir"):
+        killing(os, name)
+    partition.write_files = writer.write_files = write_files
 shards, waiting = 4, threading.Semaphore(64)
 log = LogDirectory.open(sys.argv[1], partitions=shards, segment_bytes=3000)
 
