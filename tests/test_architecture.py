@@ -20,10 +20,12 @@ MAX_LINES = 500
 
 # A part may import itself and what stands below it here; `cli` knows everything.
 LAYERS = [
-    {"errors", "kafka_names", "properties", "clock", "protocol"},
+    {"errors", "kafka_names", "properties", "clock"},
     {"config", "catalogue", "log"},
     {"runtime", "_native"},
-    {"shard", "member", "coordinator", "assignors"},
+    # Embedding: the machine without sockets.
+    {"protocol", "consumer_protocol", "shard", "tables", "callers", "_member_requests"},
+    {"coordinator", "member", "assignors"},
     {"server", "clients"},
     {"cli", "__main__"},
 ]
@@ -34,7 +36,7 @@ FORBIDDEN = {
     "runtime": {"_native"},
     "catalogue": {"config", "log"},
     "config": {"log", "catalogue"},
-    "shard": {"runtime", "log"},
+    "shard": {"runtime"},
 }
 # Modules of others that only some parts may use.
 RESERVED = {
@@ -42,7 +44,7 @@ RESERVED = {
     "socket": {"server"},
     "socketserver": set(),
     "time": {"clock"},
-    "kio": {"server", "errors"},
+    "kio": {"server", "errors", "protocol", "consumer_protocol", "tables", "_member_requests"},
     "uvloop": {"cli", "coordinator"},
     "prometheus_client": {"server"},
     "click": {"cli"},
