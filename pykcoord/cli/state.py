@@ -1,0 +1,144 @@
+"""What a log amounts to: groups, offsets and unstable offsets after replay, as plain data.
+
+The form is that of DescribeGroups in Kafka's own field names, with bytes in base64. Groups that
+are not classic are kept by the coordinator and named here, but not interpreted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pykcoord._native import Node, ReplayError, decode_assignment, decode_subscription
+from pykcoord.cli.plain import base64_of
+from pykcoord.config import Config
+from pykcoord.errors import LogError
+from pykcoord.log import LogReader
+
+State = dict[str, dict[str, Any]]
+
+# Group ids are hashed by it; what is shown never depends on that.
+_SEED = bytes(32)
+
+
+def state_of(reader: LogReader, group_id: str | None = None) -> State:
+    """`groups`, `offsets` and `unstable` of a log, each by group id, in the order of the ids.
+
+    `group_id` narrows all three. Raises LogError for a record that cannot be applied.
+    """
+    groups: dict[str, Any] = {}
+    offsets: dict[str, Any] = {}
+    unstable: dict[str, Any] = {}
+    config = Config().native()
+    for partition in reader.partitions:
+        node = Node(config, 1, _SEED)
+        _replay(node, partition, reader.read(partition))
+        for row in node.groups(0):
+            groups[row[0]] = _group(partition, row)
+        for group, topic, index, offset, leader_epoch, metadata, *_ in node.offsets(0):
+            of_topic = offsets.setdefault(group, {}).setdefault(topic, {})
+            of_topic[str(index)] = {
+                "offset": offset,
+                "leaderEpoch": leader_epoch,
+                "metadata": metadata,
+            }
+        for group, topic, index in node.unstable(0):
+            unstable.setdefault(group, {}).setdefault(topic, []).append(index)
+    state = {"groups": groups, "offsets": offsets, "unstable": unstable}
+    return {name: _chosen(of, group_id) for name, of in state.items()}
+
+
+def _replay(node: Node, partition: int, chunks: Iterable[bytes]) -> None:
+    for chunk in chunks:
+        try:
+            node.replay(0, chunk)
+        except ReplayError as error:
+            raise LogError(
+                f"__consumer_offsets-{partition}: offset {error.offset}: {error.reason}; "
+                "`pykcoord log dump` shows the records before it"
+            ) from None
+
+
+def _chosen(by_group: dict[str, Any], group_id: str | None) -> dict[str, Any]:
+    wanted = sorted(by_group) if group_id is None else [group_id]
+    return {group: by_group[group] for group in wanted if group in by_group}
+
+
+def _group(partition: int, group: tuple[Any, ...]) -> dict[str, Any]:
+    _, kind, state, protocol_type, generation, protocol, leader, since_ms, members = group
+    if kind == "simple":
+        return {
+            "partition": partition,
+            "type": "classic",
+            "state": state,
+            "protocolType": "",
+            "protocolData": "",
+            "members": [],
+            "inLog": False,
+        }
+    if kind != "classic":
+        return {"partition": partition, "type": kind, "interpreted": False}
+    return {
+        "partition": partition,
+        "type": kind,
+        "state": state,
+        "protocolType": protocol_type,
+        "members": [_member(member, protocol_type) for member in members],
+        "inLog": True,
+        "generation": generation,
+        "protocol": protocol,
+        "leader": leader,
+        "currentStateTimestamp": since_ms,
+    }
+
+
+def _member(member: tuple[Any, ...], protocol_type: str | None) -> dict[str, Any]:
+    member_id, instance_id, client_id, client_host, rebalance_ms, session_ms, metadata, owned = (
+        member
+    )
+    shown = {
+        "memberId": member_id,
+        "groupInstanceId": instance_id,
+        "clientId": client_id,
+        "clientHost": client_host,
+        "memberMetadata": base64_of(metadata),
+        "memberAssignment": base64_of(owned),
+        "rebalanceTimeoutMs": rebalance_ms,
+        "sessionTimeoutMs": session_ms,
+    }
+    if protocol_type == "consumer":
+        shown |= dict(_decoded(metadata, owned))
+    return shown
+
+
+def _decoded(metadata: bytes, owned: bytes) -> Iterator[tuple[str, Any]]:
+    subscription = decode_subscription(metadata)
+    if subscription is not None:
+        version, topics, user_data, owned_partitions, generation_id, rack_id = subscription
+        yield (
+            "subscription",
+            {
+                "version": version,
+                "topics": topics,
+                "ownedPartitions": _sorted(owned_partitions),
+                "generationId": generation_id,
+                "rackId": rack_id,
+                "userData": base64_of(user_data),
+            },
+        )
+    assignment = decode_assignment(owned)
+    if assignment is not None:
+        version, partitions, user_data = assignment
+        yield (
+            "assignment",
+            {
+                "version": version,
+                "partitions": _sorted(partitions),
+                "userData": base64_of(user_data),
+            },
+        )
+
+
+def _sorted(topics: list[tuple[str, list[int]]]) -> dict[str, list[int]]:
+    """Partitions in the order of their numbers: an assignor's own order means nothing."""
+    return {topic: sorted(partitions) for topic, partitions in topics}
