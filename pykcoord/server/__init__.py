@@ -3,5 +3,6 @@
 from pykcoord.catalogue import Catalogue, Topic, TopicCatalogue
 from pykcoord.server.listener import Server
 from pykcoord.server.metrics import ServerMetrics
+from pykcoord.server.metrics_listener import serve_metrics
 
-__all__ = ["Catalogue", "Server", "ServerMetrics", "Topic", "TopicCatalogue"]
+__all__ = ["Catalogue", "Server", "ServerMetrics", "Topic", "TopicCatalogue", "serve_metrics"]

@@ -1,0 +1,298 @@
+"""`pykcoord serve`: the server, from its configuration to its last synced byte.
+
+Only puts the parts together: log, native node, runtime, server. It decides nothing that a group
+could notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import resource
+import secrets
+import signal
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from pykcoord import config as configuration
+from pykcoord._native import Node, ReplayError
+from pykcoord.catalogue import STATE_FILE, TopicCatalogue
+from pykcoord.cli import logs
+from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.config import Config
+from pykcoord.errors import KcoordError, LogError
+from pykcoord.log import Flush, LogDirectory, OnCorruption
+from pykcoord.log.state_file import StateFile
+from pykcoord.runtime import Runtime
+from pykcoord.server import Server, ServerMetrics, serve_metrics
+
+logger = logging.getLogger("pykcoord.serve")
+
+_NOWHERE = ("0.0.0.0", "::")
+
+
+class _Address(click.ParamType[tuple[str, int]]):
+    """HOST:PORT, or [HOST]:PORT for IPv6."""
+
+    name = "HOST:PORT"
+
+    def __init__(self, least_port: int = 0) -> None:
+        self._least_port = least_port
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        host, _, port = str(value).rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not port.isascii() or not port.isdigit():
+            self.fail(f"{value!r} is not HOST:PORT", param, context)
+        if not self._least_port <= int(port) <= 65_535:
+            self.fail(f"{value!r}: no port from {self._least_port} to 65535", param, context)
+        return host, int(port)
+
+
+class _Topic(click.ParamType[tuple[str, int]]):
+    """NAME:PARTITIONS."""
+
+    name = "NAME:PARTITIONS"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, int]:
+        name, _, partitions = str(value).rpartition(":")
+        if not name or not partitions.isascii() or not partitions.isdigit():
+            self.fail(f"{value!r} is not NAME:PARTITIONS, such as orders:12", param, context)
+        return name, int(partitions)
+
+
+@dataclass(frozen=True)
+class _Options:
+    directory: Path
+    listen: tuple[str, int]
+    advertise: tuple[str, int] | None
+    metrics: tuple[str, int] | None
+    topics: Sequence[tuple[str, int]]
+    flush: Flush
+    on_corruption: OnCorruption
+
+
+@click.command()
+@click.argument(
+    "directory", default="pykcoord-data", type=click.Path(file_okay=False, path_type=Path)
+)
+@click.option(
+    "--listen",
+    type=_Address(),
+    default="127.0.0.1:9092",
+    show_default=True,
+    help="Where clients connect; port 0 takes a free one.",
+)
+@click.option(
+    "--advertise",
+    type=_Address(least_port=1),
+    help="Where clients are told to connect, if not where the server listens.",
+)
+@click.option(
+    "--topic",
+    "topics",
+    type=_Topic(),
+    multiple=True,
+    help="A topic that clients see; repeatable. Kept with the log.",
+)
+@click.option(
+    "--config",
+    "config_file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file in the syntax and with the names of Kafka's server.properties.",
+)
+@click.option(
+    "--set", "overrides", multiple=True, metavar="KEY=VALUE", help="One such setting; repeatable."
+)
+@click.option(
+    "--flush",
+    type=click.Choice(["commit", "interval", "os"]),
+    default="commit",
+    show_default=True,
+    help="When a commit is answered: once synced, or once written (synced every "
+    "log.flush.interval.ms, or when the system likes).",
+)
+@click.option(
+    "--on-corruption",
+    type=click.Choice(["refuse", "truncate"]),
+    default="refuse",
+    show_default=True,
+    help="Damage with sound batches behind it: do not start, or cut the log there as Kafka does.",
+)
+@click.option("--metrics", type=_Address(), help="Serve Prometheus metrics there.")
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="The form of the lines on stderr.",
+)
+def command(
+    directory: Path,
+    listen: tuple[str, int],
+    advertise: tuple[str, int] | None,
+    topics: Sequence[tuple[str, int]],
+    config_file: Path | None,
+    overrides: Sequence[str],
+    flush: Flush,
+    on_corruption: OnCorruption,
+    metrics: tuple[str, int] | None,
+    log_format: logs.LogFormat,
+) -> int:
+    """Serve Kafka clients, with the log in DIRECTORY (default: pykcoord-data).
+
+    Ready is one line on stdout. SIGTERM and SIGINT end it, with everything written and synced.
+
+    \b
+    Example:
+      pykcoord serve --topic orders:12 --set group.initial.rebalance.delay.ms=0
+    """
+    if advertise is None and listen[0] in _NOWHERE:
+        raise click.UsageError(
+            f"--listen {listen[0]} needs --advertise HOST:PORT: clients cannot connect to it"
+        )
+    logs.configure(log_format)
+    # As Java reads it: any byte is a character.
+    text = config_file.read_text("latin-1") if config_file is not None else ""
+    config, warnings = configuration.load(text, overrides, source=str(config_file))
+    for warning in warnings:
+        logger.warning(warning, extra={"event": "config"})
+    _raise_file_limit()
+    options = _Options(directory, listen, advertise, metrics, topics, flush, on_corruption)
+    runner = _runner()
+    with runner:
+        runner.run(_serve(config, options))
+    return 0
+
+
+async def _serve(config: Config, options: _Options) -> None:
+    metrics = ServerMetrics()
+    started = monotonic_seconds()
+    with _open_log(config, options, metrics) as log:
+        for cut in log.cuts:
+            logger.warning("%s", cut, extra={"event": "cut", **_texts(cut._asdict())})
+        catalogue = TopicCatalogue(dict(options.topics), StateFile(options.directory / STATE_FILE))
+        node = Node(config.native(), log.shards, secrets.token_bytes(32))
+        runtime = Runtime(node, log, Clock(), metrics)
+        try:
+            runtime.load()
+        except ReplayError as error:
+            raise LogError(
+                f"{options.directory}: offset {error.offset}: {error.reason}; "
+                f"`pykcoord log state {options.directory}` names the partition"
+            ) from None
+        load_ms = round(1000 * (monotonic_seconds() - started))
+        server = Server(
+            config,
+            runtime,
+            catalogue,
+            cluster_id=catalogue.cluster_id,
+            listen=options.listen,
+            advertise=options.advertise,
+            metrics=metrics,
+            broker_configs={name: str(value) for name, value in config.values().items()},
+        )
+        await _run(server, metrics, options, _ready_fields(node, log.shards, load_ms))
+
+
+async def _run(
+    server: Server, metrics: ServerMetrics, options: _Options, ready_fields: str
+) -> None:
+    """Serve until a signal, or the server's own failure, ends it."""
+    with contextlib.ExitStack() as stack:
+        if options.metrics is not None:
+            with _naming("--metrics", options.metrics):
+                url = stack.enter_context(serve_metrics(metrics.registry, options.metrics))
+            logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
+        with _naming("--listen", options.listen):
+            await server.start()
+        asked = _when_asked_to_end()
+        click.echo(f"pykcoord ready listen={_text(server.address)} {ready_fields}")
+        ended = asyncio.ensure_future(server.wait_ended())
+        await asyncio.wait((asked, ended), return_when=asyncio.FIRST_COMPLETED)
+        try:
+            if not ended.done():
+                logger.info("%s: ending", asked.result(), extra={"event": "stop"})
+            await server.stop()
+            await ended
+        except RuntimeError as error:
+            raise KcoordError(f"{error}; the log is as it was: start it again") from error
+
+
+def _open_log(config: Config, options: _Options, metrics: ServerMetrics) -> LogDirectory:
+    return LogDirectory.open(
+        options.directory,
+        partitions=config.offsets_topic_num_partitions,
+        segment_bytes=config.offsets_topic_segment_bytes,
+        flush=options.flush,
+        flush_interval_ms=config.log_flush_interval_ms,
+        on_corruption=options.on_corruption,
+        observer=metrics.log_observer,
+        monotonic=monotonic_seconds,
+    )
+
+
+def _ready_fields(node: Node, shards: int, load_ms: int) -> str:
+    stats = node.stats()
+    groups = sum(count for name, count in stats.items() if name.startswith("groups_"))
+    return f"shards={shards} groups={groups} offsets={stats['offsets']} load_ms={load_ms}"
+
+
+def _when_asked_to_end() -> asyncio.Future[str]:
+    """Done with the name of the signal, at the first SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    asked: asyncio.Future[str] = loop.create_future()
+
+    def ask(name: str) -> None:
+        if not asked.done():
+            asked.set_result(name)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask, number.name)
+    return asked
+
+
+@contextlib.contextmanager
+def _naming(option: str, address: tuple[str, int]) -> Iterator[None]:
+    """An address that cannot be had is told by the option that asked for it."""
+    try:
+        yield
+    except OSError as error:
+        raise KcoordError(f"{option} {_text(address)}: {error.strerror or error}") from error
+
+
+def _runner() -> asyncio.Runner:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def _raise_file_limit() -> None:
+    """A connection is a file: take as many as the system lets this user have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _text(address: tuple[str, int]) -> str:
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _texts(fields: dict[str, object]) -> dict[str, object]:
+    """Fields for the log: only what JSON has, and nothing named as a log record's own."""
+    return {name: value if isinstance(value, int) else str(value) for name, value in fields.items()}

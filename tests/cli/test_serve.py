@@ -1,0 +1,120 @@
+"""`pykcoord serve`: its ready line, its end, its metrics and logs, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+import re
+import signal
+import socket
+import subprocess
+import sys
+import urllib.request
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from support.server import PykcoordServer
+
+from .conftest import Result
+
+READY = re.compile(
+    r"pykcoord ready listen=127\.0\.0\.1:\d+ shards=50 groups=0 offsets=0 load_ms=\d+\n"
+)
+OPERATING = Path(__file__).parents[2] / "docs/operating.md"
+
+
+def _serve(*arguments: object) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "pykcoord", "serve", *map(str, arguments)],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_ready_is_one_line_and_a_signal_ends_it_cleanly(
+    number: signal.Signals, tmp_path: Path
+) -> None:
+    process = _serve(tmp_path / "data", "--listen", "127.0.0.1:0", "--topic", "orders:12")
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    process.send_signal(number)
+    out, err = process.communicate(timeout=30)
+    assert READY.fullmatch(line), line + err
+    assert (process.returncode, out) == (0, "")
+
+
+def test_a_second_server_is_kept_out(tmp_path: Path) -> None:
+    with PykcoordServer(tmp_path / "data") as server:
+        second = _serve(tmp_path / "data", "--listen", "127.0.0.1:0")
+        out, err = second.communicate(timeout=30)
+        assert f"in use by process {server.pid}" in err
+    assert (second.returncode, out) == (1, "")
+    assert len(err.splitlines()) == 1
+
+
+def test_metrics_are_served_and_documented(tmp_path: Path) -> None:
+    server = PykcoordServer(tmp_path / "data", arguments=["--metrics", "127.0.0.1:0"])
+    with server:
+        url = re.search(r"metrics on (\S+)", server.stderr())
+        assert url is not None, server.stderr()
+        with urllib.request.urlopen(url[1], timeout=10) as response:
+            text = response.read().decode()
+    served = set(re.findall(r"^# TYPE (pykcoord_\w+) ", text, re.MULTILINE))
+    served = {name for name in served if not name.endswith("_created")}
+    assert 'pykcoord_groups{state="stable"} 0.0' in text
+    assert served == set(re.findall(r"^\| `(pykcoord_\w+)", OPERATING.read_text(), re.MULTILINE))
+
+
+def test_logs_as_json(tmp_path: Path) -> None:
+    arguments = ["--log-format", "json", "--set", "log.cleaner.threads=1"]
+    server = PykcoordServer(tmp_path / "data", arguments=arguments)
+    with server:
+        pass
+    lines = [json.loads(line) for line in server.stderr().splitlines()]
+    assert [line["event"] for line in lines] == ["config", "stop"]
+    assert lines[0]["level"] == "warning"
+    assert lines[0]["message"] == "log.cleaner.threads is ignored: pykcoord does not need it"
+
+
+def test_settings_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# Kafka's\nlisteners=PLAINTEXT://:9092\nnode.id = 7\n")
+    server = PykcoordServer(tmp_path / "data", arguments=["--config", str(file)])
+    with server:
+        assert server.ready["shards"] == server.settings["offsets.topic.num.partitions"]
+    assert "listeners is ignored: use --listen" in server.stderr()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["--set", "group.max.sise=3"], 1, "unknown name; did you mean group.max.size?"),
+        (["--set", "group.max.size=0"], 1, "group.max.size: 0 is too small"),
+        (["--topic", "orders"], 2, "'orders' is not NAME:PARTITIONS, such as orders:12"),
+        (["--topic", "or ders:3"], 1, "or ders"),
+        (["--topic", "orders:0"], 1, "partitions"),
+        (["--listen", "localhost"], 2, "'localhost' is not HOST:PORT"),
+        (["--listen", "127.0.0.1:70000"], 2, "no port from 0 to 65535"),
+        (["--listen", "0.0.0.0:0"], 2, "needs --advertise HOST:PORT"),
+        (["--advertise", "localhost:0"], 2, "no port from 1 to 65535"),
+        (["--config", "no.such.file"], 2, "does not exist"),
+        (["--flush", "never"], 2, "'never' is not one of 'commit', 'interval', 'os'"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    arguments: list[str], code: int, message: str, tmp_path: Path, pykcoord: Callable[..., Result]
+) -> None:
+    directory = tmp_path / "data"
+    result = pykcoord("serve", directory, "--listen", "127.0.0.1:0", *arguments)
+    assert (result.code, result.out, len(result.err.splitlines())) == (code, "", 1)
+    assert message in result.err
+
+
+def test_an_address_in_use_is_told_by_its_option(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        process = _serve(tmp_path / "data", "--listen", f"127.0.0.1:{port}")
+        _, err = process.communicate(timeout=30)
+    assert process.returncode == 1
+    assert f"pykcoord: --listen 127.0.0.1:{port}: " in err
+    assert len(err.splitlines()) == 1
