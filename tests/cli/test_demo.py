@@ -1,0 +1,36 @@
+"""`pykcoord demo` as a newcomer runs it, and what it leaves behind."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+
+@pytest.mark.client
+@pytest.mark.crash
+def test_the_demo_keeps_every_promise(tmp_path: Path) -> None:
+    started = time.monotonic()
+    result = subprocess.run(
+        [sys.executable, "-m", "pykcoord", "demo"],
+        capture_output=True, text=True, timeout=120, env={"TMPDIR": str(tmp_path), "PATH": ""},
+    )  # fmt: skip
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert time.monotonic() - started < 60
+    assert list(tmp_path.iterdir()) == []
+    for told in (
+        "the coordinator listens on 127.0.0.1:",
+        "generation 1: ann 0+1, bob 2+3, cleo 4+5",
+        "bob is killed (SIGKILL)",
+        "the coordinator is killed (SIGKILL)",
+        "it has what it acknowledged",
+        "none was lost",
+    ):
+        assert told in result.stdout
+    acknowledged = re.search(r"(\d+) commits were acknowledged", result.stdout)
+    assert acknowledged is not None
+    assert int(acknowledged[1]) >= 6 * 4 * 4
