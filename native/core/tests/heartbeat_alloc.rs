@@ -1,0 +1,154 @@
+//! What heartbeats cost in memory: they allocate nothing, and a group that only heartbeats is small.
+//!
+//! The counting allocator counts by thread, so that tests do not see each other.
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+use kcoord_core::request::*;
+use kcoord_core::response::Response;
+use kcoord_core::{Config, ErrorCode, Shard};
+
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<usize> = const { Cell::new(0) };
+    static LIVE_BYTES: Cell<usize> = const { Cell::new(0) };
+}
+
+/// What glibc takes for an allocation on a 64-bit machine: a header, and a multiple of 16.
+fn footprint(layout: Layout) -> usize {
+    (layout.size() + 8).next_multiple_of(16).max(32)
+}
+
+// SAFETY: every call goes to the system's allocator as it came.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        LIVE_BYTES.set(LIVE_BYTES.get().wrapping_add(footprint(layout)));
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        LIVE_BYTES.set(LIVE_BYTES.get().wrapping_sub(footprint(layout)));
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const START_MS: i64 = 1_700_000_000_000;
+
+fn context(index: usize) -> RequestContext<'static> {
+    RequestContext {
+        ticket: index as Ticket,
+        api_version: 3,
+        client_id: "orders-service-1",
+        client_host: "/127.0.0.1",
+        uuid: index as u128,
+    }
+}
+
+fn group_id(index: usize) -> String {
+    format!("orders-app-{index:07}")
+}
+
+fn commit(shard: &mut Shard) {
+    let append = shard.poll_append().expect("groups were written");
+    shard.handle_committed(START_MS, append.end_offset());
+}
+
+/// Members of one-member Stable groups.
+fn make_groups(shard: &mut Shard, count: usize) -> Vec<Box<str>> {
+    let mut member_ids = Vec::with_capacity(count);
+    for index in 0..count {
+        let group_id = &group_id(index);
+        let join = JoinGroupRequest {
+            group_id,
+            session_timeout_ms: 45_000,
+            rebalance_timeout_ms: 300_000,
+            member_id: "",
+            group_instance_id: None,
+            protocol_type: "consumer",
+            protocols: vec![JoinGroupProtocol { name: "range", metadata: &[1; 64] }],
+            reason: None,
+        };
+        shard.handle_request(START_MS, &context(index), &Request::JoinGroup(join));
+        commit(shard);
+        shard.handle_timeout(START_MS);
+        let Some((_, Response::JoinGroup(joined))) = shard.poll_response() else {
+            panic!("group {index} has not joined");
+        };
+        let member_id = joined.member_id;
+        let sync = SyncGroupRequest {
+            group_id,
+            generation_id: 1,
+            member_id: &member_id,
+            group_instance_id: None,
+            protocol_type: Some("consumer"),
+            protocol_name: Some("range"),
+            assignments: vec![SyncGroupAssignment { member_id: &member_id, assignment: &[7; 48] }],
+        };
+        shard.handle_request(START_MS, &context(index), &Request::SyncGroup(sync));
+        commit(shard);
+        shard.poll_response().expect("an answer to the SyncGroup");
+        member_ids.push(member_id);
+    }
+    member_ids
+}
+
+fn new_shard() -> Shard {
+    let mut shard = Shard::new(Config { group_initial_rebalance_delay_ms: 0, ..Config::default() });
+    shard.loaded(START_MS, 0);
+    shard
+}
+
+#[test]
+fn heartbeats_allocate_nothing() {
+    let mut shard = new_shard();
+    let member_ids = make_groups(&mut shard, 1_000);
+    let group_ids: Vec<String> = (0..1_000).map(group_id).collect();
+    let heartbeats: Vec<_> = (0..1_000)
+        .map(|index| {
+            let request = HeartbeatRequest {
+                group_id: &group_ids[index],
+                generation_id: if index % 10 == 0 { 2 } else { 1 },
+                member_id: if index % 10 == 1 { "nobody" } else { &member_ids[index] },
+                group_instance_id: None,
+            };
+            (context(index), Request::Heartbeat(request))
+        })
+        .collect();
+    let mut answer_all = |now_ms| {
+        shard.handle_batch(now_ms, &heartbeats);
+        for (context, request) in &heartbeats {
+            shard.handle_request(now_ms, context, request);
+        }
+        let mut refused = 0;
+        while let Some((_, response)) = shard.poll_response() {
+            refused += usize::from(response != Response::Heartbeat(ErrorCode::None));
+        }
+        assert_eq!(refused, 400);
+    };
+    // The first turn makes room for the responses; later ones find it.
+    answer_all(START_MS);
+    let before = ALLOCATIONS.get();
+    for turn in 1..10 {
+        answer_all(START_MS + turn * 3_000);
+    }
+    assert_eq!(ALLOCATIONS.get() - before, 0);
+}
+
+#[test]
+fn a_group_of_one_takes_at_most_450_bytes() {
+    // One more than the table holds at its largest load: the worst case for its share.
+    for count in [10_000, 14_337] {
+        let before = LIVE_BYTES.get();
+        let mut shard = new_shard();
+        drop(make_groups(&mut shard, count));
+        let bytes = LIVE_BYTES.get().wrapping_sub(before) / count;
+        assert!(bytes <= 450, "{bytes} bytes each for {count} groups");
+        assert_eq!(shard.group_count(), count);
+    }
+}
