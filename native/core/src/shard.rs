@@ -126,10 +126,7 @@ impl Machine {
                 let error_code = self.heartbeat(now_ms, request);
                 self.outbox.respond(ticket, Response::Heartbeat(error_code));
             }
-            Request::LeaveGroup(request) => {
-                let response = self.leave_group(now_ms, request);
-                self.outbox.respond(ticket, Response::LeaveGroup(response));
-            }
+            Request::LeaveGroup(request) => self.leave_group(now_ms, context, request),
             Request::OffsetCommit(request) => self.commit_offsets(now_ms, context, request),
             Request::OffsetFetch(request) => self.fetch_offsets(context, request),
             Request::OffsetDelete(request) => self.delete_offsets(now_ms, context, request),

@@ -37,12 +37,14 @@ impl Machine {
         if self.group(group).state != State::Empty {
             return ErrorCode::NonEmptyGroup;
         }
+        let start_offset = self.outbox.next_offset();
         let of = &mut self.registry.groups[group];
         if let Some(offsets) = &mut of.offsets {
             let tables = &mut self.offsets;
             let mut scope = GroupScope { group_id: of.id.as_str(), offsets, tables };
             delete::delete_all(&mut scope, now_ms, &mut self.outbox);
         }
+        self.offsets_written(group, start_offset);
         self.emit_group_tombstone(now_ms, group);
         ErrorCode::None
     }

@@ -5,20 +5,20 @@ use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
-use crate::request::{LeaveGroupMember, LeaveGroupRequest};
-use crate::response::{LeaveGroupMemberResponse, LeaveGroupResponse};
+use crate::request::{LeaveGroupMember, LeaveGroupRequest, RequestContext};
+use crate::response::{LeaveGroupMemberResponse, LeaveGroupResponse, Response};
 
 impl Machine {
     pub fn leave_group(
         &mut self,
         now_ms: i64,
+        context: &RequestContext<'_>,
         request: &LeaveGroupRequest<'_>,
-    ) -> LeaveGroupResponse {
+    ) {
+        let error_code = ErrorCode::InvalidGroupId;
         if request.group_id.is_empty() {
-            return LeaveGroupResponse {
-                error_code: ErrorCode::InvalidGroupId,
-                members: Vec::new(),
-            };
+            let response = LeaveGroupResponse { error_code, members: Vec::new() };
+            return self.outbox.respond(context.ticket, Response::LeaveGroup(response));
         }
         let group = self.find_classic(request.group_id).ok();
         let mut members = Vec::with_capacity(request.members.len());
@@ -33,16 +33,26 @@ impl Machine {
             });
         }
         let has_left = members.iter().any(|member| member.error_code == ErrorCode::None);
-        if let Some(group) = group.filter(|_| has_left) {
-            match self.group(group).state {
-                State::Empty => self.settle(group),
-                State::PreparingRebalance => self.maybe_complete_join(now_ms, group),
-                State::CompletingRebalance | State::Stable => {
-                    self.prepare_rebalance(now_ms, group, RebalanceCause::MemberLeft)
-                }
+        let response =
+            Response::LeaveGroup(LeaveGroupResponse { error_code: ErrorCode::None, members });
+        match group.filter(|_| has_left) {
+            Some(group) => {
+                self.go_on_without_them(now_ms, group);
+                // Whoever was the last has emptied the group, which is written.
+                self.respond_for_group(group, context.ticket, response);
+            }
+            None => self.outbox.respond(context.ticket, response),
+        }
+    }
+
+    fn go_on_without_them(&mut self, now_ms: i64, group: u32) {
+        match self.group(group).state {
+            State::Empty => self.settle(group),
+            State::PreparingRebalance => self.maybe_complete_join(now_ms, group),
+            State::CompletingRebalance | State::Stable => {
+                self.prepare_rebalance(now_ms, group, RebalanceCause::MemberLeft);
             }
         }
-        LeaveGroupResponse { error_code: ErrorCode::None, members }
     }
 
     fn leave(&mut self, group: u32, entry: &LeaveGroupMember<'_>) -> ErrorCode {
