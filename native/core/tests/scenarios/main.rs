@@ -7,6 +7,8 @@
 //! loaded again wherever nobody would notice, and has to end in the same state.
 
 mod command;
+mod foreign;
+mod request;
 mod script;
 mod trace;
 mod world;
@@ -76,4 +78,15 @@ macro_rules! scenario_files {
 
 scenario_files! {
     probes: "probes.txt";
+    offset_probes: "offset_probes.txt";
+    offsets: "offsets.txt";
+    expiration: "expiration.txt";
+    join: "join.txt";
+    sync_and_heartbeat: "sync_and_heartbeat.txt";
+    leave: "leave.txt";
+    static_members: "static_members.txt";
+    timers: "timers.txt";
+    administration: "administration.txt";
+    durability: "durability.txt";
+    other_groups: "other_groups.txt";
 }

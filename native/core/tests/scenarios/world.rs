@@ -3,9 +3,7 @@
 use std::collections::BTreeMap;
 
 use kcoord_core::record::batch::{Attributes, BatchHeader};
-use kcoord_core::record::writer::write_record;
-use kcoord_core::record::{OffsetCommitKey, OffsetCommitValue, TransactionResult};
-use kcoord_core::request::*;
+use kcoord_core::request::Ticket;
 use kcoord_core::response::Response;
 use kcoord_core::views::GroupView;
 use kcoord_core::{Config, Shard};
@@ -31,17 +29,17 @@ pub struct Durable {
 pub struct World {
     title: String,
     config: Config,
-    shard: Shard,
-    now_ms: i64,
-    log: Vec<u8>,
-    next_offset: i64,
+    pub shard: Shard,
+    pub now_ms: i64,
+    pub log: Vec<u8>,
+    pub next_offset: i64,
     /// Appended and not committed yet: the log grows, its committed part does not.
     is_held: bool,
     restarts: Restarts,
-    tickets: u64,
-    waiting: BTreeMap<Ticket, (String, &'static str)>,
-    names: Names,
-    generations: BTreeMap<String, i32>,
+    pub tickets: u64,
+    pub waiting: BTreeMap<Ticket, (String, &'static str)>,
+    pub names: Names,
+    pub generations: BTreeMap<String, i32>,
     trace: String,
 }
 
@@ -88,6 +86,8 @@ impl World {
             "drop" => self.drop_shard(),
             "LogOffset" => self.log_offset(&command),
             "LogMarker" => self.log_marker(&command),
+            "LogRecord" => self.log_record(&command),
+            "LogGroup" => self.log_group(&command),
             _ => self.request(&command),
         }
         command.done();
@@ -144,7 +144,7 @@ impl World {
         self.restart();
     }
 
-    fn restart(&mut self) {
+    pub fn restart(&mut self) {
         self.waiting.clear();
         self.shard = self.load();
     }
@@ -163,7 +163,7 @@ impl World {
             return;
         }
         if let Some(append) = self.shard.poll_append() {
-            let header = header(append.base_offset, append.record_count, append.base_timestamp, -1);
+            let header = header(append.base_offset, append.record_count, append.base_timestamp);
             let header = BatchHeader { max_timestamp: append.max_timestamp, ..header };
             let start = self.log.len();
             header.encode(&append.records, &mut self.log);
@@ -269,290 +269,19 @@ fn offsets(shard: &Shard, group_id: &str) -> Vec<String> {
     shard.offsets(group_id).map(|found| format!("{found:?}")).collect()
 }
 
-fn header(base_offset: i64, count: i32, timestamp: i64, producer_id: i64) -> BatchHeader {
+/// A batch without a producer, of records of one time.
+pub fn header(base_offset: i64, count: i32, timestamp: i64) -> BatchHeader {
     BatchHeader {
         base_offset,
         partition_leader_epoch: 0,
         crc: 0,
-        attributes: Attributes(if producer_id < 0 { 0 } else { 1 << 4 }),
+        attributes: Attributes(0),
         last_offset_delta: count - 1,
         base_timestamp: timestamp,
         max_timestamp: timestamp,
-        producer_id,
+        producer_id: -1,
         producer_epoch: -1,
         base_sequence: 0,
         records_count: count,
     }
-}
-
-/// Records of transactions, which only another part of a broker would write.
-impl World {
-    /// `LogOffset producer=7 t1:0=5`: a transactional commit straight into the log.
-    fn log_offset(&mut self, command: &Command<'_>) {
-        let group = command.option("group").unwrap_or("g");
-        let mut records = Vec::new();
-        for (index, word) in command.words.iter().enumerate() {
-            let (topic, partition, offset) = partition_and_offset(word);
-            let (mut key, mut value) = (Vec::new(), Vec::new());
-            OffsetCommitKey { group, topic, partition }.encode(1, &mut key);
-            let commit = OffsetCommitValue {
-                offset,
-                leader_epoch: -1,
-                metadata: "",
-                commit_timestamp: self.now_ms,
-                expire_timestamp: -1,
-                topic_id: Uuid::ZERO,
-            };
-            commit.encode(4, &mut value);
-            write_record(&mut records, 0, index as i32, &key, Some(&value));
-        }
-        self.append_to_log(command.words.len() as i32, command.number("producer", -1), 0, &records);
-    }
-
-    /// `LogMarker COMMIT producer=7`
-    fn log_marker(&mut self, command: &Command<'_>) {
-        let result = match command.words[0] {
-            "COMMIT" => TransactionResult::Commit,
-            _ => TransactionResult::Abort,
-        };
-        let (mut key, mut value, mut records) = (Vec::new(), Vec::new(), Vec::new());
-        result.encode_key(&mut key);
-        TransactionResult::encode_value(0, &mut value);
-        write_record(&mut records, 0, 0, &key, Some(&value));
-        self.append_to_log(1, command.number("producer", -1), 1 << 5, &records);
-    }
-
-    fn append_to_log(&mut self, count: i32, producer_id: i64, attributes: i16, records: &[u8]) {
-        let header = header(self.next_offset, count, self.now_ms, producer_id);
-        let attributes = Attributes(header.attributes.0 | attributes);
-        BatchHeader { attributes, ..header }.encode(records, &mut self.log);
-        self.next_offset += i64::from(count);
-        self.restart();
-    }
-}
-
-/// `t1:0=5`; without an offset it is 0.
-fn partition_and_offset(word: &str) -> (&str, i32, i64) {
-    let (partition, offset) = word.split_once('=').unwrap_or((word, "0"));
-    let (topic, index) = partition.split_once(':').expect("topic:partition");
-    (topic, index.parse().unwrap(), offset.parse().unwrap())
-}
-
-/// Requests, built from their words.
-impl World {
-    fn request(&mut self, command: &Command<'_>) {
-        let name = match command.verb {
-            "JoinGroup" | "SyncGroup" | "Heartbeat" => command.words[0],
-            "OffsetCommit" if !command.words[0].contains(':') => command.words[0],
-            _ => "admin",
-        };
-        self.tickets += 1;
-        let client_id = command.option("client").unwrap_or(name);
-        let context = RequestContext {
-            ticket: self.tickets,
-            api_version: command.number("v", 9),
-            client_id,
-            client_host: "/127.0.0.1",
-            uuid: self.tickets.into(),
-        };
-        let member_id = match command.option("id") {
-            Some(id) => self.names.resolve(id),
-            None => self.names.current(name),
-        };
-        let instance_id = command.option("instance");
-        let group_id = command.option("group").unwrap_or("g");
-        let generation_id =
-            command.number("generation", self.generations.get(name).copied().unwrap_or(-1));
-        let (api, request) = match command.verb {
-            "Heartbeat" => (
-                "Heartbeat",
-                Request::Heartbeat(HeartbeatRequest {
-                    group_id,
-                    generation_id,
-                    member_id: &member_id,
-                    group_instance_id: instance_id,
-                }),
-            ),
-            "JoinGroup" => {
-                let (bytes, names) = offered(command);
-                let protocols = names.iter().zip(&bytes);
-                let request = JoinGroupRequest {
-                    group_id,
-                    session_timeout_ms: command.number("session", 10_000),
-                    rebalance_timeout_ms: command.number("rebalance", 60_000),
-                    member_id: &member_id,
-                    group_instance_id: instance_id,
-                    protocol_type: command.option("type").unwrap_or("consumer"),
-                    protocols: protocols
-                        .map(|(name, metadata)| JoinGroupProtocol { name, metadata })
-                        .collect(),
-                    reason: None,
-                };
-                return self.send(name, "JoinGroup", &context, &Request::JoinGroup(request));
-            }
-            "SyncGroup" => {
-                let given = command.option("assign").unwrap_or_default();
-                let given: Vec<(String, &str)> = given
-                    .split(',')
-                    .filter_map(|entry| entry.split_once(':'))
-                    .map(|(who, what)| (self.names.current(who), what))
-                    .collect();
-                let assignments = given.iter().map(|(member_id, what)| SyncGroupAssignment {
-                    member_id,
-                    assignment: what.as_bytes(),
-                });
-                let request = SyncGroupRequest {
-                    group_id,
-                    generation_id,
-                    member_id: &member_id,
-                    group_instance_id: instance_id,
-                    protocol_type: command.option("type"),
-                    protocol_name: command.option("protocol"),
-                    assignments: assignments.collect(),
-                };
-                return self.send(name, "SyncGroup", &context, &Request::SyncGroup(request));
-            }
-            _ => return self.other_request(command, name, &context, &member_id, generation_id),
-        };
-        self.send(name, api, &context, &request);
-    }
-
-    fn other_request(
-        &mut self,
-        command: &Command<'_>,
-        name: &str,
-        context: &RequestContext<'_>,
-        member_id: &str,
-        generation_id: i32,
-    ) {
-        let group_id = command.option("group").unwrap_or("g");
-        let partitions: Vec<(&str, i32, i64)> = command
-            .words
-            .iter()
-            .filter(|word| word.contains(':'))
-            .map(|word| partition_and_offset(word))
-            .collect();
-        match command.verb {
-            "LeaveGroup" => {
-                let leaving: Vec<(String, Option<&str>)> = command
-                    .words
-                    .iter()
-                    .map(|word| match word.split_once('/') {
-                        Some((who, instance_id)) => (self.names.any(who), Some(instance_id)),
-                        None => (self.names.any(word), None),
-                    })
-                    .collect();
-                let members = leaving.iter().map(|(member_id, instance_id)| LeaveGroupMember {
-                    member_id,
-                    group_instance_id: *instance_id,
-                    reason: None,
-                });
-                let request = LeaveGroupRequest { group_id, members: members.collect() };
-                self.send(name, "LeaveGroup", context, &Request::LeaveGroup(request));
-            }
-            "OffsetCommit" => {
-                let metadata = command.option("metadata");
-                let long = command.option("metadata_units").map(|n| "я".repeat(n.parse().unwrap()));
-                let topics = partitions.iter().map(|(topic, index, offset)| OffsetCommitTopic {
-                    name: topic,
-                    topic_id: Uuid::ZERO,
-                    partitions: vec![OffsetCommitPartition {
-                        partition_index: *index,
-                        committed_offset: *offset,
-                        committed_leader_epoch: command.number("epoch", -1),
-                        committed_metadata: long.as_deref().or(metadata),
-                    }],
-                });
-                let request = OffsetCommitRequest {
-                    group_id,
-                    generation_id_or_member_epoch: generation_id,
-                    member_id,
-                    group_instance_id: command.option("instance"),
-                    retention_time_ms: command.number("retention", -1),
-                    topics: topics.collect(),
-                };
-                self.send(name, "OffsetCommit", context, &Request::OffsetCommit(request));
-            }
-            "OffsetFetch" => {
-                let topics = partitions.iter().map(|(topic, index, _)| OffsetFetchTopic {
-                    name: topic,
-                    topic_id: Uuid::ZERO,
-                    partition_indexes: vec![*index],
-                });
-                let request = OffsetFetchRequest {
-                    group_id,
-                    member_id: None,
-                    member_epoch: -1,
-                    topics: (!command.words.contains(&"all")).then(|| topics.collect()),
-                    require_stable: command.words.contains(&"stable"),
-                };
-                self.send(name, "OffsetFetch", context, &Request::OffsetFetch(request));
-            }
-            "OffsetDelete" => {
-                let topics = partitions
-                    .iter()
-                    .map(|(name, index, _)| OffsetDeleteTopic { name, partitions: vec![*index] });
-                let request = OffsetDeleteRequest { group_id, topics: topics.collect() };
-                self.send(name, "OffsetDelete", context, &Request::OffsetDelete(request));
-            }
-            "DescribeGroup" => {
-                let request = DescribeGroupRequest { group_id };
-                self.send(name, "DescribeGroup", context, &Request::DescribeGroup(request));
-            }
-            "DeleteGroups" => {
-                let request = DeleteGroupsRequest { groups_names: command.words.clone() };
-                self.send(name, "DeleteGroups", context, &Request::DeleteGroups(request));
-            }
-            "ListGroups" => {
-                let filter =
-                    |key| command.option(key).map_or(Vec::new(), |of| of.split(',').collect());
-                let request = ListGroupsRequest {
-                    states_filter: filter("states"),
-                    types_filter: filter("types"),
-                };
-                self.send(name, "ListGroups", context, &Request::ListGroups(request));
-            }
-            other => panic!("{other} is no command"),
-        }
-    }
-
-    fn send(
-        &mut self,
-        name: &str,
-        api: &'static str,
-        context: &RequestContext<'_>,
-        request: &Request<'_>,
-    ) {
-        self.waiting.insert(context.ticket, (name.into(), api));
-        self.shard.handle_request(self.now_ms, context, request);
-        if let Request::JoinGroup(join) = request
-            && join.member_id.is_empty()
-        {
-            // Whoever waits for a first answer has its id already, though it does not know it.
-            let prefix = join.group_instance_id.unwrap_or(context.client_id);
-            let id = format!("{prefix}-00000000-0000-4000-8000-{:012x}", context.ticket);
-            if self
-                .shard
-                .group(join.group_id)
-                .is_some_and(|group| group.members.iter().any(|member| *member.member_id == *id))
-            {
-                self.names.learn(name, &id);
-            }
-        }
-    }
-}
-
-/// Metadata and names of the protocols in `protocols=range,sticky topics=t1,t2`.
-fn offered<'a>(command: &Command<'a>) -> (Vec<Vec<u8>>, Vec<&'a str>) {
-    let names: Vec<&str> = match command.option("protocols") {
-        Some("") => Vec::new(),
-        Some(names) => names.split(',').collect(),
-        None => vec!["range"],
-    };
-    let topics = command.option("topics").unwrap_or("t1");
-    let metadata = match command.option("metadata") {
-        Some(raw) => raw.as_bytes().to_vec(),
-        None => trace::subscription(&topics.split(',').collect::<Vec<_>>()),
-    };
-    (vec![metadata; names.len()], names)
 }

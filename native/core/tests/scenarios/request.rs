@@ -1,0 +1,260 @@
+//! The commands that are requests.
+
+use kcoord_core::request::*;
+
+use crate::command::Command;
+use crate::trace;
+use crate::world::World;
+
+/// Who sends a request, and what nearly every request carries.
+struct Caller<'a> {
+    name: &'a str,
+    context: RequestContext<'a>,
+    group_id: &'a str,
+    member_id: String,
+    generation_id: i32,
+    instance_id: Option<&'a str>,
+}
+
+impl World {
+    pub fn request(&mut self, command: &Command<'_>) {
+        let caller = self.caller(command);
+        match command.verb {
+            "JoinGroup" => self.join_group(command, &caller),
+            "SyncGroup" => self.sync_group(command, &caller),
+            "Heartbeat" => self.heartbeat(&caller),
+            "LeaveGroup" => self.leave_group(command, &caller),
+            "OffsetCommit" => self.offset_commit(command, &caller),
+            "OffsetFetch" => self.offset_fetch(command, &caller),
+            "OffsetDelete" => self.offset_delete(command, &caller),
+            "DescribeGroup" => {
+                let request = DescribeGroupRequest { group_id: caller.group_id };
+                self.send(&caller, Request::DescribeGroup(request));
+            }
+            "DeleteGroups" => {
+                let groups_names =
+                    command.words.iter().map(|word| if *word == "''" { "" } else { word });
+                let request = DeleteGroupsRequest { groups_names: groups_names.collect() };
+                self.send(&caller, Request::DeleteGroups(request));
+            }
+            "ListGroups" => {
+                let names = |key| -> Vec<&str> {
+                    command.option(key).map_or(Vec::new(), |of| of.split(',').collect())
+                };
+                let (states_filter, types_filter) = (names("states"), names("types"));
+                let request = ListGroupsRequest { states_filter, types_filter };
+                self.send(&caller, Request::ListGroups(request));
+            }
+            other => panic!("{other} is no command"),
+        }
+    }
+
+    fn caller<'a>(&mut self, command: &Command<'a>) -> Caller<'a> {
+        let name = match command.verb {
+            "JoinGroup" | "SyncGroup" | "Heartbeat" => command.words[0],
+            "OffsetCommit" if !command.words[0].contains(':') => command.words[0],
+            _ => "admin",
+        };
+        let member_id = match command.option("id") {
+            Some(id) => self.names.resolve(id),
+            None => self.names.current(name),
+        };
+        let generation_id = self.generations.get(name).copied().unwrap_or(-1);
+        self.tickets += 1;
+        Caller {
+            name,
+            context: RequestContext {
+                ticket: self.tickets,
+                api_version: command.number("v", 9),
+                client_id: command.option("client").unwrap_or(name),
+                client_host: "/127.0.0.1",
+                uuid: self.tickets.into(),
+            },
+            group_id: command.option("group").unwrap_or("g"),
+            member_id,
+            generation_id: command.number("generation", generation_id),
+            instance_id: command.option("instance"),
+        }
+    }
+
+    fn join_group(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
+        let (names, metadata) = offered(command);
+        let protocols = names.iter().map(|name| JoinGroupProtocol { name, metadata: &metadata });
+        let request = JoinGroupRequest {
+            group_id: caller.group_id,
+            session_timeout_ms: command.number("session", 10_000),
+            rebalance_timeout_ms: command.number("rebalance", 60_000),
+            member_id: &caller.member_id,
+            group_instance_id: caller.instance_id,
+            protocol_type: command.option("type").unwrap_or("consumer"),
+            protocols: protocols.collect(),
+            reason: None,
+        };
+        self.send(caller, Request::JoinGroup(request));
+        if caller.member_id.is_empty() {
+            self.learn_waiting_member(caller);
+        }
+    }
+
+    /// Whoever waits for a first answer has its id already, though it does not know it.
+    fn learn_waiting_member(&mut self, caller: &Caller<'_>) {
+        let prefix = caller.instance_id.unwrap_or(caller.context.client_id);
+        let id = format!("{prefix}-00000000-0000-4000-8000-{:012x}", caller.context.ticket);
+        let group = self.shard.group(caller.group_id);
+        let is_member = |id: &str| group?.members.into_iter().find(|one| *one.member_id == *id);
+        if is_member(&id).is_some() {
+            self.names.learn(caller.name, &id);
+        }
+    }
+
+    fn sync_group(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
+        let given = command.option("assign").unwrap_or_default().split(',');
+        let given: Vec<(String, &str)> = given
+            .filter_map(|entry| entry.split_once(':'))
+            .map(|(who, what)| (self.names.any(who), what))
+            .collect();
+        let assignments = given.iter().map(|(member_id, what)| SyncGroupAssignment {
+            member_id,
+            assignment: what.as_bytes(),
+        });
+        let request = SyncGroupRequest {
+            group_id: caller.group_id,
+            generation_id: caller.generation_id,
+            member_id: &caller.member_id,
+            group_instance_id: caller.instance_id,
+            protocol_type: command.option("type"),
+            protocol_name: command.option("protocol"),
+            assignments: assignments.collect(),
+        };
+        self.send(caller, Request::SyncGroup(request));
+    }
+
+    fn heartbeat(&mut self, caller: &Caller<'_>) {
+        let request = HeartbeatRequest {
+            group_id: caller.group_id,
+            generation_id: caller.generation_id,
+            member_id: &caller.member_id,
+            group_instance_id: caller.instance_id,
+        };
+        self.send(caller, Request::Heartbeat(request));
+    }
+
+    fn leave_group(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
+        let leaving: Vec<(String, Option<&str>)> = command
+            .words
+            .iter()
+            .map(|word| match word.split_once('/') {
+                Some((who, instance_id)) => (self.names.any(who), Some(instance_id)),
+                None => (self.names.any(word), None),
+            })
+            .collect();
+        let members = leaving.iter().map(|(member_id, instance_id)| LeaveGroupMember {
+            member_id,
+            group_instance_id: *instance_id,
+            reason: None,
+        });
+        let request = LeaveGroupRequest { group_id: caller.group_id, members: members.collect() };
+        self.send(caller, Request::LeaveGroup(request));
+    }
+
+    fn offset_commit(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
+        let long = command.option("metadata_units").map(|n| "я".repeat(n.parse().unwrap()));
+        let metadata = long.as_deref().or(command.option("metadata"));
+        let epoch = command.number("epoch", -1);
+        let partitions = partitions(command);
+        let topics = partitions.iter().map(|(name, index, offset)| OffsetCommitTopic {
+            name,
+            topic_id: Uuid::ZERO,
+            partitions: vec![OffsetCommitPartition {
+                partition_index: *index,
+                committed_offset: *offset,
+                committed_leader_epoch: epoch,
+                committed_metadata: metadata,
+            }],
+        });
+        let request = OffsetCommitRequest {
+            group_id: caller.group_id,
+            generation_id_or_member_epoch: caller.generation_id,
+            member_id: &caller.member_id,
+            group_instance_id: caller.instance_id,
+            retention_time_ms: command.number("retention", -1),
+            topics: topics.collect(),
+        };
+        self.send(caller, Request::OffsetCommit(request));
+    }
+
+    fn offset_fetch(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
+        let partitions = partitions(command);
+        let topics = partitions.iter().map(|(name, index, _)| OffsetFetchTopic {
+            name,
+            topic_id: Uuid::ZERO,
+            partition_indexes: vec![*index],
+        });
+        let request = OffsetFetchRequest {
+            group_id: caller.group_id,
+            member_id: command.option("id"),
+            member_epoch: command.number("generation", -1),
+            topics: (!command.words.contains(&"all")).then(|| topics.collect()),
+            require_stable: command.words.contains(&"stable"),
+        };
+        self.send(caller, Request::OffsetFetch(request));
+    }
+
+    fn offset_delete(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
+        let partitions = partitions(command);
+        let topics = partitions
+            .iter()
+            .map(|(name, index, _)| OffsetDeleteTopic { name, partitions: vec![*index] });
+        let request = OffsetDeleteRequest { group_id: caller.group_id, topics: topics.collect() };
+        self.send(caller, Request::OffsetDelete(request));
+    }
+
+    fn send(&mut self, caller: &Caller<'_>, request: Request<'_>) {
+        let context = &caller.context;
+        self.waiting.insert(context.ticket, (caller.name.into(), api_name(&request)));
+        self.shard.handle_request(self.now_ms, context, &request);
+    }
+}
+
+fn api_name(request: &Request<'_>) -> &'static str {
+    match request {
+        Request::JoinGroup(_) => "JoinGroup",
+        Request::SyncGroup(_) => "SyncGroup",
+        Request::Heartbeat(_) => "Heartbeat",
+        Request::LeaveGroup(_) => "LeaveGroup",
+        Request::OffsetCommit(_) => "OffsetCommit",
+        Request::OffsetFetch(_) => "OffsetFetch",
+        Request::OffsetDelete(_) => "OffsetDelete",
+        Request::DescribeGroup(_) => "DescribeGroup",
+        Request::DeleteGroups(_) => "DeleteGroups",
+        Request::ListGroups(_) => "ListGroups",
+    }
+}
+
+/// Names and metadata of the protocols in `protocols=range,sticky topics=t1,t2`.
+fn offered<'a>(command: &Command<'a>) -> (Vec<&'a str>, Vec<u8>) {
+    let names: Vec<&str> = match command.option("protocols") {
+        Some("") => Vec::new(),
+        Some(names) => names.split(',').collect(),
+        None => vec!["range"],
+    };
+    let topics = command.option("topics").unwrap_or("t1");
+    let metadata = match command.option("metadata") {
+        Some(raw) => raw.as_bytes().to_vec(),
+        None => trace::subscription(&topics.split(',').collect::<Vec<_>>()),
+    };
+    (names, metadata)
+}
+
+/// The words of the form `t1:0=5`.
+fn partitions<'a>(command: &Command<'a>) -> Vec<(&'a str, i32, i64)> {
+    let words = command.words.iter().filter(|word| word.contains(':'));
+    words.map(|word| partition_and_offset(word)).collect()
+}
+
+/// `t1:0=5`; without an offset it is 0.
+pub fn partition_and_offset(word: &str) -> (&str, i32, i64) {
+    let (partition, offset) = word.split_once('=').unwrap_or((word, "0"));
+    let (topic, index) = partition.split_once(':').expect("topic:partition");
+    (topic, index.parse().unwrap(), offset.parse().unwrap())
+}
