@@ -140,6 +140,7 @@ class Runtime:
     def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None:
         """The catalogue, whole: (name, 16-byte topic id, partitions)."""
         self.node.set_topics(topics)
+        self.wake()  # offsets of topics that are gone are deleted in the next turn
 
     async def stop(self) -> None:
         """Wait for appends in flight, answer what is parked NOT_COORDINATOR, and end."""

@@ -7,7 +7,7 @@ use crate::error::{ErrorCode, ReplayError};
 use crate::group::Machine;
 use crate::outbox::Append;
 use crate::purgatory::DelayedOperation;
-use crate::request::{Request, RequestContext, Ticket};
+use crate::request::{Request, RequestContext, Ticket, Uuid};
 use crate::response::Response;
 
 /// The groups of one partition of `__consumer_offsets`.
@@ -66,6 +66,11 @@ impl Shard {
             machine.next_expiration_ms = Some(now_ms.saturating_add(interval_ms));
             machine.expire_groups(now_ms);
         }
+    }
+
+    /// A topic was deleted: its offsets go, in every group.
+    pub fn handle_topic_deleted(&mut self, now_ms: i64, name: &str, topic_id: Uuid) {
+        self.machine.delete_topic_offsets(now_ms, name, topic_id);
     }
 
     /// Everything below `offset` is durable; `now_ms` is not needed for that yet.

@@ -5,7 +5,6 @@ use super::Machine;
 use super::classic::state::State;
 use super::registry::GroupType;
 use super::subscription::CONSUMER_PROTOCOL_TYPE;
-use crate::offset::GroupScope;
 use crate::offset::expiration::{ExpirationBase, expire};
 
 impl Machine {
@@ -32,11 +31,7 @@ impl Machine {
         let (base, topics) = self.expiration_base(group);
         let start_offset = self.outbox.next_offset();
         let of = &mut self.registry.groups[group];
-        let mut scope = GroupScope {
-            group_id: of.id.as_str(),
-            offsets: of.offsets.get_or_insert_default(),
-            tables: &mut self.offsets,
-        };
+        let mut scope = of.offset_scope(&mut self.offsets);
         let subscribed = |topic: &str| topics.as_ref().is_some_and(|topics| topics.contains(topic));
         let retention_ms = self.config.offsets_retention_ms;
         let is_removable =

@@ -5,7 +5,6 @@ use super::Machine;
 use super::counters::RebalanceCause;
 use super::registry::GroupType;
 use crate::error::ReplayError;
-use crate::offset::GroupScope;
 use crate::record::{
     self, Batch, Batches, DecodeError, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
     OtherKey, Record, RecordKey, TransactionResult,
@@ -60,7 +59,8 @@ impl Machine {
         let producer_id = batch.header.producer_id;
         for group_id in self.offsets.transactions.close(producer_id) {
             let group = self.registry.find(&group_id).expect("open transactions name their groups");
-            self.offset_scope(group).apply_marker(producer_id, result);
+            let of = &mut self.registry.groups[group];
+            of.offset_scope(&mut self.offsets).apply_marker(producer_id, result);
             self.offsets_written(group, self.outbox.next_offset());
         }
         Ok(())
@@ -99,11 +99,7 @@ impl Machine {
             None => self.registry.create(key.group),
         };
         let of = &mut self.registry.groups[group];
-        let mut scope = GroupScope {
-            group_id: of.id.as_str(),
-            offsets: of.offsets.get_or_insert_default(),
-            tables: &mut self.offsets,
-        };
+        let mut scope = of.offset_scope(&mut self.offsets);
         scope.apply(key.topic, key.partition, value.as_ref(), record.offset, batch.producer_id());
         if value.is_none() {
             self.offsets_written(group, self.outbox.next_offset());

@@ -27,7 +27,7 @@ use registry::{Group, GroupType, Registry};
 
 use crate::config::Config;
 use crate::error::ErrorCode;
-use crate::offset::{GroupScope, OffsetTables};
+use crate::offset::OffsetTables;
 use crate::outbox::Outbox;
 use crate::purgatory::DelayedOperation;
 use crate::request::Ticket;
@@ -87,16 +87,6 @@ impl Machine {
         match self.group(row).group_type {
             GroupType::Classic => Ok(row),
             other => Err(Some(other)),
-        }
-    }
-
-    /// A group's offsets, to be read or written.
-    pub fn offset_scope(&mut self, row: u32) -> GroupScope<'_> {
-        let Group { id, offsets, .. } = &mut self.registry.groups[row];
-        GroupScope {
-            group_id: id.as_str(),
-            offsets: offsets.get_or_insert_default(),
-            tables: &mut self.offsets,
         }
     }
 

@@ -13,7 +13,7 @@ use super::classic::state::State;
 use super::roster::Roster;
 use super::slab::{NO_ROW, Slab};
 use super::text::{GroupId, Interner, Shared};
-use crate::offset::GroupOffsets;
+use crate::offset::{GroupOffsets, GroupScope, OffsetTables};
 
 /// What lives under a group id. Only classic groups are served; the ids of others are remembered
 /// (states section 4, "a group of another type").
@@ -111,6 +111,12 @@ impl Group {
 
     pub fn is_simple(&self) -> bool {
         self.group_type == GroupType::Classic && self.protocol_type.is_none()
+    }
+
+    /// Its offsets, to be read or written.
+    pub fn offset_scope<'a>(&'a mut self, tables: &'a mut OffsetTables) -> GroupScope<'a> {
+        let offsets = self.offsets.get_or_insert_default();
+        GroupScope { group_id: self.id.as_str(), offsets, tables }
     }
 
     /// Row of the only member, to have it fetched early.

@@ -68,6 +68,8 @@ pub struct Node {
     topics: Arc<Topics>,
     slots: Slots,
     uuids: Uuids,
+    /// Topics that left the catalogue since the last turn.
+    deleted: Vec<Topic>,
     /// What happened in shards that were dropped since.
     dropped: Counters,
 }
@@ -88,6 +90,7 @@ impl Node {
             topics: Arc::new(Topics::open(config.hash_seed)),
             slots: Slots::default(),
             uuids,
+            deleted: Vec::new(),
             dropped: Counters::default(),
             config,
         }
@@ -102,9 +105,12 @@ impl Node {
         &self.shards[shard].shard
     }
 
-    /// The whole catalogue, at each change of it. Until the first call every topic passes.
+    /// The whole catalogue, at each change of it. Until the first call every topic passes. Offsets
+    /// of topics that are gone are deleted in the next turn.
     pub fn set_topics(&mut self, topics: impl IntoIterator<Item = Topic>) {
-        self.topics = Arc::new(Topics::of(self.config.hash_seed, topics));
+        let next = Topics::of(self.config.hash_seed, topics);
+        self.deleted.extend(self.topics.missing_in(&next));
+        self.topics = Arc::new(next);
     }
 
     /// Applies a chunk of whole, uncompressed batches whose CRCs were checked, in log order.
@@ -137,6 +143,11 @@ impl Node {
         for hosted in self.shards.iter_mut().filter(|hosted| hosted.active) {
             if hosted.shard.poll_timeout().is_some_and(|at| at <= now_ms) {
                 hosted.shard.handle_timeout(now_ms);
+            }
+        }
+        for topic in std::mem::take(&mut self.deleted) {
+            for hosted in self.shards.iter_mut().filter(|hosted| hosted.active) {
+                hosted.shard.handle_topic_deleted(now_ms, &topic.name, topic.id);
             }
         }
         self.arrive(now_ms, frames, &mut turn);

@@ -11,7 +11,7 @@ pub struct Topic {
     pub partitions: i32,
 }
 
-/// Never iterated, so its order never shows.
+/// Its order never shows: what is listed is sorted.
 pub struct Topics {
     by_name: HashMap<Box<str>, Topic, RandomState>,
     name_by_id: HashMap<u128, Box<str>, RandomState>,
@@ -38,6 +38,15 @@ impl Topics {
             catalogue.by_name.insert(topic.name.clone(), topic);
         }
         catalogue
+    }
+
+    /// Topics of this catalogue that `next` has not, by name: deleted, or created anew under
+    /// another id.
+    pub fn missing_in(&self, next: &Topics) -> Vec<Topic> {
+        let gone = |topic: &&Topic| next.topic_id(&topic.name) != Some(topic.id);
+        let mut missing: Vec<Topic> = self.by_name.values().filter(gone).cloned().collect();
+        missing.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+        missing
     }
 
     pub fn topic_id(&self, name: &str) -> Option<Uuid> {

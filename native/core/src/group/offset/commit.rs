@@ -4,7 +4,7 @@ use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::classic::state::State;
 use crate::limits::MAX_STRING_BYTES;
-use crate::offset::{GroupScope, commit};
+use crate::offset::commit;
 use crate::request::{OffsetCommitRequest, RequestContext};
 use crate::response::Response;
 
@@ -34,11 +34,7 @@ impl Machine {
         }
         let start_offset = self.outbox.next_offset();
         let of = &mut self.registry.groups[group];
-        let mut scope = GroupScope {
-            group_id: of.id.as_str(),
-            offsets: of.offsets.get_or_insert_default(),
-            tables: &mut self.offsets,
-        };
+        let mut scope = of.offset_scope(&mut self.offsets);
         let response = commit::commit(&mut scope, &self.config, request, now_ms, &mut self.outbox);
         self.offsets_written(group, start_offset);
         let response = Response::OffsetCommit(response);

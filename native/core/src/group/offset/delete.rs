@@ -4,7 +4,7 @@ use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::classic::state::State;
 use crate::group::subscription::{CONSUMER_PROTOCOL_TYPE, SubscribedTopics};
-use crate::offset::{GroupScope, delete};
+use crate::offset::delete;
 use crate::request::{OffsetDeleteRequest, RequestContext};
 use crate::response::Response;
 
@@ -26,11 +26,7 @@ impl Machine {
         let start_offset = self.outbox.next_offset();
         let of = &mut self.registry.groups[group];
         let is_consumers = of.protocol_type() == CONSUMER_PROTOCOL_TYPE;
-        let mut scope = GroupScope {
-            group_id: of.id.as_str(),
-            offsets: of.offsets.get_or_insert_default(),
-            tables: &mut self.offsets,
-        };
+        let mut scope = of.offset_scope(&mut self.offsets);
         let subscribed = |topic: &str| is_subscribed(&topics, is_consumers, topic);
         let response = delete::delete(&mut scope, request, subscribed, now_ms, &mut self.outbox);
         self.offsets_written(group, start_offset);

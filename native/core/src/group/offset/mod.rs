@@ -4,3 +4,4 @@
 mod commit;
 mod delete;
 mod fetch;
+mod topic_deletion;
