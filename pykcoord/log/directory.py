@@ -75,7 +75,9 @@ class LogDirectory:
         """
         _check_arguments(partitions, segment_bytes, flush, flush_interval_ms, on_corruption)
         directory = Path(path)
-        directory.mkdir(parents=True, exist_ok=True)
+        if not directory.exists():
+            directory.mkdir(parents=True)
+            checkpoint.sync_directory(directory.parent)
         lock = _lock(directory)
         opened: list[Partition] = []
         try:

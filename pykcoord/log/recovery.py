@@ -218,10 +218,10 @@ def _damage(
     sound_at: tuple[Path, int] | None = None
     lost_bytes = 0
     for later in behind:
-        content = later.path.read_bytes()
-        lost_bytes += len(content)
-        if sound_at is None and (at := find_sound(content, 0, later.base_offset)) >= 0:
-            sound_at = (later.path, at)
+        lost_bytes += later.path.stat().st_size
+        if sound_at is None:
+            at = find_sound(later.path.read_bytes(), 0, later.base_offset)
+            sound_at = (later.path, at) if at >= 0 else None
     return Damage(file.path, position, offset, reason, sound_at, lost_bytes)
 
 
