@@ -6,6 +6,7 @@ import asyncio
 import datetime
 import secrets
 import struct
+import sys
 from typing import Any
 
 import pytest
@@ -122,6 +123,53 @@ def test_a_topic_of_the_catalogue_can_be_committed_to_at_once(run):
             assert await commit_error(client, 5, topic="new") == UNKNOWN_TOPIC_OR_PARTITION
             rig.catalogue.create("new", 1)
             assert await commit_error(client, 5, topic="new") == 0
+
+    run(main())
+
+
+def test_the_offsets_of_a_deleted_topic_are_gone(run):
+    async def main():
+        async with serving(made()) as rig:
+            client = await rig.connect()
+            assert await commit_error(client, 5) == 0
+            rig.catalogue.delete("orders")
+            rig.catalogue.create("orders", 1)
+            await rig.until(lambda: rig.node.stats()["offsets"] == 0)
+            assert await committed(client) == -1
+
+    run(main())
+
+
+def test_a_heartbeat_calls_no_python_of_its_own(run):
+    """What is called is called once a turn, whatever number of requests share it."""
+
+    async def main():
+        async with serving(made()) as rig:
+            clients = [await rig.connect() for _ in range(100)]
+            member = await joined(clients[0])
+            beat = encode(
+                12, 3, 1, group_id="g", generation_id=member.generation_id,
+                member_id=member.member_id, group_instance_id=None,
+            )  # fmt: skip
+            calls: list[str] = []
+
+            def called(python_frame: Any, event: str, _: Any) -> None:
+                if event == "call" and "/pykcoord/" in python_frame.f_code.co_filename:
+                    calls.append(python_frame.f_code.co_name)
+
+            steps = rig.server.hub.requests()[12][0] if 12 in rig.server.hub.requests() else 0
+            sys.setprofile(called)
+            try:
+                for client in clients:
+                    client.send(beat)
+                for client in clients:
+                    assert (await client.read())[8:] == b"\x00\x00"
+            finally:
+                sys.setprofile(None)
+            assert rig.server.hub.requests()[12][0] == steps + 100
+            turns = calls.count("_turn")
+            assert 1 <= turns <= 20
+            assert len(calls) <= 15 * turns
 
     run(main())
 
