@@ -13,8 +13,12 @@ __all__ = [
     "decode_assignment",
     "decode_subscription",
     "dump",
+    "profile",
     "reencode",
 ]
+
+# "release" or "debug": how the extension was built; benchmarks refuse the second.
+profile: str
 
 _Value = TypeVar("_Value")
 _Key = TypeVar("_Key", bound=Hashable)

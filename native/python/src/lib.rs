@@ -12,6 +12,7 @@ use pyo3::prelude::*;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add("ReplayError", module.py().get_type::<error::ReplayError>())?;
     module.add_function(wrap_pyfunction!(codec::reencode, module)?)?;
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
