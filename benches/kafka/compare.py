@@ -1,0 +1,260 @@
+"""pykcoord beside a real Kafka broker, in turns on this machine: `python -m benches.kafka.compare`.
+
+Each round loads Kafka, then pykcoord (`--flush os`, as Kafka does), then pykcoord with `--flush
+commit`, all with the same program (load.c); figures are medians of the rounds. Afterwards both
+read the log that Kafka wrote, and take 100,000 one-member groups and a million offsets. Exit
+status 1 when a goal is missed. It must never touch servers or files of anybody else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient, NewTopic
+from rich.console import Console
+
+from benches.kafka.rows import QUOTED, Row, show
+from benches.kafka.servers import (
+    PARTITIONS,
+    TOPIC,
+    Kafka,
+    Loaded,
+    Pykcoord,
+    Server,
+    build_load_generator,
+)
+
+BUILD = Path(__file__).parents[2] / "build" / "bench"
+COMMITTED = 5  # partitions of a commit and of a fetch
+OFFSETS_A_GROUP = 100
+KAFKA, OS, SYNCED = "kafka", "os", "commit"
+ALL_PHASES = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
+WARM_UP = ["find", "join", "hb", "commit", "fetch", "leave"]
+SYNCED_PHASES = ["find", "join", "commit", "leave"]
+
+console = Console(width=None if sys.stdout.isatty() else 140)
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is measured. The smoke size only shows that everything still works."""
+
+    connections: int
+    seconds: float
+    rounds: int
+    groups: int
+    offset_groups: int
+
+
+FULL = Size(connections=2000, seconds=5, rounds=3, groups=100_000, offset_groups=10_000)
+SMOKE = Size(connections=50, seconds=0.5, rounds=1, groups=500, offset_groups=100)
+
+Phase = dict[str, float]
+Run = dict[str, Phase]  # by name of the phase
+
+
+class Load:
+    """The load generator, with a prefix of its own for the groups of each run."""
+
+    def __init__(self, size: Size, pin: bool) -> None:
+        self._program = build_load_generator(BUILD)
+        self._size = size
+        self._pin = ["taskset", "-c", "1"] if pin else []
+        self._runs = 0
+
+    def run(self, server: Server, phases: list[str], partitions: int = COMMITTED) -> Run:
+        self._runs += 1
+        connections, seconds = str(self._size.connections), str(self._size.seconds)
+        command = [*self._pin, os.fspath(self._program), server.address, str(server.pid)]
+        command += [connections, seconds, str(partitions), f"load-group-{self._runs}", *phases]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+        if result.returncode != 0:
+            output = server.output.read_text(errors="replace")[-2000:]
+            raise RuntimeError(f"{server.name}: {result.stderr}\n{result.stdout}\n{output}")
+        lines = [json.loads(line) for line in result.stdout.splitlines()]
+        return {line["phase"]: line for line in lines}
+
+
+def create_topic(server: Server) -> None:
+    """Where the server was not told of the topic on its command line."""
+    admin = AdminClient({"bootstrap.servers": server.address})
+    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+
+
+def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[str, list[Run]]:
+    phases = {KAFKA: ALL_PHASES, OS: ALL_PHASES, SYNCED: SYNCED_PHASES}
+    for server in servers.values():
+        console.print(f"warming up {server.name}")
+        load.run(server, WARM_UP)
+    runs: dict[str, list[Run]] = {name: [] for name in servers}
+    for number in range(size.rounds):
+        for name, server in servers.items():
+            run = load.run(server, phases[name])
+            runs[name].append(run)
+            told = ", ".join(f"{phase} {_brief(run[phase])}" for phase in run if phase != "find")
+            console.print(f"round {number + 1}, {server.name}: {told}")
+    return runs
+
+
+def measure_recovery(kafka: Kafka, directory: Path) -> tuple[Loaded, Loaded]:
+    """Kafka restarted on its log with one loading thread, and pykcoord on a copy of that log."""
+    kafka.threads = 1
+    kafka.start()
+    by_kafka = kafka.loaded()
+    kafka.stop()
+    pykcoord = Pykcoord(directory / "recovery", "os")
+    for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
+        shutil.copytree(partition, pykcoord.directory / partition.name)
+    with pykcoord:
+        by_pykcoord = pykcoord.loaded()
+    return by_kafka, Loaded(by_kafka.records, by_pykcoord.seconds)
+
+
+def measure_memory(size: Size, load: Load, server: Server) -> tuple[float, float]:
+    """Bytes of a one-member group, and of a committed offset at 100 a group."""
+    warm = 2 * size.connections
+    load.run(server, ["find", "join", f"fill={warm}", f"fill-offsets={warm}", "leave"])
+    before = server.live_bytes()
+    load.run(server, [f"fill={size.groups}"])
+    with_groups = server.live_bytes()
+    load.run(server, [f"fill-offsets={size.offset_groups}"], OFFSETS_A_GROUP)
+    with_offsets = server.live_bytes()
+    offsets = size.offset_groups * OFFSETS_A_GROUP
+    return (with_groups - before) / size.groups, (with_offsets - with_groups) / offsets
+
+
+def rows_of_load(runs: dict[str, list[Run]]) -> list[Row]:
+    def per_cpu(server: str, phase: str) -> float:
+        return _median([_per_cpu(run[phase]) for run in runs[server]])
+
+    def field(server: str, phase: str, name: str) -> float:
+        return _median([run[phase][name] for run in runs[server]])
+
+    def rate(server: str, phase: str) -> float:
+        return _median([run[phase]["count"] / run[phase]["seconds"] for run in runs[server]])
+
+    rows = []
+    axes = [
+        ("heartbeats", "hb", OS, 2.0, 0.5),
+        ("commits of 5, written", "commit", OS, 2.5, None),
+        ("commits of 5, synced", "commit", SYNCED, 2.0, None),
+        ("fetches of 5", "fetch", OS, 2.0, None),
+    ]
+    for name, phase, server, least, most_p99 in axes:
+        note = "Kafka's are written, not synced" if server == SYNCED else ""
+        figures = per_cpu(KAFKA, phase), per_cpu(server, phase)
+        rows.append(Row(name, "/server CPU s", *figures, least=least, note=note))
+        for unit, most in (("p50_ms", None), ("p99_ms", most_p99)):
+            pair = field(KAFKA, phase, unit), field(server, phase, unit)
+            rows.append(Row("", unit.replace("_", " "), *pair, most=most))
+        rows.append(Row("", "/s", rate(KAFKA, phase), rate(server, phase)))
+    storm = field(KAFKA, "storm", "seconds"), field(OS, "storm", "seconds")
+    rows.append(Row("one more member joins each group", "s until stable", *storm, most=0.5))
+    return rows
+
+
+def rows_of_state(
+    recovery: tuple[Loaded, Loaded], memory: dict[str, tuple[float, float]]
+) -> list[Row]:
+    speeds = [(loaded.records or 0) / max(loaded.seconds, 1e-3) for loaded in recovery]
+    group, offset, log = "memory of a one-member group", "memory of a committed offset", "recovery"
+    return [
+        Row(log, "records/s", speeds[0], speeds[1], least=2.5, note=_quote(log)),
+        Row(group, "B", memory[KAFKA][0], memory[OS][0], most_itself=450, note=_quote(group)),
+        Row(offset, "B", memory[KAFKA][1], memory[OS][1], most_itself=48, note=_quote(offset)),
+    ]
+
+
+def compare(size: Size, pin: bool) -> list[Row]:
+    directory = BUILD / "kafka"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    load = Load(size, pin)
+    try:
+        kafka = Kafka(directory / "kafka")
+        with ExitStack() as running:
+            servers: dict[str, Server] = {
+                KAFKA: running.enter_context(kafka),
+                OS: running.enter_context(Pykcoord(directory / "os", "os")),
+                SYNCED: running.enter_context(Pykcoord(directory / "commit", "commit")),
+            }
+            create_topic(servers[KAFKA])
+            rows = rows_of_load(measure_rounds(size, load, servers))
+        console.print("recovery: both read the log that Kafka wrote")
+        recovery = measure_recovery(kafka, directory)
+        memory = {}
+        for name, server in (
+            (KAFKA, Kafka(directory / "kafka-memory")),
+            (OS, Pykcoord(directory / "os-memory", "os")),
+        ):
+            console.print(f"memory of {server.name}")
+            with server:
+                if name == KAFKA:
+                    create_topic(server)
+                memory[name] = measure_memory(size, load, server)
+        return rows + rows_of_state(recovery, memory)
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--smoke", action="store_true", help="small, and gates nothing")
+    parser.add_argument("--pin", action="store_true", help="keep the load generator on core 1")
+    parser.add_argument("--rounds", type=int, help="how often each server is loaded")
+    arguments = parser.parse_args()
+    size = SMOKE if arguments.smoke else FULL
+    if arguments.rounds:
+        size = Size(**{**vars(size), "rounds": arguments.rounds})
+    started = time.monotonic()
+    rows = compare(size, arguments.pin)
+    title = f"{size.connections} connections, one request outstanding each, {size.rounds} rounds"
+    show(rows, title, console)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    result = {
+        "size": vars(size),
+        "machine": {"cores": os.cpu_count(), "platform": platform.platform()},
+        "seconds": round(time.monotonic() - started),
+        "rows": [row.as_json() for row in rows],
+    }
+    path = BUILD / "compare.json"
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    missed = [row.name or row.unit for row in rows if row.is_met is False]
+    console.print(f"{result['seconds']} s; written to {path.relative_to(Path.cwd())}")
+    if missed and not arguments.smoke:
+        console.print(f"[red]missed:[/] {', '.join(missed)}")
+        return 1
+    return 0
+
+
+def _median(values: list[float]) -> float:
+    return statistics.median(values)
+
+
+def _per_cpu(phase: Phase) -> float:
+    return phase["count"] / max(phase["server_cpu_s"], 0.01)
+
+
+def _brief(phase: Phase) -> str:
+    if "p99_ms" in phase:
+        return f"{_per_cpu(phase) / 1000:.0f} k/CPU s p99 {phase['p99_ms']:.0f} ms"
+    return f"{phase['seconds']:.2f} s"
+
+
+def _quote(name: str) -> str:
+    return f"quoted: {QUOTED[name]}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

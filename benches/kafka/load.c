@@ -1,0 +1,397 @@
+// Closed-loop load on a Kafka group coordinator, over the wire: one connection per member, one
+// request outstanding on each. Must never touch anything but the loopback interface, and every
+// loop is bounded.
+//
+//   load HOST:PORT PID CONNECTIONS SECONDS PARTITIONS PREFIX PHASE ...
+//
+// Each phase is one line of JSON on stdout, with the CPU seconds that the server (process PID)
+// took, and those of this process:
+//
+//   find    FindCoordinator for every group, repeated until it is answered without error
+//   join    every member joins the group of its own; time until all are stable
+//   hb      heartbeats for SECONDS; rate and latency percentiles
+//   commit  OffsetCommit of PARTITIONS partitions for SECONDS
+//   fetch   OffsetFetch of the same partitions for SECONDS
+//   storm   one member more joins every group at once; time until every group is stable again
+//   leave   every member leaves
+//   fill=N  N further one-member groups over the same connections, one after the other on each,
+//           with a subscription of 64 bytes and an assignment of 48; they stay
+//   fill-offsets=N  N further groups that are only offsets, each of PARTITIONS partitions
+//
+// The topic `topic` must exist with at least PARTITIONS partitions.
+#define _GNU_SOURCE
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "client.h"
+
+enum { ERROR_CODES = 128, EVENTS = 2048 };
+static const double LIMIT_SECONDS = 120;       // of a phase that waits for all
+static const double RETRY_SECONDS = 0.1;       // after an error that passes
+static const double STORM_BEAT_SECONDS = 0.02; // how often members ask whether to rejoin
+
+static struct member *members;  // one in each group, then the storm's
+static int connections, fill_end;
+static int server_pid, epoll;
+static double phase_seconds;
+
+// What the phase under way counts.
+static enum state repeated;  // answered requests of this kind are sent again
+static long done, errors[ERROR_CODES];
+static double *latencies;
+static long latency_count, latency_capacity;
+static double server_cpu_mark, own_cpu_mark;
+
+// CPU seconds of all threads of the server.
+static double server_cpu(void) {
+    char path[64], line[1024];
+    snprintf(path, sizeof path, "/proc/%d/stat", server_pid);
+    FILE *file = fopen(path, "r");
+    if (!file) die("no process %d", server_pid);
+    line[fread(line, 1, sizeof line - 1, file)] = 0;
+    fclose(file);
+    const char *after_name = strrchr(line, ')');
+    unsigned long user = 0, kernel = 0;
+    if (!after_name || sscanf(after_name + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+                              &user, &kernel) != 2)
+        die("%s cannot be read", path);
+    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double own_cpu(void) {
+    struct rusage usage;
+    getrusage(RUSAGE_SELF, &usage);
+    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
+           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
+}
+
+static void begin_phase(void) {
+    done = latency_count = 0;
+    memset(errors, 0, sizeof errors);
+    server_cpu_mark = server_cpu();
+    own_cpu_mark = own_cpu();
+}
+
+static int by_size(const void *left, const void *right) {
+    double a = *(const double *)left, b = *(const double *)right;
+    return a < b ? -1 : a > b;
+}
+
+static double percentile_ms(double part) {
+    return latencies[(long)((double)(latency_count - 1) * part)] * 1e3;
+}
+
+static void report(const char *phase, double seconds, long count) {
+    printf("{\"phase\":\"%s\",\"seconds\":%.4f,\"count\":%ld,\"server_cpu_s\":%.2f", phase, seconds,
+           count, server_cpu() - server_cpu_mark);
+    printf(",\"load_cpu_s\":%.2f", own_cpu() - own_cpu_mark);
+    if (latency_count > 0) {
+        qsort(latencies, (size_t)latency_count, sizeof *latencies, by_size);
+        printf(",\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f", percentile_ms(0.5),
+               percentile_ms(0.99), percentile_ms(1));
+    }
+    printf(",\"errors\":{");
+    const char *comma = "";
+    for (int code = 0; code < ERROR_CODES; code++) {
+        if (errors[code] == 0) continue;
+        printf("%s\"%d\":%ld", comma, code, errors[code]);
+        comma = ",";
+    }
+    printf("}}\n");
+    fflush(stdout);
+}
+
+static void count_error(int code) { errors[code > 0 && code < ERROR_CODES ? code : 0]++; }
+
+static void add_latency(double seconds) {
+    if (latency_count == latency_capacity) {
+        latency_capacity = latency_capacity ? 2 * latency_capacity : 1 << 20;
+        latencies = realloc(latencies, (size_t)latency_capacity * sizeof *latencies);
+    }
+    latencies[latency_count++] = seconds;
+}
+
+// Counts a reply of the phase's kind, and sends the request again while the phase lasts.
+static void again(struct member *member, enum state kind, void (*send)(struct member *)) {
+    member->state = STABLE;
+    if (repeated != kind) return;
+    add_latency(now_seconds() - member->sent_at);
+    done++;
+    send(member);
+}
+
+static bool may_pass(int error) {
+    return error == COORDINATOR_LOAD_IN_PROGRESS || error == COORDINATOR_NOT_AVAILABLE ||
+           error == NOT_COORDINATOR || error == UNKNOWN_MEMBER_ID || error == REBALANCE_IN_PROGRESS;
+}
+
+static void on_join(struct member *member) {
+    int error = read_join(member);
+    if (error == MEMBER_ID_REQUIRED) {
+        send_join(member);
+    } else if (error == NONE) {
+        send_sync(member);
+    } else {
+        count_error(error);
+        if (!may_pass(error)) die("JoinGroup: error %d", error);
+        member->state = IDLE;
+    }
+}
+
+static void on_sync(struct member *member) {
+    int error = read_sync(member);
+    if (error != NONE) count_error(error);
+    if (error == REBALANCE_IN_PROGRESS || error == ILLEGAL_GENERATION)
+        send_join(member);
+    else if (may_pass(error))
+        member->state = IDLE;
+    else if (error != NONE)
+        die("SyncGroup: error %d", error);
+    else
+        member->state = STABLE;
+}
+
+static void on_heartbeat(struct member *member) {
+    int error = read_heartbeat(member);
+    if (error == NONE) {
+        again(member, HEARTBEATING, send_heartbeat);
+        return;
+    }
+    count_error(error);
+    if (error != REBALANCE_IN_PROGRESS && error != ILLEGAL_GENERATION)
+        die("Heartbeat: error %d", error);
+    send_join(member);
+}
+
+// The next group of a fill on this connection; GONE after the last.
+static void next_of_fill(struct member *member, void (*send)(struct member *)) {
+    done++;
+    member->group += connections;
+    member->id[0] = 0;
+    if (member->group < fill_end)
+        send(member);
+    else
+        member->state = GONE;
+}
+
+static void on_offsets(struct member *member, int error, enum state kind,
+                       void (*send)(struct member *)) {
+    if (error != NONE) die("%s: error %d", kind == COMMITTING ? "OffsetCommit" : "OffsetFetch", error);
+    if (fill_end > 0)
+        next_of_fill(member, send);
+    else
+        again(member, kind, send);
+}
+
+static void on_reply(struct member *member) {
+    int error;
+    switch (member->state) {
+    case FINDING:
+        error = read_find_coordinator(member);
+        if (error != NONE) count_error(error);
+        if (error == NONE) done++;
+        member->state = error == NONE ? FOUND : IDLE;
+        break;
+    case JOINING:
+        on_join(member);
+        break;
+    case SYNCING:
+        on_sync(member);
+        if (fill_end > 0 && member->state == STABLE) next_of_fill(member, send_join);
+        break;
+    case HEARTBEATING:
+        on_heartbeat(member);
+        break;
+    case COMMITTING:
+        on_offsets(member, read_commit(member), COMMITTING, send_commit);
+        break;
+    case FETCHING:
+        on_offsets(member, read_fetch(member), FETCHING, send_fetch);
+        break;
+    case LEAVING:
+        error = read_leave(member);
+        if (error != NONE) count_error(error);
+        member->state = GONE;
+        done++;
+        break;
+    default:
+        die("a reply in state %d", member->state);
+    }
+}
+
+static void pump(int timeout_ms) {
+    struct epoll_event events[EVENTS];
+    int count = epoll_wait(epoll, events, EVENTS, timeout_ms);
+    for (int i = 0; i < count; i++) {
+        struct member *member = events[i].data.ptr;
+        if (receive(member)) on_reply(member);
+    }
+}
+
+static int count_in(enum state state, int from, int to) {
+    int count = 0;
+    for (int i = from; i < to; i++) count += members[i].state == state;
+    return count;
+}
+
+static void retry_idle(void (*send)(struct member *)) {
+    static double last;
+    if (now_seconds() - last < RETRY_SECONDS) return;
+    last = now_seconds();
+    for (int i = 0; i < 2 * connections; i++)
+        if (members[i].state == IDLE && members[i].socket > 0) send(&members[i]);
+}
+
+// Sends to members [from, to) and pumps until all of them are in the state `until`.
+static double all(int from, int to, void (*send)(struct member *), enum state until) {
+    double started = now_seconds();
+    for (int i = from; i < to; i++) send(&members[i]);
+    while (count_in(until, from, to) < to - from) {
+        pump(20);
+        retry_idle(send);
+        if (now_seconds() - started > LIMIT_SECONDS) die("not all replied within the limit");
+    }
+    return now_seconds() - started;
+}
+
+static void for_a_while(const char *phase, enum state kind, void (*send)(struct member *)) {
+    double started = now_seconds();
+    repeated = kind;
+    for (int i = 0; i < connections; i++) send(&members[i]);
+    while (now_seconds() - started < phase_seconds) pump(50);
+    report(phase, now_seconds() - started, done);
+    repeated = IDLE;
+    while (count_in(STABLE, 0, connections) < connections) {
+        pump(20);
+        if (now_seconds() - started > phase_seconds + LIMIT_SECONDS) die("requests left over");
+    }
+}
+
+static void connect_all(int from, int to, const struct sockaddr_in *server) {
+    for (int i = from; i < to; i++) {
+        connect_member(&members[i], server);
+        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &members[i]};
+        epoll_ctl(epoll, EPOLL_CTL_ADD, members[i].socket, &event);
+    }
+}
+
+// Whether every group has a new generation, and all of its members are stable.
+static bool storm_is_over(void) {
+    for (int i = 0; i < 2 * connections; i++) {
+        if (members[i].state != STABLE) return false;
+        if (i < connections && members[i].generation == members[i].generation_before) return false;
+    }
+    return true;
+}
+
+// Members learn from a heartbeat that they have to join again, as real ones do.
+static void storm(const struct sockaddr_in *server) {
+    connect_all(connections, 2 * connections, server);
+    for (int i = 0; i < connections; i++) members[i].generation_before = members[i].generation;
+    begin_phase();
+    double started = now_seconds(), last_beat = 0;
+    for (int i = connections; i < 2 * connections; i++) send_join(&members[i]);
+    while (!storm_is_over()) {
+        pump(1);
+        retry_idle(send_join);
+        double now = now_seconds();
+        if (now - started > LIMIT_SECONDS) die("the storm does not end");
+        if (now - last_beat < STORM_BEAT_SECONDS) continue;
+        last_beat = now;
+        for (int i = 0; i < connections; i++) {
+            struct member *member = &members[i];
+            if (member->state == STABLE && member->generation == member->generation_before)
+                send_heartbeat(member);
+        }
+    }
+    report("storm", now_seconds() - started, 2 * connections);
+}
+
+static void fill(const char *phase, int groups, void (*send)(struct member *)) {
+    static int next_group;
+    if (next_group == 0) next_group = connections;
+    if (groups < connections) die("%s: at least one group per connection", phase);
+    for (int i = 0; i < connections; i++) {
+        members[i].group = next_group + i;
+        members[i].id[0] = 0;
+        members[i].generation = -1;  // a commit from outside any generation
+    }
+    next_group += groups;
+    fill_end = next_group;
+    double seconds = all(0, connections, send, GONE);
+    fill_end = 0;
+    report(phase, seconds, done);
+}
+
+static void leave(void) {
+    double started = now_seconds();
+    long leaving = 0;
+    for (int i = 0; i < 2 * connections; i++) {
+        if (members[i].state != STABLE) continue;
+        send_leave(&members[i]);
+        leaving++;
+    }
+    while (done < leaving && now_seconds() - started < LIMIT_SECONDS) pump(20);
+    report("leave", now_seconds() - started, done);
+}
+
+static void run(const char *phase, const struct sockaddr_in *server) {
+    begin_phase();
+    if (strcmp(phase, "find") == 0) {
+        double seconds = all(0, connections, send_find_coordinator, FOUND);
+        report(phase, seconds, done);
+    } else if (strcmp(phase, "join") == 0) {
+        double seconds = all(0, connections, send_join, STABLE);
+        report(phase, seconds, connections);
+    } else if (strcmp(phase, "hb") == 0) {
+        for_a_while(phase, HEARTBEATING, send_heartbeat);
+    } else if (strcmp(phase, "commit") == 0) {
+        for_a_while(phase, COMMITTING, send_commit);
+    } else if (strcmp(phase, "fetch") == 0) {
+        for_a_while(phase, FETCHING, send_fetch);
+    } else if (strcmp(phase, "storm") == 0) {
+        storm(server);
+    } else if (strcmp(phase, "leave") == 0) {
+        leave();
+    } else if (strncmp(phase, "fill=", 5) == 0) {
+        workload.subscription_bytes = 64;
+        workload.assignment_bytes = 48;
+        fill("fill", atoi(phase + 5), send_join);
+    } else if (strncmp(phase, "fill-offsets=", 13) == 0) {
+        fill("fill-offsets", atoi(phase + 13), send_commit);
+    } else {
+        die("no phase %s", phase);
+    }
+}
+
+int main(int count, char **arguments) {
+    if (count < 8) die("usage: HOST:PORT PID CONNECTIONS SECONDS PARTITIONS PREFIX PHASE ...");
+    struct sockaddr_in server = {.sin_family = AF_INET};
+    char *port = strchr(arguments[1], ':');
+    if (!port || strncmp(arguments[1], "127.", 4) != 0) die("only loopback addresses with a port");
+    *port++ = 0;
+    server.sin_port = htons((uint16_t)atoi(port));
+    inet_aton(arguments[1], &server.sin_addr);
+    server_pid = atoi(arguments[2]);
+    connections = atoi(arguments[3]);
+    phase_seconds = atof(arguments[4]);
+    workload.partitions = atoi(arguments[5]);
+    workload.prefix = arguments[6];
+    if (connections < 1 || phase_seconds > LIMIT_SECONDS) die("nothing to do, or too much");
+
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    members = calloc((size_t)(2 * connections), sizeof *members);
+    epoll = epoll_create1(0);
+    for (int i = 0; i < 2 * connections; i++) members[i].group = i % connections;
+    connect_all(0, connections, &server);
+    for (int i = 7; i < count; i++) run(arguments[i], &server);
+    return 0;
+}

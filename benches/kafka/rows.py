@@ -1,0 +1,83 @@
+"""The rows of the comparison: what was measured, what is to be reached, and whether it was.
+
+Goals are ratios between the two servers of one run; only memory, which a JVM spends otherwise, is
+gated by its figure. Must never gate on a wall-clock figure alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+from rich.console import Console
+from rich.table import Table
+
+# Measured once in process, against Kafka's own classes: shown beside what this run measures.
+QUOTED = {
+    "memory of a one-member group": "1,817 B in a bare shard",
+    "memory of a committed offset": "96 B in a bare shard",
+    "recovery": "1.9 M records/s in a warm JVM",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One axis. `least` and `most` bound pykcoord / Kafka; `most_itself` pykcoord's own figure."""
+
+    name: str
+    unit: str
+    kafka: float
+    pykcoord: float
+    least: float | None = None
+    most: float | None = None
+    most_itself: float | None = None
+    note: str = ""
+
+    @property
+    def ratio(self) -> float:
+        return self.pykcoord / self.kafka if self.kafka else float("nan")
+
+    @property
+    def goal(self) -> str:
+        if self.least is not None:
+            return f">= {self.least:g}x"
+        if self.most is not None:
+            return f"<= {self.most:g}x"
+        if self.most_itself is not None:
+            return f"<= {self.most_itself:g} {self.unit}"
+        return ""
+
+    @property
+    def is_met(self) -> bool | None:
+        """None where nothing is asked for."""
+        if self.least is not None:
+            return self.ratio >= self.least
+        if self.most is not None:
+            return self.ratio <= self.most
+        if self.most_itself is not None:
+            return self.pykcoord <= self.most_itself
+        return None
+
+    def as_json(self) -> dict[str, object]:
+        return {**asdict(self), "ratio": self.ratio, "goal": self.goal, "is_met": self.is_met}
+
+
+def show(rows: list[Row], title: str, console: Console) -> None:
+    table = Table(title=title, title_justify="left", header_style="bold")
+    table.add_column("axis")
+    table.add_column("unit")
+    for column in ("Kafka 4.3.1", "pykcoord", "ratio", "goal"):
+        table.add_column(column, justify="right")
+    table.add_column("")
+    table.add_column("note")
+    verdicts = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
+    for row in rows:
+        ratio = f"{row.ratio:.2f}x"
+        figures = _figure(row.kafka), _figure(row.pykcoord)
+        table.add_row(row.name, row.unit, *figures, ratio, row.goal, verdicts[row.is_met], row.note)
+    console.print(table)
+
+
+def _figure(value: float) -> str:
+    if value >= 1000:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.3f}"

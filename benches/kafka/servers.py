@@ -1,0 +1,274 @@
+"""The two servers that are compared, as processes: what starts, stops and weighs them is the same.
+
+Both run with their defaults but for what is named here. Neither may outlive the run that started
+it, nor listen beyond 127.0.0.1.
+"""
+
+from __future__ import annotations
+
+import base64
+import gc
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+TOPIC = "topic"
+PARTITIONS = 100
+_HERE = Path(__file__).parent
+_VERSION = "4.3.1"
+_READY_TIMEOUT_S = 90.0
+_STOP_TIMEOUT_S = 60.0
+
+
+class ServerError(RuntimeError):
+    """A server ended, or did not become ready in time; the message carries its output."""
+
+
+class Loaded(NamedTuple):
+    """What a server says of its start: records or None where it does not count them."""
+
+    records: int | None
+    seconds: float
+
+
+class Server:
+    """One data directory, and the process that serves it. Use as a context manager."""
+
+    name: str
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.output = directory.parent / f"{directory.name}.out"
+        self.port = _free_port()
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "the server was not started"
+        return self._process.pid
+
+    def __enter__(self) -> Server:
+        self.directory.mkdir(parents=True, exist_ok=True)
+        self.start()
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start, and wait until it serves. Raises ServerError."""
+        with self.output.open("wb") as output:
+            self._process = subprocess.Popen(
+                self.command(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while not self.is_ready(self.output.read_text(errors="replace")):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
+                raise ServerError(f"{self.name} did not start:\n{self.output.read_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def stop(self) -> None:
+        """End it cleanly, as an operator would."""
+        process, self._process = self._process, None
+        if process is None or process.poll() is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(_STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            raise ServerError(f"{self.name} did not stop in {_STOP_TIMEOUT_S} s") from None
+
+    def command(self) -> list[str]:
+        raise AssertionError("each server has its own")
+
+    def is_ready(self, output: str) -> bool:
+        raise AssertionError("each server has its own")
+
+    def live_bytes(self) -> int:
+        """Memory that is in use: what its state costs is the growth of it."""
+        raise AssertionError("each server has its own")
+
+    def loaded(self) -> Loaded:
+        """What the last start read back."""
+        raise AssertionError("each server has its own")
+
+
+class Pykcoord(Server):
+    """`pykcoord serve` with one flush policy."""
+
+    def __init__(self, directory: Path, flush: str) -> None:
+        super().__init__(directory)
+        self.name = f"pykcoord --flush {flush}"
+        self._flush = flush
+
+    def command(self) -> list[str]:
+        return [
+            *(sys.executable, "-m", "pykcoord", "serve", os.fspath(self.directory)),
+            *("--listen", self.address, "--topic", f"{TOPIC}:{PARTITIONS}"),
+            *("--flush", self._flush, "--set", "group.initial.rebalance.delay.ms=0"),
+        ]
+
+    def is_ready(self, output: str) -> bool:
+        return "pykcoord ready " in output
+
+    def live_bytes(self) -> int:
+        gc.collect()
+        status = Path(f"/proc/{self.pid}/status").read_text()
+        match = re.search(r"VmRSS:\s*(\d+) kB", status)
+        assert match is not None, status
+        return 1024 * int(match[1])
+
+    def loaded(self) -> Loaded:
+        match = re.search(r"pykcoord ready .*load_ms=(\d+)", self.output.read_text())
+        assert match is not None, self.output.read_text()
+        return Loaded(None, int(match[1]) / 1000)
+
+
+class Kafka(Server):
+    """A single-node KRaft broker. `threads` is group.coordinator.threads."""
+
+    name = "Kafka 4.3.1"
+
+    def __init__(self, directory: Path, heap: str = "1g", threads: int = 4) -> None:
+        super().__init__(directory)
+        self._heap = heap
+        self.threads = threads
+
+    def command(self) -> list[str]:
+        properties = self._write_properties()
+        if not (self.directory / "data" / "meta.properties").exists():
+            self._format(properties)
+        memory = [f"-Xmx{self._heap}", "-Xms256m", "-XX:+UseG1GC"]
+        return [*_java(memory), "kafka.Kafka", os.fspath(properties)]
+
+    def is_ready(self, output: str) -> bool:
+        return "Kafka Server started" in output
+
+    def live_bytes(self) -> int:
+        """The heap in use after a full collection."""
+        subprocess.run(["jcmd", str(self.pid), "GC.run"], check=True, capture_output=True)
+        command = ["jcmd", str(self.pid), "GC.heap_info"]
+        info = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        match = re.search(r"used (\d+)K", info)
+        assert match is not None, info
+        return 1024 * int(match[1])
+
+    def loaded(self) -> Loaded:
+        """Summed over the partitions of __consumer_offsets, without the wait for a thread."""
+        pattern = re.compile(
+            r"Finished loading of metadata from __consumer_offsets-\d+ .*?in (\d+)ms where "
+            r"(\d+)ms .*?Loaded (\d+) records"
+        )
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while len(lines := pattern.findall(self.output.read_text(errors="replace"))) < 50:
+            if time.monotonic() > deadline:
+                raise ServerError(f"{len(lines)} of 50 partitions loaded")
+            time.sleep(0.1)
+        took_ms = sum(int(took) - int(waited) for took, waited, _ in lines)
+        return Loaded(sum(int(records) for _, _, records in lines), took_ms / 1000)
+
+    def _write_properties(self) -> Path:
+        controller = f"127.0.0.1:{self.port + 1}"
+        replicated = ("offsets.topic", "transaction.state.log", "share.coordinator.state.topic")
+        properties = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"PLAINTEXT://{self.address},CONTROLLER://{controller}",
+            "advertised.listeners": f"PLAINTEXT://{self.address}",
+            "controller.quorum.voters": f"1@{controller}",
+            "controller.listener.names": "CONTROLLER",
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
+            "log.dirs": os.fspath(self.directory / "data"),
+            "num.partitions": str(PARTITIONS),
+            "group.initial.rebalance.delay.ms": "0",
+            "group.coordinator.threads": str(self.threads),
+            **{f"{name}.replication.factor": "1" for name in replicated},
+            **{f"{name}.min.isr": "1" for name in replicated[1:]},
+        }
+        path = self.directory / "server.properties"
+        path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
+        return path
+
+    def _format(self, properties: Path) -> None:
+        cluster = "k" + base64.urlsafe_b64encode(os.urandom(16)).decode()[1:22]
+        tool = ["kafka.tools.StorageTool", "format", "--ignore-formatted", "-t", cluster]
+        command = [
+            *_java(["-Xmx256m", "-XX:TieredStopAtLevel=1"]),
+            *tool,
+            "-c",
+            os.fspath(properties),
+        ]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ServerError(f"format failed:\n{result.stdout}{result.stderr}")
+
+
+def _java(options: list[str]) -> list[str]:
+    logging = (_HERE / "log4j2.properties").as_uri()
+    classes = os.fspath(library_directory() / "*")
+    return ["java", "-cp", classes, *options, f"-Dlog4j2.configurationFile={logging}"]
+
+
+def library_directory() -> Path:
+    """The folder of Kafka's jars, filled by Maven on first use; KAFKA_LIBS names a complete one."""
+    if "KAFKA_LIBS" in os.environ:
+        return Path(os.environ["KAFKA_LIBS"])
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    directory = cache / "pykcoord" / f"kafka-{_VERSION}" / "libs"
+    stamp = directory / f".complete-{_VERSION}"
+    if not stamp.exists():
+        directory.mkdir(parents=True, exist_ok=True)
+        command = ["mvn", "-q", "-B", "-f", os.fspath(_HERE / "pom.xml")]
+        command += ["dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
+        command += ["-DincludeScope=runtime", "-Dmdep.overWriteReleases=false"]
+        result = subprocess.run(command, capture_output=True, text=True, check=False)
+        if result.returncode != 0:
+            raise ServerError(f"Maven failed:\n{result.stdout}\n{result.stderr}")
+        stamp.touch()
+    return directory
+
+
+def build_load_generator(build: Path) -> Path:
+    """Compile load.c where it is newer than the program in `build`."""
+    sources = [_HERE / "load.c", _HERE / "client.c"]
+    program = build / "load"
+    newest = max(path.stat().st_mtime for path in [*sources, _HERE / "client.h"])
+    if not program.exists() or program.stat().st_mtime < newest:
+        build.mkdir(parents=True, exist_ok=True)
+        compiler = shutil.which(os.environ.get("CC", "cc"))
+        if compiler is None:
+            raise ServerError("a C compiler is needed: apt install gcc")
+        subprocess.run([compiler, "-O2", "-Wall", "-o", program, *sources], check=True)
+    return program
+
+
+def _free_port() -> int:
+    """A port that was free a moment ago, with the one above it (the controller's)."""
+    while True:
+        with socket.socket() as first, socket.socket() as second:
+            first.bind(("127.0.0.1", 0))
+            port: int = first.getsockname()[1]
+            try:
+                second.bind(("127.0.0.1", port + 1))
+            except (OSError, OverflowError):
+                continue
+            return port
