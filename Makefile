@@ -9,6 +9,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+BENCH_ARGS ?=
 # The first of these that is new enough, unless PYTHON says which.
 PYTHON ?= $(shell scripts/find-python)
 
@@ -51,12 +52,13 @@ test-rust: build ## the tests of the native crates
 test-python: build ## the tests under tests/; PYTEST_ARGS="-k demo" narrows
 	python -m pytest $(PYTEST_ARGS)
 
-bench: build ## what pykcoord costs, on this machine
-	python -m benches
+bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narrows
+	python -m pytest benches -o addopts="--strict-markers --strict-config --import-mode=importlib" \
+		--benchmark-columns=min,median,rounds --benchmark-json=build/benchmarks.json $(BENCH_ARGS)
 
-bench-kafka: build ## the same beside a real Kafka broker, in turns
-	@scripts/require java
-	python -m benches --kafka
+bench-kafka: build ## pykcoord beside a real Kafka broker, in turns: the table of README.md
+	@scripts/require java cc
+	python -m benches.kafka.compare $(BENCH_ARGS)
 
 docs: build ## write the generated parts of docs/ again
 	python scripts/generate_docs.py
