@@ -1,0 +1,52 @@
+"""Every benchmark runs, small: what is only run by hand rots. These figures mean nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from support.server import PykcoordServer
+
+ROOT = Path(__file__).parents[2]
+CONNECTIONS, SECONDS, PARTITIONS = 20, 0.2, 5
+PHASES = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
+FILLS = ["find", "join", "fill=40", "fill-offsets=40"]
+
+
+def test_in_process_benchmarks() -> None:
+    command = [sys.executable, "-m", "pytest", "benches", "--size", "smoke", "--benchmark-disable"]
+    command += ["-q", "-p", "no:cacheprovider", "-o", "addopts=--strict-markers --strict-config"]
+    command += ["--import-mode=importlib"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+@pytest.fixture
+def load_generator(tmp_path: Path) -> Path:
+    program = tmp_path / "load"
+    sources = [str(ROOT / "benches" / "kafka" / name) for name in ("load.c", "client.c")]
+    subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", str(program), *sources], check=True)
+    return program
+
+
+@pytest.mark.parametrize("phases", [PHASES, FILLS], ids=["phases", "fills"])
+def test_load_generator(tmp_path: Path, load_generator: Path, phases: list[str]) -> None:
+    with PykcoordServer(tmp_path / "data", topics={"topic": PARTITIONS}) as server:
+        command = [str(load_generator), server.address, str(server.pid), str(CONNECTIONS)]
+        command += [str(SECONDS), str(PARTITIONS), "smoke-group", *phases]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert result.returncode == 0, result.stderr
+        assert server.stop() == 0
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["phase"] for line in told] == [phase.partition("=")[0] for phase in phases]
+    assert all(line["count"] > 0 for line in told), result.stdout
+
+
+def test_load_generator_stays_at_home(load_generator: Path) -> None:
+    command = [str(load_generator), "192.0.2.1:9092", "1", "1", "1", "1", "smoke-group", "find"]
+    result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
+    assert result.returncode == 3
+    assert "only loopback addresses" in result.stderr
