@@ -30,6 +30,8 @@ __all__ = ["Partition", "read_segments"]
 # Offsets in Kafka's indexes are 32 bits above the segment's base.
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
+_LOST = "restore the file from a copy, or start pykcoord again to go on with what is left"
+
 
 class Partition:
     """A partition that this process writes, under `leader_epoch`.
@@ -125,10 +127,10 @@ class Partition:
         self._check(outcome.write_error)
         self._size += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
-        self.next_offset = self._waiting_offset
         if synced:
             self._check(outcome.sync_error)
             self._synced = self._size
+        self.next_offset = self._waiting_offset
 
     def sync(self) -> None:
         """Writes what waits and makes all of it durable. Raises as `prepare` does."""
@@ -167,6 +169,11 @@ class Partition:
         found = recovery.examine(self.directory)
         if found.leader_epoch > self.leader_epoch:
             raise LogFencedError(self.directory, self.leader_epoch, found.leader_epoch)
+        if found.next_offset < self.next_offset:
+            path = found.segments[-1].file.path if found.segments else self.directory
+            size = found.segments[-1].sound_bytes if found.segments else 0
+            reason = f"the log ends here, but was acknowledged up to offset {self.next_offset}"
+            raise CorruptLogError(path, size, found.next_offset, reason, _LOST)
         self._load(found, "refuse")
         self.failed = None
 

@@ -353,6 +353,10 @@ def test_a_log_that_somebody_else_changed_is_not_written_on(opened):
     assert all(isinstance(error, CorruptLogError) for _, error in failed)
     assert "it has 10 bytes" in str(failed[0][1])
     assert "it was deleted" in str(failed[1][1])
+    for shard in (0, 1):
+        with pytest.raises(CorruptLogError, match="acknowledged up to offset 1"):
+            log.reopen(shard)
+    assert segment(log, 0).stat().st_size == 10
 
 
 def test_a_callback_that_raises_stops_nothing(opened, caplog: pytest.LogCaptureFixture):
