@@ -14,8 +14,8 @@ impl Machine {
         let rows = self.registry.sorted_groups();
         let listed = rows.into_iter().map(|group| self.listed(group));
         let groups = listed.filter(|group| {
-            accepts(&request.states_filter, group.group_state)
-                && accepts(&request.types_filter, group.group_type)
+            accepts(&request.states_filter, group.group_state, str::trim)
+                && accepts(&request.types_filter, group.group_type, |name| name)
         });
         let response = ListGroupsResponse { error_code: ErrorCode::None, groups: groups.collect() };
         let end_offset = self.outbox.next_offset();
@@ -37,7 +37,7 @@ impl Machine {
     }
 }
 
-/// No filter accepts all; names are compared without case, and trimmed.
-fn accepts(filter: &[&str], name: &str) -> bool {
-    filter.is_empty() || filter.iter().any(|wanted| wanted.trim().eq_ignore_ascii_case(name))
+/// No filter accepts all; names are compared without case. Kafka trims states and not types.
+fn accepts(filter: &[&str], name: &str, read: fn(&str) -> &str) -> bool {
+    filter.is_empty() || filter.iter().any(|wanted| read(wanted).eq_ignore_ascii_case(name))
 }
