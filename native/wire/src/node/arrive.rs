@@ -1,7 +1,6 @@
 //! What arrives in a turn: frames are opened and their requests routed to the shards, a batch
 //! each. Requests of one group are handled here, those of several in `split.rs`.
 
-use kcoord_core::ErrorCode;
 use kcoord_core::request::{
     OffsetCommitRequest, OffsetCommitTopic, OffsetDeleteRequest, Request, RequestContext, Uuid,
 };
@@ -9,13 +8,14 @@ use kcoord_core::response::{
     OffsetCommitResponse, OffsetCommitResponseTopic, OffsetDeleteResponse,
     OffsetDeleteResponseTopic, Response,
 };
+use kcoord_core::{Config, ErrorCode};
 
-use super::gather::{Gather, Parts};
+use super::gather::{Gather, Parts, merge};
 use super::routing::shard_of;
 use super::slots::{Header, PARTS_MAX, Slots};
 use super::topics::Topics;
 use super::uuids::Uuids;
-use super::{Frame, Turn};
+use super::{Frame, Status, Turn};
 use crate::api::{self, RequestBody};
 use crate::header::{Incoming, begin_response, finish_response, open_request};
 
@@ -23,11 +23,11 @@ pub(super) type Batch<'a> = Vec<(RequestContext<'a>, Request<'a>)>;
 
 /// The turn's arrivals on their way to the shards.
 pub(super) struct Arrivals<'a, 'n> {
+    pub config: &'n Config,
     pub topics: &'a Topics,
     pub slots: &'n mut Slots,
     pub uuids: &'n mut Uuids,
-    /// Which shards serve; the others are loading.
-    pub active: &'n [bool],
+    pub status: &'n [Status],
     pub batches: Vec<Batch<'a>>,
     /// Parts answered without their shard, which is loading.
     pub early: Vec<(u64, Response)>,
@@ -111,14 +111,11 @@ impl<'a> Arrivals<'a, '_> {
         Ok(())
     }
 
-    /// What Kafka answers before any group is looked at, for requests of one group: a heartbeat
-    /// while its shard loads is NONE (states.md section 3.1).
+    /// What Kafka answers before any group is looked at, for requests of one group: what the
+    /// request says of itself first, then that its shard is loading (states.md section 3.1).
     fn refused_by_api_layer(&self, version: i16, body: &RequestBody<'_>) -> Option<ErrorCode> {
         let group_id = match body {
-            RequestBody::Heartbeat(heartbeat) => {
-                return (!self.active[self.shard_of(heartbeat.group_id)])
-                    .then_some(ErrorCode::None);
-            }
+            RequestBody::Heartbeat(heartbeat) => heartbeat.group_id,
             RequestBody::SyncGroup(sync) => {
                 let named = sync.protocol_type.is_some() && sync.protocol_name.is_some();
                 if version >= 5 && !named {
@@ -135,8 +132,29 @@ impl<'a> Arrivals<'a, '_> {
             | RequestBody::DeleteGroups(_)
             | RequestBody::ListGroups(_) => return None,
         };
-        let loading = !self.active[self.shard_of(group_id)];
-        loading.then_some(ErrorCode::CoordinatorLoadInProgress)
+        let loading = !self.serves(self.shard_of(group_id));
+        loading.then(|| self.refused_while_loading(group_id, body))
+    }
+
+    /// The core checks these itself; while it loads nobody else would.
+    fn refused_while_loading(&self, group_id: &str, body: &RequestBody<'_>) -> ErrorCode {
+        let shortest_ms = self.config.group_min_session_timeout_ms;
+        let longest_ms = self.config.group_max_session_timeout_ms;
+        match body {
+            RequestBody::OffsetCommit(_) => ErrorCode::CoordinatorLoadInProgress,
+            _ if group_id.is_empty() => ErrorCode::InvalidGroupId,
+            RequestBody::Heartbeat(_) => ErrorCode::None,
+            RequestBody::JoinGroup(join)
+                if !(shortest_ms..=longest_ms).contains(&join.session_timeout_ms) =>
+            {
+                ErrorCode::InvalidSessionTimeout
+            }
+            _ => ErrorCode::CoordinatorLoadInProgress,
+        }
+    }
+
+    pub(super) fn serves(&self, shard: usize) -> bool {
+        self.status[shard].active
     }
 
     pub(super) fn shard_of(&self, group_id: &str) -> usize {
@@ -151,8 +169,8 @@ impl<'a> Arrivals<'a, '_> {
         request: Request<'a>,
         gather: Option<Box<Gather>>,
     ) {
-        arrival.context.ticket = self.slots.open(arrival.header, gather);
         let shard = self.shard_of(group_id);
+        arrival.context.ticket = self.slots.open(arrival.header, shard, gather);
         self.batches[shard].push((arrival.context, request));
     }
 
@@ -168,9 +186,8 @@ impl<'a> Arrivals<'a, '_> {
     fn commit(&mut self, arrival: Arrival<'a>, mut request: OffsetCommitRequest<'a>) {
         let by_id = arrival.header.version >= 10;
         let mut refused = OffsetCommitResponse { topics: Vec::new() };
-        for topic in &mut request.topics {
-            refused.topics.extend(self.refuse_partitions(by_id, topic));
-        }
+        let answered = request.topics.iter_mut().map(|t| self.refuse_partitions(by_id, t));
+        merge(&mut refused.topics, answered.flatten());
         request.topics.retain(|topic| !topic.partitions.is_empty());
         if request.topics.is_empty() {
             return self.reply(&arrival.header, |out, version| {
@@ -178,7 +195,10 @@ impl<'a> Arrivals<'a, '_> {
             });
         }
         let whole = refused.topics.is_empty();
-        let gather = (!whole).then(|| Gather::new(Parts::OffsetCommit(refused), 1));
+        let gather = (!whole).then(|| {
+            let shard = self.shard_of(request.group_id) as u32;
+            Gather::new(Parts::OffsetCommit(refused), vec![shard])
+        });
         self.one(arrival, request.group_id, Request::OffsetCommit(request), gather);
     }
 
@@ -220,7 +240,7 @@ impl<'a> Arrivals<'a, '_> {
 
     fn delete_offsets(&mut self, arrival: Arrival<'a>, mut request: OffsetDeleteRequest<'a>) {
         let mut refused = OffsetDeleteResponse { error_code: ErrorCode::None, topics: Vec::new() };
-        for topic in &mut request.topics {
+        let answered = request.topics.iter_mut().map(|topic| {
             let mut partitions = Vec::new();
             topic.partitions.retain(|index| {
                 let exists = self.topics.id_of(topic.name, *index).is_some();
@@ -229,14 +249,16 @@ impl<'a> Arrivals<'a, '_> {
                 }
                 exists
             });
-            if !partitions.is_empty() {
-                let name = topic.name.into();
-                refused.topics.push(OffsetDeleteResponseTopic { name, partitions });
-            }
-        }
+            let name = topic.name.into();
+            (!partitions.is_empty()).then_some(OffsetDeleteResponseTopic { name, partitions })
+        });
+        merge(&mut refused.topics, answered.flatten());
         request.topics.retain(|topic| !topic.partitions.is_empty());
         let whole = refused.topics.is_empty();
-        let gather = (!whole).then(|| Gather::new(Parts::OffsetDelete(refused), 1));
+        let gather = (!whole).then(|| {
+            let shard = self.shard_of(request.group_id) as u32;
+            Gather::new(Parts::OffsetDelete(refused), vec![shard])
+        });
         self.one(arrival, request.group_id, Request::OffsetDelete(request), gather);
     }
 }

@@ -1,10 +1,14 @@
 //! Requests that one core response does not answer: several groups, several shards, or partitions
 //! that the API layer refused. Holds the parts until all are there.
 
+use std::collections::BTreeMap;
+
 use kcoord_core::ErrorCode;
+use kcoord_core::request::Uuid;
 use kcoord_core::response::{
-    DescribeGroupResponse, ListGroupsResponse, OffsetCommitResponse, OffsetDeleteResponse,
-    OffsetFetchResponse, OffsetFetchResponseTopic, Response,
+    DescribeGroupResponse, ListGroupsResponse, OffsetCommitResponse, OffsetCommitResponseTopic,
+    OffsetDeleteResponse, OffsetDeleteResponseTopic, OffsetFetchResponse, OffsetFetchResponseTopic,
+    Response,
 };
 
 /// One group of an OffsetFetch.
@@ -39,13 +43,14 @@ pub enum Parts {
 #[derive(Debug)]
 pub struct Gather {
     pub parts: Parts,
-    pub count: usize,
+    /// The shard of each part.
+    pub shards: Vec<u32>,
     missing: usize,
 }
 
 impl Gather {
-    pub fn new(parts: Parts, count: usize) -> Box<Self> {
-        Box::new(Gather { parts, count, missing: count })
+    pub fn new(parts: Parts, shards: Vec<u32>) -> Box<Self> {
+        Box::new(Gather { parts, missing: shards.len(), shards })
     }
 
     /// Takes one part; true once the whole answer is there.
@@ -55,10 +60,15 @@ impl Gather {
     pub fn take(&mut self, part: usize, response: Response) -> bool {
         match (&mut self.parts, response) {
             (Parts::OffsetCommit(answer), Response::OffsetCommit(accepted)) => {
-                merge_commit(answer, accepted);
+                merge(&mut answer.topics, accepted.topics);
             }
+            // A top-level error stands alone (offsets.md section 5).
             (Parts::OffsetDelete(answer), Response::OffsetDelete(accepted)) => {
-                merge_delete(answer, accepted);
+                if accepted.error_code.is_error() {
+                    *answer = accepted;
+                } else {
+                    merge(&mut answer.topics, accepted.topics);
+                }
             }
             (Parts::OffsetFetch(groups), Response::OffsetFetch(response)) => {
                 groups[part].response = Some(response);
@@ -77,6 +87,9 @@ impl Gather {
                     answer.error_code = part.error_code;
                 }
                 answer.groups.extend(part.groups);
+                if answer.error_code.is_error() {
+                    answer.groups.clear();
+                }
             }
             (parts, response) => panic!("{response:?} is no part of {parts:?}"),
         }
@@ -85,27 +98,51 @@ impl Gather {
     }
 }
 
-/// Partitions of a topic that is listed already go behind those that it has
-/// (Kafka's `OffsetCommitResponse.Builder.merge`).
-fn merge_commit(answer: &mut OffsetCommitResponse, accepted: OffsetCommitResponse) {
-    for topic in accepted.topics {
-        match answer.topics.iter_mut().find(|have| have.name == topic.name) {
-            Some(have) => have.partitions.extend(topic.partitions),
-            None => answer.topics.push(topic),
-        }
+/// One topic of an answer, as far as merging is concerned.
+pub trait AnsweredTopic {
+    /// Its name, or its id where the id has no name.
+    fn key(&self) -> (Box<str>, Uuid);
+    fn partitions(&mut self) -> &mut Vec<(i32, ErrorCode)>;
+}
+
+impl AnsweredTopic for OffsetCommitResponseTopic {
+    fn key(&self) -> (Box<str>, Uuid) {
+        let nameless = self.name.is_empty();
+        (self.name.clone(), if nameless { self.topic_id } else { Uuid::ZERO })
+    }
+
+    fn partitions(&mut self) -> &mut Vec<(i32, ErrorCode)> {
+        &mut self.partitions
     }
 }
 
-/// As for commits; a top-level error stands alone (offsets.md section 5).
-fn merge_delete(answer: &mut OffsetDeleteResponse, accepted: OffsetDeleteResponse) {
-    if accepted.error_code.is_error() {
-        *answer = accepted;
+impl AnsweredTopic for OffsetDeleteResponseTopic {
+    fn key(&self) -> (Box<str>, Uuid) {
+        (self.name.clone(), Uuid::ZERO)
+    }
+
+    fn partitions(&mut self) -> &mut Vec<(i32, ErrorCode)> {
+        &mut self.partitions
+    }
+}
+
+/// Puts `more` behind `topics`; partitions of a topic that is listed already go behind those that
+/// it has (Kafka's `OffsetCommitResponse.Builder.addPartitions` and `merge`). The peer chooses how
+/// many topics there are, so each is looked up, never searched for.
+pub fn merge<T: AnsweredTopic>(topics: &mut Vec<T>, more: impl IntoIterator<Item = T>) {
+    let mut more = more.into_iter().peekable();
+    if more.peek().is_none() {
         return;
     }
-    for topic in accepted.topics {
-        match answer.topics.iter_mut().find(|have| have.name == topic.name) {
-            Some(have) => have.partitions.extend(topic.partitions),
-            None => answer.topics.push(topic),
+    let mut places: BTreeMap<(Box<str>, Uuid), usize> = BTreeMap::new();
+    for (place, topic) in topics.iter().enumerate() {
+        places.entry(topic.key()).or_insert(place);
+    }
+    for mut topic in more {
+        let place = *places.entry(topic.key()).or_insert(topics.len());
+        match topics.get_mut(place) {
+            Some(listed) => listed.partitions().append(topic.partitions()),
+            None => topics.push(topic),
         }
     }
 }

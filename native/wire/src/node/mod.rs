@@ -26,7 +26,7 @@ use kcoord_core::{Config, ErrorCode, ReplayError, Shard};
 pub use stats::Stats;
 pub use topics::Topic;
 
-use arrive::Arrivals;
+use arrive::{Arrivals, Batch};
 use slots::Slots;
 use topics::Topics;
 use uuids::Uuids;
@@ -56,15 +56,29 @@ pub struct Turn {
     pub next_timeout_ms: Option<i64>,
 }
 
-struct Hosted {
-    shard: Shard,
+/// What a turn asks of every shard, kept apart from the shards: a turn with one frame must not
+/// touch the memory of fifty.
+#[derive(Clone, Copy, Debug)]
+struct Status {
     /// False while its log is replayed: requests are answered COORDINATOR_LOAD_IN_PROGRESS.
     active: bool,
+    /// It may have responses and records to collect.
+    touched: bool,
+    /// What `poll_timeout` said when it was last touched; `i64::MAX`: nothing.
+    timeout_ms: i64,
 }
+
+const LOADING: Status = Status { active: false, touched: false, timeout_ms: i64::MAX };
+
+/// Heartbeats that go to the shards together: enough to overlap cache misses, and few enough to
+/// stay in the cache themselves.
+const HEARTBEATS_AT_ONCE: usize = 1024;
 
 pub struct Node {
     config: Config,
-    shards: Vec<Hosted>,
+    shards: Vec<Shard>,
+    /// One for each shard.
+    status: Vec<Status>,
     topics: Arc<Topics>,
     slots: Slots,
     uuids: Uuids,
@@ -84,11 +98,11 @@ impl Node {
         let mut uuids = Uuids::new(seed);
         let hash_seed = uuids.next();
         config.hash_seed = [hash_seed as u64, (hash_seed >> 64) as u64];
-        let hosted = || Hosted { shard: Shard::new(config.clone()), active: false };
         Node {
-            shards: (0..shards).map(|_| hosted()).collect(),
+            shards: (0..shards).map(|_| Shard::new(config.clone())).collect(),
+            status: vec![LOADING; shards],
             topics: Arc::new(Topics::open(config.hash_seed)),
-            slots: Slots::default(),
+            slots: Slots::new(config.hash_seed),
             uuids,
             deleted: Vec::new(),
             dropped: Counters::default(),
@@ -102,7 +116,7 @@ impl Node {
 
     /// Read access for introspection.
     pub fn shard(&self, shard: usize) -> &Shard {
-        &self.shards[shard].shard
+        &self.shards[shard]
     }
 
     /// The whole catalogue, at each change of it. Until the first call every topic passes. Offsets
@@ -118,40 +132,46 @@ impl Node {
     /// # Panics
     /// If the shard already serves: a live shard cannot be replayed into.
     pub fn replay(&mut self, shard: usize, chunk: &[u8]) -> Result<(), ReplayError> {
-        let hosted = &mut self.shards[shard];
-        assert!(!hosted.active, "shard {shard} is live: drop it before replaying its log");
-        hosted.shard.replay(chunk)
+        let live = self.status[shard].active;
+        assert!(!live, "shard {shard} is live: drop it before replaying its log");
+        self.shards[shard].replay(chunk)
     }
 
     /// The shard's log is read to its end; it serves from now on.
+    ///
+    /// # Panics
+    /// If the shard serves already.
     pub fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) {
-        let hosted = &mut self.shards[shard];
-        assert!(!hosted.active, "shard {shard} is loaded already");
-        hosted.shard.loaded(now_ms, next_offset);
-        hosted.active = true;
+        assert!(!self.status[shard].active, "shard {shard} is loaded already");
+        self.shards[shard].loaded(now_ms, next_offset);
+        self.status[shard] = Status { active: true, touched: true, ..LOADING };
     }
 
     /// One turn. `committed`: shard and offset below which everything in its log is durable.
     pub fn step(&mut self, now_ms: i64, frames: &[Frame<'_>], committed: &[(usize, i64)]) -> Turn {
         let mut turn = Turn::default();
         for (shard, offset) in committed {
-            let hosted = &mut self.shards[*shard];
-            if hosted.active {
-                hosted.shard.handle_committed(now_ms, *offset);
+            if self.status[*shard].active {
+                self.shards[*shard].handle_committed(now_ms, *offset);
+                self.status[*shard].touched = true;
             }
         }
-        for hosted in self.shards.iter_mut().filter(|hosted| hosted.active) {
-            if hosted.shard.poll_timeout().is_some_and(|at| at <= now_ms) {
-                hosted.shard.handle_timeout(now_ms);
+        for (shard, status) in self.shards.iter_mut().zip(&mut self.status) {
+            if status.timeout_ms <= now_ms {
+                shard.handle_timeout(now_ms);
+                status.touched = true;
             }
         }
         for topic in std::mem::take(&mut self.deleted) {
-            for hosted in self.shards.iter_mut().filter(|hosted| hosted.active) {
-                hosted.shard.handle_topic_deleted(now_ms, &topic.name, topic.id);
+            let shards = self.shards.iter_mut().zip(&mut self.status);
+            for (shard, status) in shards.filter(|(_, status)| status.active) {
+                shard.handle_topic_deleted(now_ms, &topic.name, topic.id);
+                status.touched = true;
             }
         }
         self.arrive(now_ms, frames, &mut turn);
         self.collect(&mut turn);
+        self.slots.settle();
         turn
     }
 
@@ -163,7 +183,7 @@ impl Node {
     ) -> Vec<ErrorCode> {
         let mut batches: Vec<Vec<_>> = Vec::new();
         batches.resize_with(self.shards.len(), Vec::new);
-        let mut count = 0;
+        let mut codes = Vec::new();
         for (row, (group_id, member_id, generation_id)) in beats.enumerate() {
             let context = RequestContext {
                 ticket: row as u64,
@@ -175,42 +195,55 @@ impl Node {
             let beat =
                 HeartbeatRequest { group_id, generation_id, member_id, group_instance_id: None };
             let shard = routing::shard_of(group_id, self.shards.len());
-            batches[shard].push((context, Request::Heartbeat(beat)));
-            count += 1;
+            codes.push(ErrorCode::None);
+            if group_id.is_empty() {
+                codes[row] = ErrorCode::InvalidGroupId;
+            } else if self.status[shard].active {
+                batches[shard].push((context, Request::Heartbeat(beat)));
+            }
+            if codes.len() % HEARTBEATS_AT_ONCE == 0 {
+                self.beat(now_ms, &mut batches, &mut codes);
+            }
         }
-        let mut codes = vec![ErrorCode::None; count];
-        for (hosted, batch) in self.shards.iter_mut().zip(batches).filter(|(h, _)| h.active) {
-            hosted.shard.handle_batch(now_ms, &batch);
-            while let Some((row, response)) = hosted.shard.poll_response() {
+        self.beat(now_ms, &mut batches, &mut codes);
+        codes
+    }
+
+    /// Hands the batches to their shards and puts the answers where the tickets say.
+    fn beat(&mut self, now_ms: i64, batches: &mut [Batch<'_>], codes: &mut [ErrorCode]) {
+        let rows = self.shards.iter_mut().zip(&mut self.status).zip(batches);
+        for ((shard, status), batch) in rows.filter(|(_, batch)| !batch.is_empty()) {
+            shard.handle_batch(now_ms, batch);
+            batch.clear();
+            status.touched = true;
+            while let Some((row, response)) = shard.poll_response() {
                 let Response::Heartbeat(code) = response else {
                     unreachable!("every step empties the outbox of other answers")
                 };
                 codes[row as usize] = code;
             }
         }
-        codes
     }
 
     /// The peer of this ticket is gone: forget what it waits for.
     pub fn abandon(&mut self, ticket: u64) {
-        for core_ticket in self.slots.abandon(ticket) {
-            for hosted in &mut self.shards {
-                hosted.shard.abandon(core_ticket);
-            }
+        for (shard, core_ticket) in self.slots.abandon(ticket) {
+            self.shards[shard as usize].abandon(core_ticket);
         }
     }
 
     /// The shard's log failed: what it owes is answered NOT_COORDINATOR, its state is forgotten,
     /// and it waits for `replay` and `loaded` as at the start.
     pub fn drop_shard(&mut self, shard: usize) -> Turn {
-        let fresh = Hosted { shard: Shard::new(self.config.clone()), active: false };
+        let fresh = Shard::new(self.config.clone());
         let mut dropped = std::mem::replace(&mut self.shards[shard], fresh);
-        self.dropped.add(dropped.shard.counters());
+        self.dropped.add(dropped.counters());
+        self.status[shard] = LOADING;
         let mut turn = Turn::default();
-        while let Some((ticket, response)) = dropped.shard.poll_response() {
+        while let Some((ticket, response)) = dropped.poll_response() {
             self.answer(ticket, response, &mut turn);
         }
-        for (ticket, response) in dropped.shard.drop_parked() {
+        for (ticket, response) in dropped.drop_parked() {
             self.answer(ticket, response, &mut turn);
         }
         turn.next_timeout_ms = self.next_timeout_ms();
@@ -222,13 +255,13 @@ impl Node {
             return;
         }
         let topics = Arc::clone(&self.topics);
-        let active: Vec<bool> = self.shards.iter().map(|hosted| hosted.active).collect();
         let mut arrivals = Arrivals {
+            config: &self.config,
             topics: &topics,
             slots: &mut self.slots,
             uuids: &mut self.uuids,
-            active: &active,
-            batches: std::iter::repeat_with(Vec::new).take(active.len()).collect(),
+            status: &self.status,
+            batches: std::iter::repeat_with(Vec::new).take(self.shards.len()).collect(),
             early: Vec::new(),
             turn,
         };
@@ -238,9 +271,10 @@ impl Node {
             }
         }
         let Arrivals { batches, early, .. } = arrivals;
-        for (hosted, batch) in self.shards.iter_mut().zip(batches) {
+        for (at, batch) in batches.into_iter().enumerate() {
             if !batch.is_empty() {
-                hosted.shard.handle_batch(now_ms, &batch);
+                self.shards[at].handle_batch(now_ms, &batch);
+                self.status[at].touched = true;
             }
         }
         for (ticket, response) in early {
@@ -249,22 +283,24 @@ impl Node {
     }
 
     fn collect(&mut self, turn: &mut Turn) {
-        for at in 0..self.shards.len() {
-            if !self.shards[at].active {
+        for at in 0..self.status.len() {
+            if !self.status[at].touched {
                 continue;
             }
-            while let Some((ticket, response)) = self.shards[at].shard.poll_response() {
+            while let Some((ticket, response)) = self.shards[at].poll_response() {
                 self.answer(ticket, response, turn);
             }
-            if let Some(append) = self.shards[at].shard.poll_append() {
+            if let Some(append) = self.shards[at].poll_append() {
                 turn.appends.push((at, append));
             }
+            let timeout_ms = self.shards[at].poll_timeout().unwrap_or(i64::MAX);
+            self.status[at] = Status { touched: false, timeout_ms, ..self.status[at] };
         }
         turn.next_timeout_ms = self.next_timeout_ms();
     }
 
     fn next_timeout_ms(&self) -> Option<i64> {
-        let active = self.shards.iter().filter(|hosted| hosted.active);
-        active.filter_map(|hosted| hosted.shard.poll_timeout()).min()
+        let earliest = self.status.iter().map(|status| status.timeout_ms).min();
+        earliest.filter(|timeout_ms| *timeout_ms != i64::MAX)
     }
 }

@@ -3,6 +3,9 @@
 //! The core's tickets are made here: slot, part and generation in 64 bits, so that an answer to a
 //! peer that is gone finds nothing.
 
+use ahash::RandomState;
+use hashbrown::HashMap;
+
 use super::gather::Gather;
 use crate::header::ApiKey;
 
@@ -26,30 +29,51 @@ struct Slot {
     generation: u32,
     /// `None`: free.
     header: Option<Header>,
+    /// Where part 0 went; the other parts are in `gather`.
+    shard: u32,
+    /// It waits, and `waiting` knows where.
+    listed: bool,
     /// `None`: one core response is the whole answer.
     gather: Option<Box<Gather>>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Slots {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// Opened since the last turn ended. Most are answered within the turn and never listed.
+    opened: Vec<u32>,
+    /// The host's tickets of what outlived its turn. Never iterated.
+    waiting: HashMap<u64, u32, RandomState>,
 }
 
 impl Slots {
-    /// Takes a slot; the returned ticket is that of part 0.
+    pub fn new(seed: [u64; 2]) -> Self {
+        let state = RandomState::with_seeds(seed[1], seed[0], !seed[1], !seed[0]);
+        Slots {
+            slots: Vec::new(),
+            free: Vec::new(),
+            opened: Vec::new(),
+            waiting: HashMap::with_hasher(state),
+        }
+    }
+
+    /// Takes a slot; the returned ticket is that of part 0, which goes to `shard`.
     ///
     /// # Panics
     /// With 2^24 requests in flight: the host limits its connections far below.
-    pub fn open(&mut self, header: Header, gather: Option<Box<Gather>>) -> u64 {
+    pub fn open(&mut self, header: Header, shard: usize, gather: Option<Box<Gather>>) -> u64 {
         let index = self.free.pop().unwrap_or_else(|| {
             assert!(self.slots.len() < 1 << SLOT_BITS, "too many requests in flight");
-            self.slots.push(Slot { generation: 0, header: None, gather: None });
+            let slot = Slot { generation: 0, header: None, shard: 0, listed: false, gather: None };
+            self.slots.push(slot);
             (self.slots.len() - 1) as u32
         });
         let slot = &mut self.slots[index as usize];
         slot.header = Some(header);
+        slot.shard = shard as u32;
         slot.gather = gather;
+        self.opened.push(index);
         u64::from(slot.generation) << (PART_BITS + SLOT_BITS) | u64::from(index)
     }
 
@@ -77,22 +101,37 @@ impl Slots {
     pub fn close(&mut self, ticket: u64) -> Option<Box<Gather>> {
         let index = (ticket & ((1 << SLOT_BITS) - 1)) as usize;
         let slot = &mut self.slots[index];
-        slot.header = None;
+        let header = slot.header.take().expect("it was open");
+        if core::mem::take(&mut slot.listed) {
+            self.waiting.remove(&header.ticket);
+        }
         slot.generation = (slot.generation + 1) & GENERATION_MASK;
         self.free.push(index as u32);
         slot.gather.take()
     }
 
-    /// Frees whatever the host's ticket has in flight and returns the core tickets to forget.
-    /// A scan: connections end far less often than requests.
-    pub fn abandon(&mut self, host_ticket: u64) -> Vec<u64> {
-        let of_ticket = |slot: &Slot| slot.header.is_some_and(|h| h.ticket == host_ticket);
-        let Some(index) = self.slots.iter().position(of_ticket) else { return Vec::new() };
-        let generation = u64::from(self.slots[index].generation);
-        let first = generation << (PART_BITS + SLOT_BITS) | index as u64;
-        let parts = self.slots[index].gather.as_deref().map_or(1, |gather| gather.count);
-        self.close(first);
-        (0..parts).map(|part| Self::part(first, part)).collect()
+    /// The turn is over: what was not answered in it waits, and may be abandoned.
+    pub fn settle(&mut self) {
+        for index in self.opened.drain(..) {
+            let slot = &mut self.slots[index as usize];
+            if let Some(header) = slot.header {
+                slot.listed = true;
+                self.waiting.insert(header.ticket, index);
+            }
+        }
+    }
+
+    /// Frees whatever the host's ticket has waiting; returns what to forget: shards and their
+    /// tickets.
+    pub fn abandon(&mut self, host_ticket: u64) -> Vec<(u32, u64)> {
+        let Some(index) = self.waiting.get(&host_ticket) else { return Vec::new() };
+        let slot = &self.slots[*index as usize];
+        let shard = slot.shard;
+        let first = u64::from(slot.generation) << (PART_BITS + SLOT_BITS) | u64::from(*index);
+        let gather = self.close(first);
+        let shards = gather.map_or_else(|| vec![shard], |gather| gather.shards);
+        let part = |(part, shard)| (shard, Self::part(first, part));
+        shards.into_iter().enumerate().map(part).collect()
     }
 }
 
@@ -106,26 +145,42 @@ mod tests {
 
     #[test]
     fn a_ticket_of_an_ended_request_finds_nothing() {
-        let mut slots = Slots::default();
-        let first = slots.open(header(1), None);
+        let mut slots = Slots::new([1, 2]);
+        let first = slots.open(header(1), 0, None);
         assert_eq!(slots.find(first).map(|(h, _, _)| h.ticket), Some(1));
         slots.close(first);
         assert!(slots.find(first).is_none());
-        let second = slots.open(header(2), None);
+        let second = slots.open(header(2), 7, None);
         assert_ne!(first, second);
         assert!(slots.find(first).is_none());
-        assert_eq!(slots.abandon(2), [second]);
+        slots.settle();
+        assert_eq!(slots.abandon(1), []);
+        assert_eq!(slots.abandon(2), [(7, second)]);
         assert!(slots.find(second).is_none());
-        assert!(slots.abandon(2).is_empty());
+        assert_eq!(slots.abandon(2), []);
+        assert!(slots.waiting.is_empty());
     }
 
     #[test]
     fn parts_keep_their_number() {
-        let mut slots = Slots::default();
-        slots.open(header(1), None);
-        let ticket = slots.open(header(2), None);
+        let mut slots = Slots::new([1, 2]);
+        slots.open(header(1), 0, None);
+        let ticket = slots.open(header(2), 0, None);
         let part = Slots::part(ticket, PARTS_MAX - 1);
         let (found, _, number) = slots.find(part).expect("in flight");
         assert_eq!((found.ticket, number), (2, PARTS_MAX - 1));
+    }
+
+    #[test]
+    fn only_what_outlives_its_turn_is_listed() {
+        let mut slots = Slots::new([1, 2]);
+        let answered = slots.open(header(1), 0, None);
+        slots.close(answered);
+        let waits = slots.open(header(2), 0, None);
+        slots.settle();
+        assert_eq!(slots.waiting.len(), 1);
+        slots.close(waits);
+        assert!(slots.waiting.is_empty());
+        assert_eq!(slots.abandon(2), []);
     }
 }

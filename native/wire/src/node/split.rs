@@ -2,6 +2,7 @@
 //! `gather.rs`. A shard that is still loading answers its parts with
 //! COORDINATOR_LOAD_IN_PROGRESS.
 
+use hashbrown::HashSet;
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{
     DeleteGroupsRequest, DescribeGroupRequest, ListGroupsRequest, OffsetFetchRequest,
@@ -14,7 +15,7 @@ use kcoord_core::response::{
 
 use super::arrive::{Arrival, Arrivals};
 use super::gather::{FetchPart, Gather, Parts};
-use super::slots::Slots;
+use super::slots::{Header, Slots};
 use crate::api;
 use crate::api::describe_groups::{DescribeGroupsRequest, GROUP_OPERATIONS, OPERATIONS_OMITTED};
 
@@ -38,16 +39,15 @@ impl<'a> Arrivals<'a, '_> {
         }
         if requests.len() == 1 && !by_id {
             let request = requests.pop().expect("one group");
-            if self.active[self.shard_of(request.group_id)] {
+            if self.serves(self.shard_of(request.group_id)) {
                 return self.one(arrival, request.group_id, Request::OffsetFetch(request), None);
             }
             requests.push(request);
         }
-        let count = requests.len();
-        let gather = Gather::new(Parts::OffsetFetch(parts), count);
-        let ticket = self.slots.open(arrival.header, Some(gather));
-        for (part, request) in requests.into_iter().enumerate() {
-            let shard = self.shard_of(request.group_id);
+        let shards = requests.iter().map(|request| self.shard_of(request.group_id) as u32);
+        let shards: Vec<u32> = shards.collect();
+        let ticket = self.open_parts(arrival.header, Parts::OffsetFetch(parts), shards.clone());
+        for (part, (request, shard)) in requests.into_iter().zip(shards).enumerate() {
             let loading = |request: &Request<'a>| match request {
                 Request::OffsetFetch(request) => {
                     let code = ErrorCode::CoordinatorLoadInProgress;
@@ -104,9 +104,10 @@ impl<'a> Arrivals<'a, '_> {
         }
         let groups = std::iter::repeat_with(|| None).take(count).collect();
         let parts = Parts::DescribeGroups { groups, authorized_operations };
-        let ticket = self.slots.open(arrival.header, Some(Gather::new(parts, count)));
-        for (part, group_id) in request.groups.into_iter().enumerate() {
-            let shard = self.shard_of(group_id);
+        let shards = request.groups.iter().map(|group_id| self.shard_of(group_id) as u32);
+        let shards: Vec<u32> = shards.collect();
+        let ticket = self.open_parts(arrival.header, parts, shards.clone());
+        for (part, (group_id, shard)) in request.groups.into_iter().zip(shards).enumerate() {
             let request = Request::DescribeGroup(DescribeGroupRequest { group_id });
             self.part(&arrival.context, ticket, part, shard, request, |_| {
                 Response::DescribeGroup(Box::new(DescribeGroupResponse {
@@ -124,15 +125,11 @@ impl<'a> Arrivals<'a, '_> {
 
     /// Each distinct group once; those of a shard go to it together: one append deletes them.
     pub(super) fn delete_groups(&mut self, arrival: Arrival<'a>, request: DeleteGroupsRequest<'a>) {
-        let mut names = request.groups_names.clone();
-        names.sort_unstable();
-        names.dedup();
-        let mut results: Vec<(Box<str>, ErrorCode)> = Vec::with_capacity(names.len());
+        let mut seen = HashSet::with_hasher(self.topics.hasher().clone());
+        let mut results: Vec<(Box<str>, ErrorCode)> = Vec::new();
         let mut by_shard: Vec<(Vec<usize>, Vec<&'a str>)> = Vec::new();
         by_shard.resize_with(self.batches.len(), Default::default);
-        for name in request.groups_names {
-            let Ok(at) = names.binary_search(&name) else { continue };
-            names.remove(at);
+        for name in request.groups_names.into_iter().filter(|name| seen.insert(*name)) {
             let (places, groups) = &mut by_shard[self.shard_of(name)];
             places.push(results.len());
             groups.push(name);
@@ -147,10 +144,10 @@ impl<'a> Arrivals<'a, '_> {
         let reached =
             by_shard.into_iter().enumerate().filter(|(_, (places, _))| !places.is_empty());
         let (asked, requests): (Vec<_>, Vec<_>) =
-            reached.map(|(shard, (places, groups))| (places, (shard, groups))).unzip();
-        let count = requests.len();
+            reached.map(|(shard, (places, groups))| (places, (shard as u32, groups))).unzip();
         let parts = Parts::DeleteGroups { results, asked };
-        let ticket = self.slots.open(arrival.header, Some(Gather::new(parts, count)));
+        let shards = requests.iter().map(|(shard, _)| *shard).collect();
+        let ticket = self.open_parts(arrival.header, parts, shards);
         for (part, (shard, groups_names)) in requests.into_iter().enumerate() {
             let request = Request::DeleteGroups(DeleteGroupsRequest { groups_names });
             let loading = |request: &Request<'a>| match request {
@@ -168,16 +165,21 @@ impl<'a> Arrivals<'a, '_> {
 
     pub(super) fn list(&mut self, arrival: Arrival<'a>, request: ListGroupsRequest<'a>) {
         let none = || ListGroupsResponse { error_code: ErrorCode::None, groups: Vec::new() };
-        let count = self.batches.len();
-        let gather = Gather::new(Parts::ListGroups(none()), count);
-        let ticket = self.slots.open(arrival.header, Some(gather));
-        for shard in 0..count {
+        let shards = 0..self.batches.len() as u32;
+        let ticket =
+            self.open_parts(arrival.header, Parts::ListGroups(none()), shards.clone().collect());
+        for shard in shards {
             let request = Request::ListGroups(request.clone());
-            self.part(&arrival.context, ticket, shard, shard, request, |_| {
+            self.part(&arrival.context, ticket, shard as usize, shard, request, |_| {
                 let error_code = ErrorCode::CoordinatorLoadInProgress;
                 Response::ListGroups(ListGroupsResponse { error_code, groups: Vec::new() })
             });
         }
+    }
+
+    /// A slot for a request in parts, whose shards these are.
+    fn open_parts(&mut self, header: Header, parts: Parts, shards: Vec<u32>) -> u64 {
+        self.slots.open(header, 0, Some(Gather::new(parts, shards)))
     }
 
     /// Hands one part to its shard, or answers it for a shard that is loading.
@@ -186,12 +188,12 @@ impl<'a> Arrivals<'a, '_> {
         context: &RequestContext<'a>,
         ticket: u64,
         part: usize,
-        shard: usize,
+        shard: u32,
         request: Request<'a>,
         loading: impl FnOnce(&Request<'a>) -> Response,
     ) {
-        let ticket = Slots::part(ticket, part);
-        if self.active[shard] {
+        let (ticket, shard) = (Slots::part(ticket, part), shard as usize);
+        if self.serves(shard) {
             self.batches[shard].push((RequestContext { ticket, ..*context }, request));
         } else {
             self.early.push((ticket, loading(&request)));

@@ -16,9 +16,9 @@ impl Node {
     /// Walks all groups: for a scrape, not for a turn.
     pub fn stats(&self) -> Stats {
         let mut stats = Stats { counts: Counts::default(), counters: self.dropped.clone() };
-        for hosted in &self.shards {
-            stats.counts.add(&hosted.shard.counts());
-            stats.counters.add(hosted.shard.counters());
+        for shard in &self.shards {
+            stats.counts.add(&shard.counts());
+            stats.counters.add(shard.counters());
         }
         stats
     }

@@ -49,6 +49,11 @@ impl Topics {
         missing
     }
 
+    /// For other tables of a turn whose keys come from the network.
+    pub fn hasher(&self) -> &RandomState {
+        self.by_name.hasher()
+    }
+
     pub fn topic_id(&self, name: &str) -> Option<Uuid> {
         self.by_name.get(name).map(|topic| topic.id)
     }
