@@ -1,0 +1,172 @@
+//! What the API layer says of topics before any group is asked (offsets.md sections 2.1, 4, 5).
+
+use kcoord_core::ErrorCode::{self, *};
+use kcoord_wire::api::ResponseBody;
+
+use crate::ask::*;
+use crate::host::Host;
+
+const ORDERS: u128 = 0x0123_4567_89ab_cdef;
+const NOWHERE: u128 = 99;
+
+fn host() -> Host {
+    let mut host = Host::new(5);
+    host.topics(&[("orders", ORDERS, 3), ("returns", 2, 1)]);
+    host
+}
+
+#[test]
+fn a_commit_lists_what_does_not_exist_first_and_merges_the_rest() {
+    let topics: [(&str, u128, &[i32]); 3] =
+        [("returns", 0, &[0]), ("orders", 0, &[1, 7, 2]), ("nothing", 0, &[0])];
+    let answer = host().ask(9, &commit("g", &topics));
+    let unknown = UnknownTopicOrPartition;
+    let expected = vec![
+        ("orders".to_string(), 0, vec![(7, unknown), (1, None), (2, None)]),
+        ("nothing".to_string(), 0, vec![(0, unknown)]),
+        ("returns".to_string(), 0, vec![(0, None)]),
+    ];
+    assert_eq!(committed(answer), expected);
+}
+
+#[test]
+fn a_topic_named_twice_is_listed_once_where_it_is_refused() {
+    let topics: [(&str, u128, &[i32]); 3] =
+        [("orders", 0, &[7]), ("nothing", 0, &[0]), ("orders", 0, &[8, 1])];
+    let answer = host().ask(9, &commit("g", &topics));
+    let unknown = UnknownTopicOrPartition;
+    let expected = vec![
+        ("orders".to_string(), 0, vec![(7, unknown), (8, unknown), (1, None)]),
+        ("nothing".to_string(), 0, vec![(0, unknown)]),
+    ];
+    assert_eq!(committed(answer), expected);
+}
+
+#[test]
+fn a_commit_by_id_knows_ids_from_partitions() {
+    let topics: [(&str, u128, &[i32]); 5] = [
+        ("", ORDERS, &[0]),
+        ("", NOWHERE, &[0, 1]),
+        ("", 0, &[0]),
+        ("", ORDERS, &[3]),
+        ("", NOWHERE, &[2]),
+    ];
+    let answer = host().ask(10, &commit("g", &topics));
+    let expected = vec![
+        (
+            String::new(),
+            NOWHERE,
+            vec![(0, UnknownTopicId), (1, UnknownTopicId), (2, UnknownTopicId)],
+        ),
+        (String::new(), 0, vec![(0, UnknownTopicId)]),
+        (String::new(), ORDERS, vec![(3, UnknownTopicOrPartition), (0, None)]),
+    ];
+    assert_eq!(committed(answer), expected);
+}
+
+#[test]
+fn with_nothing_left_to_commit_the_group_is_not_asked() {
+    let mut host = host();
+    let member = stable(&mut host, "g");
+    assert!(!member.is_empty());
+    // Nobody may commit without membership there, but nobody looks.
+    let answer = host.ask(9, &commit("g", &[("nothing", 0, &[0])]));
+    let expected = vec![("nothing".to_string(), 0, vec![(0, UnknownTopicOrPartition)])];
+    assert_eq!(committed(answer), expected);
+    assert_eq!(committed(host.ask(9, &commit("g", &[]))), []);
+    let answer = host.ask(9, &commit("g", &[("orders", 0, &[0])]));
+    assert_eq!(committed(answer), [("orders".to_string(), 0, vec![(0, UnknownMemberId)])]);
+}
+
+#[test]
+fn without_a_catalogue_every_topic_passes() {
+    let answer = Host::new(1).ask(9, &commit("g", &[("whatever", 0, &[0, 2_000_000])]));
+    let expected = vec![("whatever".to_string(), 0, vec![(0, None), (2_000_000, None)])];
+    assert_eq!(committed(answer), expected);
+}
+
+#[test]
+fn many_topics_with_one_missing_partition_each_are_merged_without_searching() {
+    let mut host = host();
+    let names: Vec<String> = (0..20_000).map(|n| format!("t-{n}")).collect();
+    let topics: Vec<(&str, u128, i32)> = names.iter().map(|name| (&**name, 0, 1)).collect();
+    host.topics(&topics);
+    let both: &[i32] = &[0, 1];
+    let topics: Vec<(&str, u128, &[i32])> = names.iter().map(|name| (&**name, 0, both)).collect();
+    let answer = committed(host.ask(9, &commit("g", &topics)));
+    assert_eq!(answer.len(), names.len());
+    let merged = vec![(1, UnknownTopicOrPartition), (0, None)];
+    assert!(answer.iter().all(|(_, _, partitions)| *partitions == merged));
+}
+
+#[test]
+fn offset_delete_asks_the_group_even_when_nothing_is_left() {
+    let mut host = host();
+    let ask = |host: &mut Host, topics: &[(&'static str, &[i32])]| {
+        let ResponseBody::OffsetDelete(answer) = host.ask(0, &delete_offsets("g", topics)) else {
+            panic!()
+        };
+        let topics = answer.topics.into_iter();
+        let topics: Vec<(String, Vec<(i32, ErrorCode)>)> =
+            topics.map(|topic| (topic.name.into(), topic.partitions)).collect();
+        (answer.error_code, topics)
+    };
+    assert_eq!(ask(&mut host, &[("nothing", &[0])]), (GroupIdNotFound, vec![]));
+    host.ask(9, &commit("g", &[("orders", 0, &[0, 1])]));
+    let unknown = UnknownTopicOrPartition;
+    assert_eq!(
+        ask(&mut host, &[("nothing", &[0])]),
+        (None, vec![("nothing".to_string(), vec![(0, unknown)])])
+    );
+    assert_eq!(
+        ask(&mut host, &[("returns", &[0]), ("orders", &[0, 5])]),
+        (
+            None,
+            vec![
+                ("orders".to_string(), vec![(5, unknown), (0, None)]),
+                ("returns".to_string(), vec![(0, None)]),
+            ]
+        )
+    );
+}
+
+#[test]
+fn a_fetch_by_id_lists_unknown_ids_last() {
+    let mut host = host();
+    host.ask(9, &commit("g", &[("orders", 0, &[1])]));
+    let topics: [(&str, u128, &[i32]); 2] = [("", NOWHERE, &[4]), ("", ORDERS, &[1, 2])];
+    let answer = fetched(host.ask(10, &fetch(&[("g", Some(&topics)), ("absent", Some(&topics))])));
+    for ((group, code, topics), offset) in answer.into_iter().zip([10, -1]) {
+        assert_eq!(code, None, "{group}");
+        let ids: Vec<u128> = topics.iter().map(|topic| topic.topic_id.0).collect();
+        assert_eq!(ids, [ORDERS, NOWHERE]);
+        assert_eq!(topics[0].partitions, [value(1, offset), value(2, -1)]);
+        assert_eq!(topics[1].partitions[0].error_code, UnknownTopicId);
+        assert_eq!(topics[1].partitions[0].committed_offset, -1);
+    }
+}
+
+#[test]
+fn a_fetch_of_all_by_id_leaves_out_what_the_catalogue_never_knew() {
+    let mut host = Host::new(5);
+    host.ask(9, &commit("g", &[("orders", 0, &[1]), ("returns", 0, &[0])]));
+    host.topics(&[("returns", 2, 1)]);
+    let names = |version: i16, host: &mut Host| {
+        let (_, _, topics) = fetched(host.ask(version, &fetch(&[("g", Option::None)]))).remove(0);
+        topics.into_iter().map(|topic| (topic.name.into(), topic.topic_id.0)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(10, &mut host), [(String::new(), 2)]);
+    let known: Vec<String> = names(9, &mut host).into_iter().map(|(name, _)| name).collect();
+    assert_eq!(known, ["orders", "returns"]);
+}
+
+#[test]
+fn offsets_of_a_topic_that_the_catalogue_forgot_are_gone() {
+    let mut host = host();
+    host.ask(9, &commit("g", &[("orders", 0, &[1]), ("returns", 0, &[0])]));
+    host.topics(&[("returns", 2, 1)]);
+    host.sleep(0);
+    let (_, _, topics) = fetched(host.ask(9, &fetch(&[("g", Option::None)]))).remove(0);
+    let names: Vec<&str> = topics.iter().map(|topic| &*topic.name).collect();
+    assert_eq!(names, ["returns"]);
+}
