@@ -26,7 +26,7 @@ from pykcoord.clock import monotonic_seconds
 GROUP = "billing"
 TOPIC = "orders"
 PARTITIONS = 6
-_SETTLE_SECONDS = 20.0
+_SETTLE_SECONDS = 40.0
 _COMMIT_SECONDS = 15.0
 _T = TypeVar("_T")
 
@@ -81,11 +81,13 @@ class _Demo:
     def play(self) -> None:
         """Everything that happens, in order. Raises DemoError where the story cannot go on."""
         self.console.print(
-            f"One coordinator, a topic '{TOPIC}' of {PARTITIONS} partitions, "
-            f"and consumers of the group '{GROUP}'.\n"
+            "Consumers of a group share the partitions of a topic. A coordinator says who reads\n"
+            "which, and remembers how far each was read. Here is one, without a broker:\n"
+            f"the topic is '{TOPIC}', with partitions 0 to {PARTITIONS - 1}; the group is "
+            f"'{GROUP}'.\n"
         )
         self._start_coordinator()
-        self._say("three kafka-python consumers start and subscribe: ann, bob and cleo")
+        self._say("three consumers start (kafka-python, unmodified): ann, bob and cleo")
         for name in ("ann", "bob", "cleo"):
             self._start_consumer(name)
         self._settle("ann, bob and cleo joined")
@@ -120,7 +122,7 @@ class _Demo:
         self.console.print(
             f"\nEvery partition had exactly one owner each time the group had settled.\n"
             f"{self.ledger.acknowledged} commits were acknowledged, and none was lost: "
-            f"offsets {self._offsets(self._committed)}."
+            f"offsets {_offsets(self._committed)}."
         )
         return []
 
@@ -135,21 +137,19 @@ class _Demo:
         self._coordinator = coordinator
         ready = coordinator.ready()
         self._listen = ready["listen"]
-        self._say(
-            f"the coordinator listens on {self._listen} (process {coordinator.pid}); "
-            f"from its log: {ready['groups']} groups, {ready['offsets']} offsets "
-            f"in {ready['load_ms']} ms"
-        )
+        known = int(ready["offsets"])
+        log = f"read {known} offsets from its log in {ready['load_ms']} ms" if known else "new log"
+        self._say(f"the coordinator listens on {self._listen} (process {coordinator.pid}; {log})")
 
     def _restart_coordinator(self) -> None:
         assert self._coordinator is not None
         self._coordinator.kill()
         self._drain()
         before = self.ledger.highest_acked()
-        self._say(f"the coordinator is killed (SIGKILL); acknowledged: {self._offsets(before)}")
+        self._say(f"the coordinator is killed (SIGKILL); it had acknowledged {_offsets(before)}")
         self._start_coordinator()
         after = self._fetch_committed()
-        self._say(f"it has what it acknowledged: {self._offsets(after)}")
+        self._say(f"it still has what it acknowledged: {_offsets(after)}")
 
     def _start_consumer(self, name: str) -> None:
         self._consumers[name] = Consumer(name, self._listen, GROUP, TOPIC, self._events)
@@ -159,8 +159,10 @@ class _Demo:
         settled = self._wait(lambda: self.ledger.settle(what, self._consumers), _SETTLE_SECONDS)
         if settled is None:
             raise DemoError(f"the group did not settle within {_SETTLE_SECONDS:g} s after {what}")
-        owned = ", ".join(f"{name} {_numbers(of)}" for name, of in settled.owned.items())
-        self._say(f"generation {settled.generation}: {owned}", style="bold")
+        owned = ", ".join(f"{name} reads {_numbers(of)}" for name, of in settled.owned.items())
+        before = self.ledger.settled[-2].generation if len(self.ledger.settled) > 1 else -1
+        still = " still, nobody had to rejoin" if settled.generation == before else ""
+        self._say(f"generation {settled.generation}{still}: {owned}", style="bold")
 
     def _watch_commits(self) -> None:
         """Wait until every partition was committed four times more."""
@@ -172,7 +174,8 @@ class _Demo:
 
         if not self._wait(reached, _COMMIT_SECONDS):
             raise DemoError(f"not every partition was committed within {_COMMIT_SECONDS:g} s")
-        self._say(f"they commit; acknowledged so far: {self._offsets(self.ledger.highest_acked())}")
+        reached_now = _offsets(self.ledger.highest_acked())
+        self._say(f"each commits how far it came, as partition:offset: {reached_now}")
 
     def _leave(self) -> None:
         self._leaving = True
@@ -181,7 +184,7 @@ class _Demo:
         for consumer in self._consumers.values():
             consumer.end()
         self._drain()
-        self._say(f"{', '.join(self._consumers)} leave the group")
+        self._say(f"{', '.join(self._consumers)} leave the group (they were asked to end)")
         self._committed = self._fetch_committed()
         assert self._coordinator is not None
         code = self._coordinator.end()
@@ -259,9 +262,9 @@ class _Demo:
         seconds = monotonic_seconds() - self._started
         self.console.print(f"{seconds:5.1f} s  {text}", style=style)
 
-    @staticmethod
-    def _offsets(offsets: dict[int, int]) -> str:
-        return " ".join(f"{at}:{offset}" for at, offset in sorted(offsets.items())) or "none"
+
+def _offsets(offsets: dict[int, int]) -> str:
+    return " ".join(f"{at}:{offset}" for at, offset in sorted(offsets.items())) or "none"
 
 
 def _numbers(partitions: tuple[int, ...]) -> str:

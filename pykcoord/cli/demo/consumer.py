@@ -20,6 +20,10 @@ from kafka.structs import OffsetAndMetadata
 
 _SESSION_TIMEOUT_MS = 6_000
 _PAUSE_MS = 250
+# kafka-python 3.0 loses an assignment that arrives just after a poll gave up waiting for it. So
+# while one is awaited, polls are few and long; and after so many in vain it subscribes anew.
+_JOIN_MS = 2_000
+_JOIN_POLLS = 5
 _COMMIT_TIMEOUT_MS = 3_000
 
 
@@ -42,6 +46,7 @@ class _Consumer(ConsumerRebalanceListener):  # type: ignore[misc]
         self.topic = topic
         self.next: dict[int, int] = {}
         self.fresh = False
+        self.waited_polls = 0
         self.consumer.subscribe([topic], listener=self)
 
     def on_partitions_revoked(self, revoked: object) -> None:
@@ -55,7 +60,12 @@ class _Consumer(ConsumerRebalanceListener):  # type: ignore[misc]
         self.fresh = True
 
     def turn(self) -> None:
-        self.consumer.poll(timeout_ms=_PAUSE_MS)
+        self.consumer.poll(timeout_ms=_PAUSE_MS if self.next else _JOIN_MS)
+        self.waited_polls = 0 if self.next else self.waited_polls + 1
+        if self.waited_polls == _JOIN_POLLS:
+            self.consumer.unsubscribe()
+            self.consumer.subscribe([self.topic], listener=self)
+            self.waited_polls = 0
         generation = self.consumer.group_metadata().generation_id
         try:
             if self.fresh:
