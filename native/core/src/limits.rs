@@ -22,6 +22,10 @@ pub const MAX_PENDING_MEMBERS_PER_GROUP: usize = 1 << 20;
 /// Value of a group's record: UNKNOWN_SERVER_ERROR beyond, as Kafka answers MESSAGE_TOO_LARGE.
 pub const MAX_GROUP_RECORD_BYTES: usize = 256 << 20;
 
+/// Least time between two attempts to end a join phase that nobody can lead. With a rebalance
+/// timeout of 0 Kafka tries again at once, for as long as the absent members' sessions last.
+pub const MIN_JOIN_RETRY_MS: i32 = 100;
+
 /// What a JoinGroup that is out of bounds is answered.
 pub fn check_join_group(
     context: &RequestContext<'_>,

@@ -111,6 +111,11 @@ impl Shard {
         &self.machine.unknown_records
     }
 
+    /// Walks everything and panics unless it fits together. For tests.
+    pub fn assert_consistent(&self) {
+        self.machine.assert_consistent();
+    }
+
     pub fn config(&self) -> &Config {
         &self.machine.config
     }

@@ -7,6 +7,7 @@
 pub mod admin;
 pub mod batch;
 pub mod classic;
+pub mod consistency;
 pub mod counters;
 pub mod expiration;
 pub mod load;

@@ -23,16 +23,19 @@ impl Machine {
         context: &RequestContext<'_>,
         request: &JoinGroupRequest<'_>,
     ) {
-        let refused = match self.group_to_join(now_ms, context, request) {
-            Ok(group) if request.member_id.is_empty() => {
-                self.join_new_member(now_ms, group, context, request).map_err(|code| (code, ""))
-            }
-            Ok(group) => self
-                .join_known_member(now_ms, group, context, request)
-                .map_err(|code| (code, request.member_id)),
-            Err(refused) => Err(refused),
-        };
-        if let Err((error_code, member_id)) = refused {
+        let joined = self.group_to_join(now_ms, context, request).and_then(|group| {
+            let joined = if request.member_id.is_empty() {
+                let joined = self.join_new_member(now_ms, group, context, request);
+                joined.map_err(|error_code| (error_code, ""))
+            } else {
+                let joined = self.join_known_member(now_ms, group, context, request);
+                joined.map_err(|error_code| (error_code, request.member_id))
+            };
+            // What was counted to decide need not be kept if that changed nothing.
+            self.settle(group);
+            joined
+        });
+        if let Err((error_code, member_id)) = joined {
             self.refuse_join(context.ticket, member_id, error_code);
         }
     }
@@ -63,6 +66,7 @@ impl Machine {
         };
         if !self.accepts_joining_member(group, request.member_id) {
             self.forget_refused_member(group, request.member_id);
+            self.settle(group);
             return Err((ErrorCode::GroupMaxSizeReached, ""));
         }
         Ok(group)

@@ -9,6 +9,7 @@ use crate::group::counters::RebalanceCause;
 use crate::group::roster::MemberTable;
 use crate::group::slab::NO_ROW;
 use crate::group::subscription::SubscribedTopics;
+use crate::limits;
 use crate::purgatory::{
     DelayedJoin, DelayedOperation, DelayedSync, InitialDelayedJoin, InitialJoinExpiry, JoinExpiry,
     JoinProgress,
@@ -54,7 +55,7 @@ impl Machine {
         if self.join_progress(group).has_all_members_joined() {
             self.complete_join(now_ms, group);
         } else {
-            self.start_join_timer(now_ms, group);
+            self.start_join_timer(now_ms, group, self.rebalance_timeout_ms(group));
         }
     }
 
@@ -67,8 +68,8 @@ impl Machine {
         self.arm_join_timer(group, deadline_ms, DelayedOperation::InitialDelayedJoin(first));
     }
 
-    fn start_join_timer(&mut self, now_ms: i64, group: u32) {
-        let deadline_ms = deadline(now_ms, self.rebalance_timeout_ms(group));
+    fn start_join_timer(&mut self, now_ms: i64, group: u32, timeout_ms: i32) {
+        let deadline_ms = deadline(now_ms, timeout_ms);
         self.arm_join_timer(
             group,
             deadline_ms,
@@ -131,7 +132,10 @@ impl Machine {
         }
         match DelayedJoin::on_expiration(progress.members, progress.awaiting_join) {
             // Probe P11: absent static members alone cannot have a leader.
-            JoinExpiry::ArmAgain => self.start_join_timer(now_ms, group),
+            JoinExpiry::ArmAgain => {
+                let timeout_ms = self.rebalance_timeout_ms(group).max(limits::MIN_JOIN_RETRY_MS);
+                self.start_join_timer(now_ms, group, timeout_ms);
+            }
             JoinExpiry::Complete => {
                 self.elect_joined_leader(group);
                 self.start_generation(now_ms, group);
