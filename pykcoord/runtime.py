@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.errors import LogFencedError
 from pykcoord.log.protocol import Append, Failure, Log
 
 logger = logging.getLogger("pykcoord.runtime")
@@ -170,7 +171,7 @@ class Runtime:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # pyo3's PanicException is no Exception
-            self._fail(error)
+            self._fail(error, "the node failed; nothing is served any more")
             return
         if self._metrics is not None:
             self._metrics.turn(len(frames), monotonic_seconds() - started)
@@ -235,6 +236,10 @@ class Runtime:
             self._metrics.append_failed(shard)
         if shard in self._dropped:
             return
+        if isinstance(error, LogFencedError):
+            # Another process owns the log: whatever we would answer may be untrue by now.
+            self._fail(error, "the log was taken over; nothing is served any more")
+            return
         logger.error(
             "append to shard %d failed, reloading it: %s",
             shard,
@@ -247,7 +252,8 @@ class Runtime:
 
     def _reload_when_quiet(self, shard: int) -> None:
         """Reload once the appends that were queued behind the failed one have failed too."""
-        if shard not in self._appends_in_flight and shard not in self._reloads:
+        quiet = shard not in self._appends_in_flight and shard not in self._reloads
+        if quiet and self._running:
             assert self._loop is not None
             task = self._loop.create_task(self._reload(shard))
             self._reloads[shard] = task
@@ -259,6 +265,9 @@ class Runtime:
             try:
                 await self._read_back(shard)
                 break
+            except LogFencedError as error:
+                self._fail(error, "the log was taken over; nothing is served any more")
+                return
             except Exception as error:
                 logger.error(
                     "shard %d cannot be loaded, next attempt in %g s: %s",
@@ -305,12 +314,10 @@ class Runtime:
         self._timer = None
         self.wake()
 
-    def _fail(self, error: BaseException) -> None:
-        logger.critical(
-            "the node failed; nothing is served any more",
-            exc_info=error,
-            extra={"event": "fatal"},
-        )
+    def _fail(self, error: BaseException, text: str) -> None:
+        if not self._running:
+            return
+        logger.critical("%s: %s", text, error, exc_info=error, extra={"event": "fatal"})
         self._halt()
         if self.on_fatal is not None:
             self.on_fatal(error)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import logging
+import socket
 from collections.abc import Mapping
 from typing import Any, Protocol
 
@@ -89,27 +90,31 @@ class Server:
         )
         self._dispatcher = Dispatcher(self._cluster, self.hub.answer, self.hub.refuse)
         self._listener: asyncio.Server | None = None
+        self._address: tuple[str, int] | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
 
     @property
     def address(self) -> tuple[str, int]:
         """Host and port on which the server listens."""
-        assert self._listener is not None, "the server was not started"
-        host, port = self._listener.sockets[0].getsockname()[:2]
-        return host, port
+        assert self._address is not None, "the server was not started"
+        return self._address
 
     async def start(self) -> None:
         """Begin to serve. Raises OSError where the address cannot be had."""
         loop = asyncio.get_running_loop()
         self._ended = loop.create_future()
+        host, port = self._listen
+        # One socket, as Kafka: a name of several addresses would get a port for each.
+        found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         self._listener = await loop.create_server(
             lambda: Connection(self.hub, client_address),
-            *self._listen,
+            *found[0][4][:2],
             backlog=_BACKLOG,
             start_serving=False,
         )
-        self._cluster.host, self._cluster.port = self._advertise or self.address
+        self._address = self._listener.sockets[0].getsockname()[:2]
+        self._cluster.host, self._cluster.port = self._advertise or (host, self.address[1])
         self._push_topics()
         self._catalogue.on_change(self._push_topics)
         self._runtime.on_fatal = self._fatal

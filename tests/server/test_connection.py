@@ -10,6 +10,8 @@ import pytest
 from support.memory_log import MemoryLog
 from support.scripted_node import COMMIT, HEARTBEAT, INVALID, JOIN, NOT_COORDINATOR, ScriptedNode
 
+from pykcoord.server.listener import client_address
+
 from .conftest import frame, serving
 
 
@@ -320,6 +322,41 @@ def test_requests_are_counted_by_api(run):
             assert registry.get_sample_value("pykcoord_turn_frames_total") == 6
 
     run(main())
+
+
+def test_a_name_to_listen_on_is_advertised_as_it_was_given(run):
+    async def main():
+        async with serving(server_options={"listen": ("localhost", 0)}) as rig:
+            client = await rig.connect()
+            reply = await client.ask(frame(10, 0, body=b"\x00\x01g"))
+            port = rig.server.address[1]
+            assert reply[4:] == b"\0\0" + b"\0\0\0\1" + b"\0\x09localhost" + port.to_bytes(4, "big")
+
+    run(main())
+
+
+def test_an_address_in_use_is_an_error_of_the_start(run):
+    async def main():
+        async with serving() as rig:
+            with pytest.raises(OSError, match="in use"):
+                async with serving(server_options={"listen": rig.server.address}):
+                    pass
+
+    run(main())
+
+
+@pytest.mark.parametrize(
+    ("peer", "expected"),
+    [
+        (("10.0.0.1", 5), ("10.0.0.1", "/10.0.0.1")),
+        (("::1", 5, 0, 0), ("0:0:0:0:0:0:0:1", "/0:0:0:0:0:0:0:1")),
+        (("fe80::12%eth0", 5, 0, 2), ("fe80:0:0:0:0:0:0:12", "/fe80:0:0:0:0:0:0:12")),
+        (("::ffff:10.0.0.1", 5, 0, 0), ("10.0.0.1", "/10.0.0.1")),
+        (None, ("", "/")),
+    ],
+)
+def test_client_hosts_are_written_as_java_does(peer, expected):
+    assert client_address(peer) == expected
 
 
 def test_node_needs_no_sockets_to_be_told_of_topics(run):

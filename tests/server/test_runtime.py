@@ -11,6 +11,7 @@ from support.memory_log import MemoryLog
 from support.scripted_node import COMMIT, HEARTBEAT, JOIN, NOT_COORDINATOR, ScriptedNode
 
 from pykcoord.clock import Clock
+from pykcoord.errors import LogFencedError
 from pykcoord.runtime import Runtime
 
 from .conftest import frame
@@ -261,6 +262,24 @@ def test_stop_waits_for_the_log_and_answers_the_parked(run):
         assert wire.replies == {commit: b"durable", join: NOT_COORDINATOR}
 
     run(main())
+
+
+def test_a_log_that_was_taken_over_ends_everything(run, caplog, tmp_path):
+    async def main():
+        runtime, node, log, wire = made(MemoryLog(1, hold=True))
+        fatal: list[BaseException] = []
+        runtime.on_fatal = fatal.append
+        wire.send(COMMIT)
+        await until(lambda: node.parked_commits)
+        log.fail[0] = LogFencedError(tmp_path, 4, 5)
+        log.release()
+        await until(lambda: fatal)
+        assert fatal == [log.fail[0]]
+        assert not wire.replies
+        assert not log.reopened
+
+    run(main())
+    assert "epoch 4 was superseded by 5" in caplog.text
 
 
 @pytest.mark.parametrize("error", [AssertionError("broken"), BaseException("panic")])

@@ -22,7 +22,7 @@ class MemoryLog:
         self.batches: list[list[bytes]] = [[] for _ in range(shards)]
         self.next_offsets = [0] * shards
         self.hold = hold
-        self.fail: dict[int, OSError] = {}
+        self.fail: dict[int, Failure] = {}
         self.fail_reopen = 0
         self.reopened: list[int] = []
         self._held: list[tuple[Sequence[Append], Callable[..., None]]] = []
