@@ -176,6 +176,7 @@ def command(
 
 
 async def _serve(config: Config, options: _Options) -> None:
+    asked = _when_asked_to_end()
     metrics = ServerMetrics()
     started = monotonic_seconds()
     with _open_log(config, options, metrics) as log:
@@ -202,11 +203,18 @@ async def _serve(config: Config, options: _Options) -> None:
             metrics=metrics,
             broker_configs={name: str(value) for name, value in config.values().items()},
         )
-        await _run(server, metrics, options, _ready_fields(node, log.shards, load_ms))
+        await asyncio.sleep(0)  # a signal that came meanwhile is heard now
+        if not asked.done():
+            ready = _ready_fields(node, log.shards, load_ms)
+            await _run(server, metrics, options, ready, asked)
 
 
 async def _run(
-    server: Server, metrics: ServerMetrics, options: _Options, ready_fields: str
+    server: Server,
+    metrics: ServerMetrics,
+    options: _Options,
+    ready_fields: str,
+    asked: asyncio.Future[str],
 ) -> None:
     """Serve until a signal, or the server's own failure, ends it."""
     with contextlib.ExitStack() as stack:
@@ -216,7 +224,6 @@ async def _run(
             logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
         with _naming("--listen", options.listen):
             await server.start()
-        asked = _when_asked_to_end()
         click.echo(f"pykcoord ready listen={_text(server.address)} {ready_fields}")
         ended = asyncio.ensure_future(server.wait_ended())
         await asyncio.wait((asked, ended), return_when=asyncio.FIRST_COMPLETED)

@@ -8,11 +8,13 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support import segments
 from support.server import PykcoordServer
 
 from .conftest import Result
@@ -41,6 +43,37 @@ def test_ready_is_one_line_and_a_signal_ends_it_cleanly(
     out, err = process.communicate(timeout=30)
     assert READY.fullmatch(line), line + err
     assert (process.returncode, out) == (0, "")
+
+
+def test_a_signal_while_it_starts_ends_it_cleanly(tmp_path: Path) -> None:
+    """As soon as the lock is taken, which is before the log is read."""
+    process = _serve(tmp_path / "data", "--listen", "127.0.0.1:0")
+    while not (tmp_path / "data/.lock").exists():
+        assert process.poll() is None
+        time.sleep(0.001)
+    process.terminate()
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == 0, err
+
+
+def test_damage_is_refused_or_cut_as_the_operator_says(tmp_path: Path) -> None:
+    data = segments.unpack(segments.OWN / "torn-1-flipped-middle", tmp_path / "data")
+    arguments = [data, "--listen", "127.0.0.1:0", "--set", "offsets.topic.num.partitions=1"]
+    refused = _serve(*arguments)
+    out, err = refused.communicate(timeout=30)
+    assert (refused.returncode, out) == (1, "")
+    assert "byte 51302, offset 508: the CRC of the batch is wrong" in err
+    cut = _serve(*arguments, "--on-corruption", "truncate")
+    assert cut.stdout is not None
+    line = cut.stdout.readline()
+    cut.terminate()
+    _, err = cut.communicate(timeout=30)
+    found = segments.expected(data)
+    groups = sum(group["type"] == "classic" for group in found["groups"].values())
+    offsets = sum(len(of) for topics in found["offsets"].values() for of in topics.values())
+    assert f" shards=1 groups={groups} offsets={offsets} " in line
+    assert "20851 bytes cut; kept as " in err
+    assert sum(path.stat().st_size for path in data.rglob("*.corrupt-1")) == 20851
 
 
 def test_a_second_server_is_kept_out(tmp_path: Path) -> None:
