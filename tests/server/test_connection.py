@@ -238,7 +238,7 @@ def test_max_connections_per_ip(run):
 
 def test_idle_connections_are_closed_and_busy_ones_are_not(run):
     async def main():
-        async with serving(connections_max_idle_ms=150) as rig:
+        async with serving(connections_max_idle_ms=600) as rig:
             idle, busy, parked = [await rig.connect() for _ in range(3)]
             parked.send(frame(JOIN))
             closed = asyncio.ensure_future(idle.closed())
