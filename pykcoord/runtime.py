@@ -156,7 +156,14 @@ class Runtime:
         for shard in range(self.log.shards):
             if shard not in self._dropped and self._running:
                 self._deliver(self.node.drop_shard(shard))
-        self._halt()
+        self.halt()
+
+    def halt(self) -> None:
+        """End at once: no further turn, no further reply. What was handed to the log stays there."""
+        self._running = False
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
     def _turn(self) -> None:
         self._awake = False
@@ -318,15 +325,9 @@ class Runtime:
         if not self._running:
             return
         logger.critical("%s: %s", text, error, exc_info=error, extra={"event": "fatal"})
-        self._halt()
+        self.halt()
         if self.on_fatal is not None:
             self.on_fatal(error)
-
-    def _halt(self) -> None:
-        self._running = False
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
 
 
 def _next_chunk(chunks: Iterator[bytes]) -> bytes | None:

@@ -153,6 +153,7 @@ class Server:
                 grace_seconds,
                 extra={"event": "stop", "connections": len(self.hub.connections)},
             )
+            self._runtime.halt()
             self.hub.abort_all()
         assert self._ended is not None
         if not self._ended.done():
