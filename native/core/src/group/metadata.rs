@@ -1,8 +1,8 @@
 //! The GroupMetadata record: when it is written (states section 11.1), and what it does.
 //!
-//! [`Machine::apply_group_metadata`] is the only place where durable state of a group changes. A live
-//! group goes through it with the record it has just emitted, a loading one with what was read. It
-//! must not touch timers, parked requests or ids that were handed out.
+//! [`Machine::apply_group_metadata`] is the only place where durable state of a group changes. A
+//! live group goes through it with the record it has just emitted, a loading one with what was
+//! read. It must not touch timers, parked requests or ids that were handed out.
 
 use super::Machine;
 use super::classic::member::{Details, Member};

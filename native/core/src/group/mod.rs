@@ -47,7 +47,7 @@ pub struct Machine {
     pub next_expiration_ms: Option<i64>,
     /// JoinGroups and SyncGroups that wait for other members: ticket to member row.
     parked: BTreeMap<Ticket, u32>,
-    /// Offset after the last group tombstone: what is absent now may be there in the log until then.
+    /// Offset after the last group tombstone: what is absent now may be in the log until then.
     pub last_tombstone_end: i64,
     /// Records of types that nobody knows, by type: kept in the log, counted here.
     pub unknown_records: BTreeMap<i16, u64>,

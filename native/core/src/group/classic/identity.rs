@@ -1,4 +1,5 @@
-//! Who a request says it is (`ClassicGroup.validateMember`, states section 3.2), and new member ids.
+//! Who a request says it is (`ClassicGroup.validateMember`, states section 3.2), and new member
+//! ids.
 
 use crate::error::ErrorCode;
 use crate::group::Machine;

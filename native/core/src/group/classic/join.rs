@@ -13,7 +13,7 @@ use crate::limits;
 use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::Response;
 
-/// From this version on an id is handed out first, and the client has to come back with it (KIP-394).
+/// From this version on an id is handed out first, and the client comes back with it (KIP-394).
 const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
 
 impl Machine {

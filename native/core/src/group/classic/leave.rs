@@ -90,8 +90,8 @@ impl Machine {
         }
     }
 
-    /// Takes a member out of its group, with its timer. A parked response that nobody refused before
-    /// is never answered: Kafka does the same with the SyncGroup of a leaving member (probe P8).
+    /// Takes a member out of its group, with its timer. A parked response that nobody refused
+    /// before is never answered: so it goes in Kafka with a leaving member's SyncGroup (probe P8).
     pub fn remove_member(&mut self, member: u32) {
         let group = self.registry.members[member].group;
         self.remember_subscribed_topics(group);

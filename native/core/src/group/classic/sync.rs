@@ -1,5 +1,5 @@
-//! SyncGroup (`classicGroupSync`, states section 7.1): the leader hands in the assignment, everybody
-//! is handed its part once the group is written.
+//! SyncGroup (`classicGroupSync`, states section 7.1): the leader hands in the assignment, and
+//! everybody is handed its part once the group is written.
 
 use super::member::flag;
 use super::state::State;
@@ -73,8 +73,8 @@ impl Machine {
         }
     }
 
-    /// The leader's SyncGroup. Members that it does not mention get nothing, ids that are not members
-    /// are ignored. The group is Stable at once; who waits is answered when the record is durable.
+    /// The leader's SyncGroup. Members that it does not mention get nothing, ids of nobody are
+    /// ignored. The group is Stable at once; who waits is answered when the record is durable.
     fn assign(&mut self, now_ms: i64, group: u32, request: &SyncGroupRequest<'_>) {
         let mut assignments: Vec<(u32, &[u8])> = Vec::with_capacity(request.assignments.len());
         for given in &request.assignments {

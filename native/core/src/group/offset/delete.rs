@@ -50,7 +50,7 @@ impl Machine {
     }
 }
 
-/// `isSubscribedToTopic`: consumers whose subscription is unknown count as subscribed to everything.
+/// `isSubscribedToTopic`: consumers whose subscription is unknown count as subscribed to all.
 pub fn is_subscribed(topics: &SubscribedTopics, is_consumers: bool, topic: &str) -> bool {
     match topics {
         Some(topics) => topics.contains(topic),
