@@ -159,7 +159,7 @@ class Runtime:
         self.halt()
 
     def halt(self) -> None:
-        """End at once: no further turn, no further reply. What was handed to the log stays there."""
+        """End at once: no further turn or reply. What was handed to the log stays there."""
         self._running = False
         if self._timer is not None:
             self._timer.cancel()
@@ -264,7 +264,13 @@ class Runtime:
             assert self._loop is not None
             task = self._loop.create_task(self._reload(shard))
             self._reloads[shard] = task
-            task.add_done_callback(lambda _: self._reloads.pop(shard))
+            task.add_done_callback(lambda task: self._reload_ended(shard, task))
+
+    def _reload_ended(self, shard: int, task: asyncio.Task[None]) -> None:
+        del self._reloads[shard]
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self._fail(error, "the node failed; nothing is served any more")
 
     async def _reload(self, shard: int) -> None:
         pause_seconds, longest_seconds = _RELOAD_SECONDS
@@ -283,7 +289,7 @@ class Runtime:
                     error,
                     extra={"event": "reload_failed", "shard": shard, "error": str(error)},
                 )
-                self.node.drop_shard(shard)  # what was replayed before the error
+                self._deliver(self.node.drop_shard(shard))  # what was replayed before the error
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, longest_seconds)
         self._dropped.discard(shard)
