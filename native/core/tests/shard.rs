@@ -146,3 +146,39 @@ fn a_dropped_shard_owes_an_answer_to_all_who_wait() {
     let dropped = Response::Dropped(ErrorCode::NotCoordinator);
     assert_eq!(shard.drop_parked(), [(11, dropped)]);
 }
+
+/// A JoinGroup with one thing beyond its limit is refused, and makes no group.
+#[test]
+fn what_a_client_can_make_grow_is_limited() {
+    use kcoord_core::limits::*;
+    let Request::JoinGroup(usual) = join("") else { unreachable!() };
+    let long = "x".repeat(MAX_STRING_BYTES + 1);
+    let metadata = vec![0; MAX_METADATA_BYTES_PER_MEMBER + 1];
+    let protocol = usual.protocols[0];
+    let many = vec![protocol; MAX_PROTOCOLS_PER_MEMBER + 1];
+    let large = vec![JoinGroupProtocol { metadata: &metadata, ..protocol }];
+    let named = vec![JoinGroupProtocol { name: &long, ..protocol }];
+    let inconsistent = ErrorCode::InconsistentGroupProtocol;
+    let requests = [
+        (JoinGroupRequest { protocols: many, ..usual.clone() }, inconsistent),
+        (JoinGroupRequest { protocols: large, ..usual.clone() }, inconsistent),
+        (JoinGroupRequest { protocols: named, ..usual.clone() }, inconsistent),
+        (JoinGroupRequest { protocol_type: &long, ..usual.clone() }, inconsistent),
+        (JoinGroupRequest { group_id: &long, ..usual.clone() }, ErrorCode::InvalidGroupId),
+        (
+            JoinGroupRequest { group_instance_id: Some(&long), ..usual.clone() },
+            ErrorCode::InvalidRequest,
+        ),
+    ];
+    let mut shard = Shard::new(Config::default());
+    shard.loaded(0, 0);
+    for (ticket, (request, error_code)) in requests.into_iter().enumerate() {
+        shard.handle_request(0, &context(ticket as Ticket), &Request::JoinGroup(request));
+        assert_eq!(joined(&mut shard).1.error_code, error_code);
+    }
+    assert_eq!((shard.group_count(), shard.poll_append()), (0, None));
+    let at_limit = vec![protocol; MAX_PROTOCOLS_PER_MEMBER];
+    let request = JoinGroupRequest { protocols: at_limit, ..usual };
+    shard.handle_request(0, &context(99), &Request::JoinGroup(request));
+    assert_eq!(joined(&mut shard).1.error_code, ErrorCode::MemberIdRequired);
+}
