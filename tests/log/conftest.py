@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from support import segments
 
 from pykcoord.log._record_batch import frame
-
-OWN = Path(__file__).parent.parent / "segments"
 
 
 class Scenario(NamedTuple):
@@ -24,8 +20,7 @@ class Scenario(NamedTuple):
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    given = metafunc.config.getoption("--segments")
-    folders = [path for root in (OWN, *given) for path in sorted(root.iterdir()) if path.is_dir()]
+    folders = segments.folders(metafunc.config)
     torn = [path for path in folders if path.name.startswith("torn-")]
     for name, chosen in (("scenario", folders), ("torn", torn)):
         if name in metafunc.fixturenames:
@@ -45,17 +40,11 @@ def torn(request: pytest.FixtureRequest, tmp_path: Path) -> Scenario:
 @pytest.fixture
 def unpacked(tmp_path: Path) -> Callable[[str], Scenario]:
     """Unpacks a scenario by its name."""
-    return lambda name: unpack(OWN / name, tmp_path / name)
+    return lambda name: unpack(segments.OWN / name, tmp_path / name)
 
 
 def unpack(source: Path, target: Path) -> Scenario:
-    shutil.copytree(source, target)
-    for path in [path for path in target.rglob("*") if path.is_file()]:
-        path.chmod(0o644)
-        if path.suffix == ".gz":
-            path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
-            path.unlink()
-    return Scenario(target, json.loads((target / "expected.json").read_text()))
+    return Scenario(segments.unpack(source, target), segments.expected(target))
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ def folders(config: pytest.Config) -> list[Path]:
 def unpack(source: Path, target: Path) -> Path:
     """A copy that may be written to, without `.gz`."""
     shutil.copytree(source, target)
-    for path in [path for path in target.rglob("*") if path.is_file()]:
-        path.chmod(0o644)
+    for path in [target, *target.rglob("*")]:
+        path.chmod(0o755 if path.is_dir() else 0o644)
         if path.suffix == ".gz":
             path.with_suffix("").write_bytes(gzip.decompress(path.read_bytes()))
             path.unlink()
