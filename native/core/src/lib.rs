@@ -24,6 +24,7 @@
 //! 9. Two kinds of error: [`ErrorCode`] is a value for the peer, [`ReplayError`] is corrupt data;
 //!    a broken invariant is an assertion.
 
+pub mod assignor;
 pub mod config;
 pub mod error;
 mod group;

@@ -1,0 +1,4 @@
+//! Assignors against the results of the Java classes, and against the laws that each must keep.
+
+mod laws;
+mod vectors;
