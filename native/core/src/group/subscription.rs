@@ -32,6 +32,14 @@ impl Machine {
         }
     }
 
+    /// Whether the members of a Stable group would give other topics than its generation began
+    /// with: a static member came back with another subscription (states section 7.4).
+    pub fn remembers_other_topics(&self, group: u32) -> bool {
+        let soft = self.group(group).rebalance.as_ref();
+        let remembered = soft.and_then(|soft| soft.subscribed_topics.as_ref());
+        remembered.is_some_and(|topics| *topics != self.compute_subscribed_topics(group))
+    }
+
     fn compute_subscribed_topics(&self, group: u32) -> SubscribedTopics {
         let of = self.group(group);
         if of.protocol_type() != CONSUMER_PROTOCOL_TYPE {

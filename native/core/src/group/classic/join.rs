@@ -160,8 +160,8 @@ impl Machine {
         }
         if self.find_pending(group, request.member_id).is_some() {
             if request.group_instance_id.is_some() {
-                // Static members never get such an id. Kafka fails with UNKNOWN_SERVER_ERROR.
-                return Err(ErrorCode::UnknownMemberId);
+                // Static members never get such an id. Kafka trips over it with this code.
+                return Err(ErrorCode::UnknownServerError);
             }
             self.add_member(now_ms, group, request.member_id, context, request);
             return Ok(());

@@ -220,17 +220,22 @@ impl Machine {
         self.wheel.cancel(timer);
     }
 
-    /// Drops the soft state of a group at rest.
+    /// Drops the soft state that a group at rest does not need.
     pub fn settle(&mut self, group: u32) {
-        let of = self.group_mut(group);
-        let at_rest = matches!(of.state, State::Empty | State::Stable);
-        let Some(soft) = of.rebalance.as_mut().filter(|_| at_rest) else { return };
+        let state = self.group(group).state;
+        if !matches!(state, State::Empty | State::Stable) {
+            return;
+        }
+        let keeps_topics = state == State::Stable && self.remembers_other_topics(group);
+        let Some(soft) = &mut self.group_mut(group).rebalance else { return };
         soft.protocol_counts = None;
-        soft.subscribed_topics = None;
-        if soft.pending.is_empty() && soft.pending_sync == 0 {
+        if !keeps_topics {
+            soft.subscribed_topics = None;
+        }
+        if soft.pending.is_empty() && soft.pending_sync == 0 && !keeps_topics {
             debug_assert!(soft.join_timer.is_none() && soft.awaiting_join == 0);
             let timer = soft.sync_timer;
-            of.rebalance = None;
+            self.group_mut(group).rebalance = None;
             self.wheel.cancel(timer);
         }
     }
