@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from pykcoord.catalogue import Catalogue, native_topics
 from pykcoord.clock import monotonic_seconds
+from pykcoord.errors import KcoordError
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.api.node_api import Cluster
@@ -205,7 +206,9 @@ class Server:
         self.hub.drain()
         self.hub.close_all()
         if self._ended is not None and not self._ended.done():
-            self._ended.set_exception(RuntimeError(f"the coordinator failed: {error!r}"))
+            expected = isinstance(error, KcoordError)
+            failure = error if expected else RuntimeError(f"the coordinator failed: {error!r}")
+            self._ended.set_exception(failure)
 
 
 def client_address(peername: Any) -> tuple[str, str]:

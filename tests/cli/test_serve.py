@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import signal
@@ -14,6 +15,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from kafka import KafkaConsumer, TopicPartition
+from kafka.errors import KafkaError
+from kafka.structs import OffsetAndMetadata
 from support import segments
 from support.server import PykcoordServer
 
@@ -30,6 +34,13 @@ def _serve(*arguments: object) -> subprocess.Popen[str]:
         [sys.executable, "-m", "pykcoord", "serve", *map(str, arguments)],
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
+
+
+def _commit(address: str) -> None:
+    consumer = KafkaConsumer(bootstrap_servers=address, group_id="g", enable_auto_commit=False)
+    with contextlib.closing(consumer):
+        offsets = {TopicPartition("orders", 0): OffsetAndMetadata(1, "", -1)}
+        consumer.commit(offsets, timeout_ms=3_000)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -83,6 +94,24 @@ def test_a_second_server_is_kept_out(tmp_path: Path) -> None:
         assert f"in use by process {server.pid}" in err
     assert (second.returncode, out) == (1, "")
     assert len(err.splitlines()) == 1
+
+
+def test_a_server_whose_directory_was_taken_over_ends_and_says_so(tmp_path: Path) -> None:
+    """The lock cannot see a second process where somebody deleted its file; the epoch can."""
+    arguments = [tmp_path / "data", "--listen", "127.0.0.1:0", "--topic", "orders:1"]
+    first = _serve(*arguments, "--set", "offsets.topic.num.partitions=5")
+    assert first.stdout is not None
+    address = re.findall(r"listen=(\S+)", first.stdout.readline())[0]
+    (tmp_path / "data/.lock").unlink()
+    with PykcoordServer(tmp_path / "data") as second:
+        _commit(second.address)
+        with pytest.raises(KafkaError):
+            _commit(address)
+        _, err = first.communicate(timeout=30)
+    assert first.returncode == 1
+    last = err.splitlines()[-1]
+    assert last.startswith(f"pykcoord: {tmp_path / 'data'}")
+    assert "leader epoch 0 was superseded by 1" in last
 
 
 def test_metrics_are_served_and_documented(tmp_path: Path) -> None:
