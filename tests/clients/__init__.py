@@ -1,0 +1,1 @@
+"""Real clients in six libraries, steered by the same scenarios."""

@@ -1,0 +1,83 @@
+"""Consumers of kafka-python, steered over lines of JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.coordinator.assignors.range import RangePartitionAssignor
+from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.structs import OffsetAndMetadata
+from lines import PollingConsumer, serve
+
+ASSIGNORS = {
+    "range": RangePartitionAssignor,
+    "roundrobin": RoundRobinPartitionAssignor,
+    "sticky": StickyPartitionAssignor,
+    "cooperative-sticky": CooperativeStickyAssignor,
+}
+
+
+class KafkaPythonConsumer(PollingConsumer, ConsumerRebalanceListener):
+    def open(self) -> None:
+        settings = self.settings
+        self.starts: dict[tuple[str, int], int] = {}
+        self.pending: set[TopicPartition] = set()
+        self.consumer = KafkaConsumer(
+            bootstrap_servers=settings["bootstrap"],
+            client_id=settings["consumer"],
+            group_id=settings["group"],
+            group_instance_id=settings["instance"],
+            partition_assignment_strategy=[ASSIGNORS[settings["assignor"]]],
+            auto_offset_reset=settings["reset"],
+            session_timeout_ms=settings["session_timeout_ms"],
+            heartbeat_interval_ms=settings["heartbeat_interval_ms"],
+            max_poll_interval_ms=settings["rebalance_timeout_ms"],
+            metadata_max_age_ms=settings["metadata_max_age_ms"],
+            reconnect_backoff_max_ms=500,
+            enable_auto_commit=False,
+        )
+        if settings["pattern"]:
+            self.consumer.subscribe(pattern=settings["pattern"], listener=self)
+        else:
+            self.consumer.subscribe(topics=settings["topics"], listener=self)
+
+    def poll(self, timeout_s: float) -> None:
+        for partition, records in self.consumer.poll(timeout_ms=int(timeout_s * 1000)).items():
+            self.starts.setdefault((partition.topic, partition.partition), records[0].offset)
+
+    def do_commit(self, request: dict[str, Any]) -> None:
+        self.consumer.commit(
+            {TopicPartition(t, p): OffsetAndMetadata(o, "", -1) for t, p, o in request["offsets"]}
+        )
+
+    def do_committed(self, request: dict[str, Any]) -> list[list[Any]]:
+        return [[*row, self.consumer.committed(TopicPartition(*row))]
+                for row in request["partitions"]]  # fmt: skip
+
+    def do_started(self, request: dict[str, Any]) -> list[list[Any]]:
+        """The offset of the first record that came or, without any, the position."""
+        return [[*row, self._start(tuple(row))] for row in request["partitions"]]
+
+    def do_close(self, request: dict[str, Any]) -> None:
+        self.consumer.close(autocommit=False)
+
+    def on_partitions_assigned(self, assigned: set[TopicPartition]) -> None:
+        self.owned.add([(row.topic, row.partition) for row in assigned])
+
+    def on_partitions_revoked(self, revoked: set[TopicPartition]) -> None:
+        self.owned.remove("revoked", [(row.topic, row.partition) for row in revoked])
+
+    def on_partitions_lost(self, lost: set[TopicPartition]) -> None:
+        self.owned.remove("lost", [(row.topic, row.partition) for row in lost])
+
+    def _start(self, partition: tuple[str, int]) -> int | None:
+        if partition not in self.starts:
+            self.starts[partition] = self.consumer.position(TopicPartition(*partition))
+        return self.starts[partition]
+
+
+if __name__ == "__main__":
+    serve(KafkaPythonConsumer)

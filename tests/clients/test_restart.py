@@ -1,0 +1,59 @@
+"""The server is killed with SIGKILL and started again under the clients' feet."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import pytest
+from support.cluster import Cluster
+
+from clients.conftest import LANGUAGES, Crew
+from clients.driver import WAIT_S, ClientConsumer, ClientError, Partition
+from clients.test_membership import partitions_of, wait_shared
+
+pytestmark = [pytest.mark.client, pytest.mark.crash]
+
+LIBRARIES = tuple(LANGUAGES)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_group_outlives_the_coordinator(
+    library: str, mortal_cluster: Cluster, new_crew: Callable[[Cluster], Crew]
+) -> None:
+    crew = new_crew(mortal_cluster)
+    topic = mortal_cluster.create_topic(6, records=30)
+    everything = partitions_of(topic, 6)
+    offsets = {partition: 10 + partition[1] for partition in everything}
+    members = [crew.open(library, name, topics=[topic]) for name in ("first", "second")]
+    wait_shared(members, everything)
+    commit_shares(members, offsets)
+
+    mortal_cluster.server.restart()
+    assert members[0].committed(everything) == offsets
+    offsets = {partition: offset + 10 for partition, offset in offsets.items()}
+    commit_until_taken(members, offsets)
+
+    third = crew.open(library, "third", topics=[topic])
+    wait_shared([*members, third], everything)
+    assert third.started(third.assignment) == {p: offsets[p] for p in third.assignment}
+
+
+def commit_shares(members: list[ClientConsumer], offsets: dict[Partition, int]) -> None:
+    for member in members:
+        member.commit({partition: offsets[partition] for partition in member.assignment})
+
+
+def commit_until_taken(members: list[ClientConsumer], offsets: dict[Partition, int]) -> None:
+    """A library may drop its partitions for a while, or hand a broken connection to its user."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        wait_shared(members, frozenset(offsets))
+        try:
+            commit_shares(members, offsets)
+            if members[0].committed(offsets) == offsets:
+                return
+        except ClientError as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no commit was taken: {error}") from error
+        time.sleep(0.1)
