@@ -8,8 +8,8 @@ from __future__ import annotations
 import pytest
 from support.cluster import Cluster
 
-from clients.conftest import LANGUAGES, Crew, Programs
 from clients.driver import ClientConsumer, Partition
+from clients.fixtures import LANGUAGES, Crew, Programs
 
 pytestmark = pytest.mark.client
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.cluster import Cluster
 
-from clients.conftest import LANGUAGES, Crew
+from clients.fixtures import LANGUAGES, Crew
 from clients.test_membership import partitions_of, wait_shared
 
 pytestmark = pytest.mark.client

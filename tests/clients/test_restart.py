@@ -8,8 +8,8 @@ from collections.abc import Callable
 import pytest
 from support.cluster import Cluster
 
-from clients.conftest import LANGUAGES, Crew
 from clients.driver import WAIT_S, ClientConsumer, ClientError, Partition
+from clients.fixtures import LANGUAGES, Crew
 from clients.test_membership import partitions_of, wait_shared
 
 pytestmark = [pytest.mark.client, pytest.mark.crash]

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from support.cluster import Cluster
 
-from clients.conftest import Crew
 from clients.driver import ClientError
+from clients.fixtures import Crew
 from clients.test_membership import partitions_of, wait_shared
 
 pytestmark = pytest.mark.client

@@ -29,7 +29,20 @@ def java(*arguments: str, heap: str = "256m", logging: Path = LOGGING) -> list[s
     ]  # fmt: skip
 
 
-def tool(name: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs the tool that Kafka ships as `bin/kafka-<name>.sh`."""
+class ToolError(RuntimeError):
+    """A tool that failed or reported an error; the message is all it printed."""
+
+
+def tool(name: str, *arguments: str) -> str:
+    """Runs the tool that Kafka ships as `bin/kafka-<name>.sh` and returns its output.
+
+    Some failures are only printed, and the tool ends with 0: those raise ToolError too.
+    """
     command = java(CLASSES[name], *arguments)
-    return subprocess.run(command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)
+    result = subprocess.run(
+        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+    )
+    printed = result.stdout + result.stderr
+    if result.returncode != 0 or "Error" in printed:
+        raise ToolError(printed)
+    return result.stdout

@@ -1,0 +1,139 @@
+"""Servers, client programs and groups for the client scenarios."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cluster import Cluster, new_group
+from support.kafka import jars
+from support.kafka.broker import KafkaBroker
+from support.server import PykcoordServer
+
+from clients import build
+from clients.driver import ClientConsumer, Program
+
+LANGUAGES = {
+    "confluent": "python",
+    "kafka_python": "python",
+    "aiokafka": "python",
+    "java": "java",
+    "franz-go": "go",
+    "kafkajs": "node",
+}
+# Long, so that what is seen within driver.WAIT_S is not a session that expired.
+SETTINGS = {
+    "assignor": "range",
+    "topics": [],
+    "pattern": None,
+    "instance": None,
+    "reset": "earliest",
+    "session_timeout_ms": 60_000,
+    "heartbeat_interval_ms": 250,
+    "rebalance_timeout_ms": 60_000,
+    "metadata_max_age_ms": 60_000,
+}
+
+
+def new_server(request: pytest.FixtureRequest, directory: Path) -> PykcoordServer | KafkaBroker:
+    """Returns the server that `--server` names, not yet started."""
+    if request.config.getoption("--server") == "pykcoord":
+        return PykcoordServer(directory)
+    if (reason := jars.missing_tool_chain()) is not None:
+        pytest.skip(reason)
+    return KafkaBroker(directory)
+
+
+@pytest.fixture(scope="session")
+def cluster(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Cluster]:
+    """The server that scenarios share; each uses groups and topics of its own."""
+    with new_server(request, tmp_path_factory.mktemp("server") / "data").start() as server:
+        yield Cluster(server)
+
+
+@pytest.fixture
+def mortal_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Cluster]:
+    """A server of the test's own, to be killed."""
+    with new_server(request, tmp_path / "data").start() as server:
+        yield Cluster(server)
+
+
+class Programs:
+    """The client programs of a session: one a library, and further ones to be killed."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.shared: dict[str, Program] = {}
+        self.all: list[Program] = []
+
+    def of(self, library: str) -> Program:
+        if library not in self.shared:
+            self.shared[library] = self.another(library)
+        return self.shared[library]
+
+    def is_available(self, library: str) -> bool:
+        return build.missing_tool(LANGUAGES[library]) is None
+
+    def another(self, library: str) -> Program:
+        if (reason := build.missing_tool(LANGUAGES[library])) is not None:
+            pytest.skip(f"{library}: {reason}")
+        stderr = self.directory / f"{library}-{len(self.all)}.stderr"
+        program = Program(library, build.command(library), stderr)
+        self.all.append(program)
+        return program
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Programs]:
+    programs = Programs(tmp_path_factory.mktemp("programs"))
+    yield programs
+    for program in programs.all:
+        program.close()
+
+
+class Crew:
+    """Consumers of one group; those still open at the end of the test are closed for it."""
+
+    def __init__(self, programs: Programs, address: str) -> None:
+        self.programs = programs
+        self.address = address
+        self.group = new_group()
+        self.consumers: list[ClientConsumer] = []
+
+    def open(
+        self, library: str, name: str, *, program: Program | None = None, **settings: Any
+    ) -> ClientConsumer:
+        program = program or self.programs.of(library)
+        consumer = program.open(
+            f"{self.group}-{name}-{len(self.consumers)}", bootstrap=self.address,
+            group=self.group, **{**SETTINGS, **settings},
+        )  # fmt: skip
+        self.consumers.append(consumer)
+        return consumer
+
+    def close(self) -> None:
+        for consumer in self.consumers:
+            if consumer.is_open and consumer.program.is_alive:
+                consumer.close()
+
+
+@pytest.fixture
+def new_crew(programs: Programs) -> Iterator[Callable[[Cluster], Crew]]:
+    crews: list[Crew] = []
+
+    def make(cluster: Cluster) -> Crew:
+        crews.append(Crew(programs, cluster.address))
+        return crews[-1]
+
+    yield make
+    for crew in crews:
+        crew.close()
+
+
+@pytest.fixture
+def crew(new_crew: Callable[[Cluster], Crew], cluster: Cluster) -> Crew:
+    return new_crew(cluster)

@@ -1,0 +1,1 @@
+"""Kafka's own command-line tools, run against the server under test."""
