@@ -7,10 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.cluster import Cluster, new_group
-from support.kafka import jars
-from support.kafka.broker import KafkaBroker
-from support.server import PykcoordServer
+from support.cluster import Cluster, new_group, new_server
 
 from clients import build
 from clients.driver import ClientConsumer, Program
@@ -35,15 +32,6 @@ SETTINGS = {
     "rebalance_timeout_ms": 60_000,
     "metadata_max_age_ms": 60_000,
 }
-
-
-def new_server(request: pytest.FixtureRequest, directory: Path) -> PykcoordServer | KafkaBroker:
-    """Returns the server that `--server` names, not yet started."""
-    if request.config.getoption("--server") == "pykcoord":
-        return PykcoordServer(directory)
-    if (reason := jars.missing_tool_chain()) is not None:
-        pytest.skip(reason)
-    return KafkaBroker(directory)
 
 
 @pytest.fixture(scope="session")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from support.kafka import jars
 from support.kafka.broker import KafkaBroker
 from support.server import PykcoordServer
 
@@ -73,6 +77,17 @@ class Cluster:
             for record in range(records):
                 producer.produce(topic, str(record), partition=partition)
         assert producer.flush(_TIMEOUT_S) == 0, f"{topic}: not all records were taken"
+
+
+def new_server(
+    request: pytest.FixtureRequest, directory: Path, topics: Mapping[str, int] | None = None
+) -> PykcoordServer | KafkaBroker:
+    """Returns the server that `--server` names, not yet started."""
+    if request.config.getoption("--server") == "pykcoord":
+        return PykcoordServer(directory, topics=topics)
+    if (reason := jars.missing_tool_chain()) is not None:
+        pytest.skip(reason)
+    return KafkaBroker(directory, topics=topics)
 
 
 def new_group(prefix: str = "group") -> str:

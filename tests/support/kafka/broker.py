@@ -10,6 +10,8 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from confluent_kafka.admin import AdminClient, NewTopic
+
 from support.kafka.tools import java
 from support.ports import free_port
 from support.server import SETTINGS, ServerError
@@ -41,9 +43,15 @@ class KafkaBroker:
     name = "kafka"
 
     def __init__(
-        self, directory: Path, *, settings: Mapping[str, str] | None = None, heap: str = "512m"
+        self,
+        directory: Path,
+        *,
+        topics: Mapping[str, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        heap: str = "512m",
     ) -> None:
         self.directory = directory
+        self.topics = dict(topics or {})
         self.settings = {**SETTINGS, **(settings or {})}
         self.heap = heap
         self.port = free_port(adjacent=1)
@@ -60,7 +68,8 @@ class KafkaBroker:
         assert self._process is None, "the broker already runs"
         self.directory.mkdir(parents=True, exist_ok=True)
         properties = self._write_properties()
-        if not (self.directory / "data" / "meta.properties").exists():
+        is_new = not (self.directory / "data" / "meta.properties").exists()
+        if is_new:
             self._format(properties)
         log = self.directory / "broker.log"
         with log.open("wb") as output:
@@ -70,6 +79,8 @@ class KafkaBroker:
                 start_new_session=True,
             )  # fmt: skip
         self._await_ready(log)
+        if is_new:
+            self._create_topics()
         return self
 
     def stop(self) -> int:
@@ -110,6 +121,13 @@ class KafkaBroker:
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise ServerError(f"format failed:\n{result.stdout}{result.stderr}")
+
+    def _create_topics(self) -> None:
+        topics = [NewTopic(name, partitions, 1) for name, partitions in self.topics.items()]
+        if topics:
+            admin = AdminClient({"bootstrap.servers": self.address})
+            for future in admin.create_topics(topics).values():
+                future.result(15)
 
     def _await_ready(self, log: Path) -> None:
         """The broker's log is polled: it has no other sign of being ready."""

@@ -1,0 +1,173 @@
+"""The few requests of the load, framed by hand: small, old versions without tagged fields.
+
+Must stay independent of the project's codec, which it helps to test.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from typing import NamedTuple
+
+OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, LIST_GROUPS = 8, 9, 11, 12, 14, 16
+FIND_COORDINATOR = 10
+_VERSIONS = {
+    OFFSET_COMMIT: 7,
+    OFFSET_FETCH: 5,
+    FIND_COORDINATOR: 1,
+    JOIN_GROUP: 5,
+    HEARTBEAT: 3,
+    SYNC_GROUP: 3,
+    LIST_GROUPS: 2,
+}
+_CLIENT_ID = "crash"
+_ASSIGNMENT = b"\0\0\0\0\0\0\xff\xff\xff\xff"
+_SUBSCRIPTION = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
+
+
+def _string(text: str | None) -> bytes:
+    if text is None:
+        return b"\xff\xff"
+    data = text.encode()
+    return struct.pack(">h", len(data)) + data
+
+
+def _bytes(data: bytes) -> bytes:
+    return struct.pack(">i", len(data)) + data
+
+
+def frame(api: int, body: bytes) -> bytes:
+    header = struct.pack(">hhi", api, _VERSIONS[api], 0) + _string(_CLIENT_ID)
+    return struct.pack(">i", len(header) + len(body)) + header + body
+
+
+def find_coordinator(group: str) -> bytes:
+    return frame(FIND_COORDINATOR, _string(group) + b"\0")
+
+
+def join_group(group: str, member_id: str, timeout_ms: int) -> bytes:
+    body = _string(group) + struct.pack(">ii", timeout_ms, timeout_ms) + _string(member_id)
+    body += _string(None) + _string("consumer")
+    return frame(JOIN_GROUP, body + struct.pack(">i", 1) + _string("range") + _bytes(_SUBSCRIPTION))
+
+
+def sync_group(group: str, generation: int, member_id: str, members: Iterable[str]) -> bytes:
+    """`members`: of the leader, all ids; of another member, none."""
+    assignments = [_string(member) + _bytes(_ASSIGNMENT) for member in members]
+    body = _string(group) + struct.pack(">i", generation) + _string(member_id) + _string(None)
+    return frame(SYNC_GROUP, body + struct.pack(">i", len(assignments)) + b"".join(assignments))
+
+
+def heartbeat(group: str, generation: int, member_id: str) -> bytes:
+    body = _string(group) + struct.pack(">i", generation) + _string(member_id) + _string(None)
+    return frame(HEARTBEAT, body)
+
+
+def offset_commit(
+    group: str, generation: int, member_id: str, topic: str, partitions: range, offset: int
+) -> bytes:
+    body = _string(group) + struct.pack(">i", generation) + _string(member_id) + _string(None)
+    body += struct.pack(">i", 1) + _string(topic) + struct.pack(">i", len(partitions))
+    for partition in partitions:
+        body += struct.pack(">iqi", partition, offset, -1) + _string("")
+    return frame(OFFSET_COMMIT, body)
+
+
+def offset_fetch(group: str) -> bytes:
+    """Of all topics of the group."""
+    return frame(OFFSET_FETCH, _string(group) + struct.pack(">i", -1))
+
+
+def list_groups() -> bytes:
+    return frame(LIST_GROUPS, b"")
+
+
+class Joined(NamedTuple):
+    error: int
+    generation: int
+    leader: str
+    member_id: str
+    members: list[str]
+
+
+class Reader:
+    """Reads the body of one response."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+        self.at = 4  # after the correlation id
+
+    def number(self, form: str) -> int:
+        (value,) = struct.unpack_from(form, self.data, self.at)
+        self.at += struct.calcsize(form)
+        return int(value)
+
+    def string(self) -> str:
+        length = max(0, self.number(">h"))
+        self.at += length
+        return self.data[self.at - length : self.at].decode()
+
+    def bytes(self) -> bytes:
+        length = max(0, self.number(">i"))
+        self.at += length
+        return self.data[self.at - length : self.at]
+
+
+def error_after_throttle(data: bytes) -> int:
+    """The error code of a SyncGroup, Heartbeat or FindCoordinator response."""
+    reader = Reader(data)
+    reader.number(">i")
+    return reader.number(">h")
+
+
+def joined(data: bytes) -> Joined:
+    reader = Reader(data)
+    reader.number(">i")
+    error, generation = reader.number(">h"), reader.number(">i")
+    reader.string()
+    leader, member_id = reader.string(), reader.string()
+    members = []
+    for _ in range(reader.number(">i")):
+        members.append(reader.string())
+        reader.string()
+        reader.bytes()
+    return Joined(error, generation, leader, member_id, members)
+
+
+def commit_errors(data: bytes) -> set[int]:
+    reader = Reader(data)
+    reader.number(">i")
+    errors = set()
+    for _ in range(reader.number(">i")):
+        reader.string()
+        for _ in range(reader.number(">i")):
+            reader.number(">i")
+            errors.add(reader.number(">h"))
+    return errors
+
+
+def fetched_offsets(data: bytes) -> tuple[int, dict[int, int]]:
+    """Returns the group's error and its offset by partition, of the only topic there is."""
+    reader = Reader(data)
+    reader.number(">i")
+    offsets = {}
+    for _ in range(reader.number(">i")):
+        reader.string()
+        for _ in range(reader.number(">i")):
+            partition, offset = reader.number(">i"), reader.number(">q")
+            reader.number(">i")
+            reader.string()
+            reader.number(">h")
+            offsets[partition] = offset
+    return reader.number(">h"), offsets
+
+
+def listed_groups(data: bytes) -> set[str]:
+    reader = Reader(data)
+    reader.number(">i")
+    assert reader.number(">h") == 0, "ListGroups failed"
+    groups = set()
+    for _ in range(reader.number(">i")):
+        groups.add(reader.string())
+        reader.string()
+    return groups
