@@ -1,4 +1,10 @@
-"""Consumers of kafka-python, steered over lines of JSON."""
+"""Consumers of kafka-python, steered over lines of JSON.
+
+Must never poll with a short timeout: when one runs out between the leader's JoinGroup and its
+SyncGroup, kafka-python 3.0.12 forgets the assignment of a rebalance that metadata had caused
+(`need_rejoin` is false again, so the finished join is not looked at). Hence a poll lasts, and
+requests are performed beside it: the library's I/O thread serialises them.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +16,9 @@ from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from kafka.structs import OffsetAndMetadata
-from lines import PollingConsumer, serve
+from lines import PollingConsumer, reply, say, serve
+
+POLL_MS = 600_000
 
 ASSIGNORS = {
     "range": RangePartitionAssignor,
@@ -24,7 +32,7 @@ class KafkaPythonConsumer(PollingConsumer, ConsumerRebalanceListener):
     def open(self) -> None:
         settings = self.settings
         self.starts: dict[tuple[str, int], int] = {}
-        self.pending: set[TopicPartition] = set()
+        self.is_closing = False
         self.consumer = KafkaConsumer(
             bootstrap_servers=settings["bootstrap"],
             client_id=settings["consumer"],
@@ -44,9 +52,18 @@ class KafkaPythonConsumer(PollingConsumer, ConsumerRebalanceListener):
         else:
             self.consumer.subscribe(topics=settings["topics"], listener=self)
 
-    def poll(self, timeout_s: float) -> None:
-        for partition, records in self.consumer.poll(timeout_ms=int(timeout_s * 1000)).items():
-            self.starts.setdefault((partition.topic, partition.partition), records[0].offset)
+    def submit(self, request: dict[str, Any]) -> None:
+        self.is_closing |= request["op"] == "close"
+        reply(request, lambda: self.perform(request))
+
+    def run(self) -> None:
+        try:
+            while not self.is_closing:
+                for row, records in self.consumer.poll(timeout_ms=POLL_MS).items():
+                    self.starts.setdefault((row.topic, row.partition), records[0].offset)
+        except Exception as error:
+            if not self.is_closing:
+                say(event="failed", consumer=self.owned.name, error=repr(error))
 
     def do_commit(self, request: dict[str, Any]) -> None:
         self.consumer.commit(
@@ -75,8 +92,10 @@ class KafkaPythonConsumer(PollingConsumer, ConsumerRebalanceListener):
 
     def _start(self, partition: tuple[str, int]) -> int | None:
         if partition not in self.starts:
-            self.starts[partition] = self.consumer.position(TopicPartition(*partition))
-        return self.starts[partition]
+            position = self.consumer.position(TopicPartition(*partition), timeout_ms=200)
+            if position is not None:
+                self.starts.setdefault(partition, position)
+        return self.starts.get(partition)
 
 
 if __name__ == "__main__":

@@ -72,6 +72,9 @@ class PollingConsumer(threading.Thread):
     def poll(self, timeout_s: float) -> None:
         raise TypeError("a subclass polls its consumer")
 
+    def submit(self, request: dict[str, Any]) -> None:
+        self.requests.put(request)
+
     def run(self) -> None:
         failed = False
         while True:
@@ -107,4 +110,4 @@ def serve(make: Callable[[dict[str, Any]], PollingConsumer]) -> None:
         if request["op"] == "open":
             reply(request, lambda request=request: open_consumer(request))
         else:
-            consumers[request["consumer"]].requests.put(request)
+            consumers[request["consumer"]].submit(request)
