@@ -199,13 +199,33 @@ def test_pitfall_16_find_coordinator_is_batched_from_v4(run):
     run(main())
 
 
-def test_pitfall_17_19_what_does_not_work_is_not_advertised(run):
-    """Telemetry (71, 72) and the consumer protocol (68)."""
+def test_pitfall_17_what_does_not_work_is_not_advertised(run):
+    """Telemetry (71, 72) and transactions."""
 
     async def main():
         async with serving() as rig:
             ranges = await advertised(await rig.connect())
-            assert ranges.keys().isdisjoint({68, 69, 71, 72, 22, 24, 25, 26, 28})
+            assert ranges.keys().isdisjoint({71, 72, 22, 24, 25, 26})
+
+    run(main())
+
+
+def test_pitfall_19_a_consumer_of_the_consumer_protocol_is_told_so(run):
+    """As a broker that has it switched off: listed, and refused with UNSUPPORTED_VERSION. Java then
+    says «Set group.protocol=classic»; unlisted, it only says that the API is missing."""
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            heartbeat = await ask(
+                client, 68, 1, group_id="a", member_id="m", member_epoch=0,
+                subscribed_topic_names=("t",), topic_partitions=(),
+            )  # fmt: skip
+            assert heartbeat.error_code == 35
+            described = await ask(
+                client, 69, 1, group_ids=("a", "b"), include_authorized_operations=False
+            )
+            assert [(g.group_id, g.error_code) for g in described.groups] == [("a", 35), ("b", 35)]
 
     run(main())
 

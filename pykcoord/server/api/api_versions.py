@@ -1,4 +1,4 @@
-"""ApiVersions (18): what this server serves. Nothing may be listed that does not work."""
+"""ApiVersions (18): what this server serves. Nothing may be listed that is not answered."""
 
 from __future__ import annotations
 
