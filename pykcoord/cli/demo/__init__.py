@@ -21,7 +21,9 @@ from rich.table import Table
 
 from pykcoord.cli.demo.ledger import Ledger, Settled
 from pykcoord.cli.demo.processes import Consumer, Coordinator, DemoError, Event
+from pykcoord.cli.state import state_of
 from pykcoord.clock import monotonic_seconds
+from pykcoord.log import LogReader
 
 GROUP = "billing"
 TOPIC = "orders"
@@ -114,7 +116,7 @@ class _Demo:
         """Print who owned what when, and every broken promise; returns those."""
         self.console.print()
         self.console.print(self._owners())
-        problems = self.ledger.problems(self._committed)
+        problems = self.ledger.problems()
         if problems:
             for problem in problems:
                 self.console.print(f"BROKEN: {problem}", style="bold red")
@@ -144,12 +146,23 @@ class _Demo:
     def _restart_coordinator(self) -> None:
         assert self._coordinator is not None
         self._coordinator.kill()
+        self._say("the coordinator is killed (SIGKILL)")
+        # Read while nobody serves: once it runs again, the consumers' next commits would hide a
+        # loss. And what they told until now was acknowledged before the kill.
+        on_disk = self._read_log()
         self._drain()
-        before = self.ledger.highest_acked()
-        self._say(f"the coordinator is killed (SIGKILL); it had acknowledged {_offsets(before)}")
+        self.ledger.check("in the log after the kill", on_disk)
+        self._say(
+            f"it had acknowledged {_offsets(self.ledger.highest_acked())}; "
+            f"its log has {_offsets(on_disk)}"
+        )
         self._start_coordinator()
-        after = self._fetch_committed()
-        self._say(f"it still has what it acknowledged: {_offsets(after)}")
+        self.ledger.check("after the restart", self._fetch_committed())
+
+    def _read_log(self) -> dict[int, int]:
+        state = state_of(LogReader.open(self._directory), GROUP)
+        partitions = state["offsets"].get(GROUP, {}).get(TOPIC, {})
+        return {int(partition): of["offset"] for partition, of in partitions.items()}
 
     def _start_consumer(self, name: str) -> None:
         self._consumers[name] = Consumer(name, self._listen, GROUP, TOPIC, self._events)
@@ -186,6 +199,7 @@ class _Demo:
         self._drain()
         self._say(f"{', '.join(self._consumers)} leave the group (they were asked to end)")
         self._committed = self._fetch_committed()
+        self.ledger.check("at the end", self._committed)
         assert self._coordinator is not None
         code = self._coordinator.end()
         if code:

@@ -29,6 +29,7 @@ class Ledger:
     """How many commits of a partition were acknowledged."""
     _owned: dict[str, tuple[int, tuple[int, ...]]] = field(default_factory=dict)
     _acked: dict[int, dict[int, int]] = field(default_factory=dict)
+    _lost: list[str] = field(default_factory=list)
     _resumed: list[tuple[str, int, int, int]] = field(default_factory=list)
 
     def assigned(self, name: str, generation: int, resumed: Mapping[int, int]) -> None:
@@ -65,17 +66,20 @@ class Ledger:
         self.settled.append(settled)
         return settled
 
-    def problems(self, committed: Mapping[int, int]) -> list[str]:
-        """Every broken promise, one line each; `committed` is what the coordinator holds now."""
-        found = []
-        for settled in self.settled:
-            found += self._not_owned_once(settled)
+    def check(self, when: str, committed: Mapping[int, int]) -> None:
+        """Note every acknowledged offset that is missing in what the coordinator holds `when`."""
         for partition, offset in self.highest_acked().items():
             if committed.get(partition, -1) < offset:
-                found.append(
+                self._lost.append(
                     f"partition {partition}: offset {offset} was acknowledged, "
-                    f"but {committed.get(partition, 'nothing')} is committed"
+                    f"but {committed.get(partition, 'nothing')} is committed {when}"
                 )
+
+    def problems(self) -> list[str]:
+        """Every broken promise, one line each."""
+        found = list(self._lost)
+        for settled in self.settled:
+            found += self._not_owned_once(settled)
         for name, generation, partition, offset in self._resumed:
             before = self._acked.get(partition, {})
             highest = max((of for at, of in before.items() if at < generation), default=0)
