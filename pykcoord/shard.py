@@ -8,21 +8,23 @@ out of it.
 from __future__ import annotations
 
 import os
+import uuid
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from pykcoord._native import Node
+from pykcoord._native import Node, ReplayError, Turn
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError
+from pykcoord.log._record_batch import frame
 from pykcoord.log.protocol import Append
 
-__all__ = ["Request", "Response", "Shard", "Step"]
+__all__ = ["Append", "RefusedFrames", "Request", "Response", "Shard", "Step", "record_batch"]
 
 
 class Request(NamedTuple):
     """One request frame: header and body, without the 4-byte length.
 
-    `ticket` comes back with the response: any int in [0, 2**63), with one request in flight at a
+    `ticket` comes back with the response: any int in [0, 2**64), with one request in flight at a
     time. `client_host` is stored with members, as Java prints an address (`/127.0.0.1`).
     """
 
@@ -41,8 +43,9 @@ class Response(NamedTuple):
 class Step(NamedTuple):
     """What the host has to do after a step.
 
-    1. Write `appends` to the log, in order; when everything below an offset is durable, pass that
-       offset as `committed_offset` to the next step.
+    1. Write `appends` to the log, in order (`record_batch` makes the bytes of each); when
+       everything below an offset is durable, pass that offset as `committed_offset` to the next
+       step. If that fails, `drop` the shard, and replay the log into a new one.
     2. Send `responses`. A request without one is parked: it waits for a commit, another member,
        or a timeout.
     3. Call `step` again at `next_timeout_ms` (absolute; None: nothing is waiting), or earlier.
@@ -83,8 +86,10 @@ class Shard:
             raise ArgumentError("seed", f"32 bytes, not {len(seed)}")
         self._node = Node((config or Config()).native(), 1, seed)
         self._next_offset = 0
+        self._now_ms = 0
         self._loaded = False
-        self._failed = False
+        self._dropped = False
+        self._waiting: set[int] = set()
         if topics is not None:
             self._node.set_topics(
                 [(name, _topic_id(name), partitions) for name, partitions in topics.items()]
@@ -96,9 +101,17 @@ class Shard:
         `chunk`: whole RecordBatches v2, uncompressed, whose CRCs were checked; `next_offset`:
         the offset after its last record. Raises `ReplayError` with offset, byte and reason.
         """
+        self._check_alive()
         if self._loaded:
             raise ArgumentError("chunk", "replay comes before the first step")
-        self._node.replay(0, chunk)
+        if next_offset < self._next_offset:
+            reason = f"{next_offset} is below {self._next_offset}, where the chunk before ended"
+            raise ArgumentError("next_offset", reason)
+        try:
+            self._node.replay(0, chunk)
+        except ReplayError:
+            self._dropped = True
+            raise
         self._next_offset = next_offset
 
     def step(
@@ -110,29 +123,74 @@ class Shard:
         """One turn: everything that arrived, and how far the log is durable.
 
         `now_ms`: milliseconds since the epoch; must never run back. `committed_offset`:
-        everything below it is durable (None: no news). Raises ArgumentError for a frame that
-        cannot be parsed or an API that is not the coordinator's; nothing else of the turn is lost.
+        everything below it is durable (None: no news). Raises ArgumentError for an argument that
+        cannot be right, before anything is done; and RefusedFrames, an ArgumentError, for a frame
+        that cannot be parsed or an API that is not the coordinator's: all the rest is done, and
+        its `step` has to be dealt with.
         """
+        frames = [(r.ticket, r.client_host, r.frame) for r in map(_as_request, requests)]
+        self._check(now_ms, frames, committed_offset)
         if not self._loaded:
             self._node.loaded(0, now_ms, self._next_offset)
             self._loaded = True
-        frames = [(r.ticket, r.client_host, r.frame) for r in map(_as_request, requests)]
+        self._now_ms = now_ms
         committed = [] if committed_offset is None else [(0, committed_offset)]
         turn = self._node.step(now_ms, frames, committed)
+        if turn.appends:
+            _, base_offset, record_count, *_ = turn.appends[-1]
+            self._next_offset = base_offset + record_count
+        self._waiting.update(ticket for ticket, _, _ in frames)
+        self._waiting.difference_update(ticket for ticket, _, _ in turn.replies)
         refused = dict(turn.invalid) | dict.fromkeys(turn.foreign, "not a coordinator's API")
-        buffer = turn.buffer
         step = Step(
             [Append(*append) for append in turn.appends],
-            [Response(ticket, buffer[start + 4 : end]) for ticket, start, end in turn.replies],
+            _responses(turn),
             turn.next_timeout_ms,
         )
         if refused:
+            self._waiting.difference_update(refused)
             raise RefusedFrames(refused, step)
         return step
 
     def abandon(self, ticket: int) -> None:
         """Forget the parked request of a client that is gone. Its membership stays."""
         self._node.abandon(ticket)
+        self._waiting.discard(ticket)
+
+    def drop(self) -> list[Response]:
+        """An append failed: what is parked is answered NOT_COORDINATOR, and the shard is of no use
+        any more. Replay what is durable into a new one; there is no rollback."""
+        self._check_alive()
+        self._dropped = True
+        self._waiting.clear()
+        return _responses(self._node.drop_shard(0))
+
+    def _check(
+        self, now_ms: int, frames: list[tuple[int, str, bytes]], committed_offset: int | None
+    ) -> None:
+        self._check_alive()
+        if now_ms < self._now_ms:
+            raise ArgumentError("now_ms", f"{now_ms} is before {self._now_ms}, where time was")
+        if committed_offset is not None and not 0 <= committed_offset <= self._next_offset:
+            reason = f"{committed_offset} is not between 0 and the end, {self._next_offset}"
+            raise ArgumentError("committed_offset", reason)
+        tickets = {ticket for ticket, _, _ in frames}
+        if len(tickets) != len(frames) or not tickets.isdisjoint(self._waiting):
+            raise ArgumentError("requests", "a ticket has a request in flight already")
+        for ticket in tickets:
+            if not 0 <= ticket < 2**64:
+                raise ArgumentError("requests", f"ticket {ticket} is not in [0, 2**64)")
+
+    def _check_alive(self) -> None:
+        if self._dropped:
+            raise ArgumentError("shard", "it was dropped, or could not be loaded: make a new one")
+
+
+def record_batch(append: Append, leader_epoch: int = 0) -> bytes:
+    """The bytes of `append` for a log: one RecordBatch v2 with its CRC-32C, as Kafka writes it, and
+    as `Shard.replay` reads it."""
+    _, base_offset, record_count, base_timestamp, max_timestamp, records = append
+    return frame(records, record_count, base_offset, base_timestamp, max_timestamp, leader_epoch)
 
 
 class RefusedFrames(ArgumentError):
@@ -145,12 +203,15 @@ class RefusedFrames(ArgumentError):
         self.step = step
 
 
+def _responses(turn: Turn) -> list[Response]:
+    buffer = turn.buffer
+    return [Response(ticket, buffer[start + 4 : end]) for ticket, start, end in turn.replies]
+
+
 def _as_request(request: Request | tuple[int, bytes]) -> Request:
     return request if isinstance(request, Request) else Request(*request)
 
 
 def _topic_id(name: str) -> bytes:
     """A stable id for a topic that has none of its own (UUID version 5 of its name)."""
-    import uuid
-
     return uuid.uuid5(uuid.NAMESPACE_URL, f"pykcoord:topic:{name}").bytes
