@@ -24,6 +24,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from pykcoord.consumer_protocol import PROTOCOL_TYPE, encode_subscription
+from pykcoord.errors import ArgumentError
 
 PROTOCOL_NAME = "range"
 
@@ -36,12 +37,47 @@ class Identity(NamedTuple):
     session_timeout_ms: int
     rebalance_timeout_ms: int
     group_instance_id: str | None
+    subscription: bytes
+
+    @classmethod
+    def checked(
+        cls,
+        group_id: str,
+        topics: Iterable[str],
+        session_timeout_ms: int,
+        rebalance_timeout_ms: int,
+        group_instance_id: str | None,
+        sessions_ms: range,
+    ) -> Identity:
+        """Raises ArgumentError for what no coordinator takes. `sessions_ms`: the session timeouts
+        that this one does."""
+        if not group_id:
+            raise ArgumentError("group_id", "a group with members needs a name")
+        if isinstance(topics, str):
+            raise ArgumentError("topics", f"a list of names, not one string: [{topics!r}]")
+        names = tuple(topics)
+        if not names or not all(isinstance(name, str) and name for name in names):
+            raise ArgumentError("topics", f"names of topics, not {names!r}")
+        if session_timeout_ms not in sessions_ms:
+            bounds = f"between {sessions_ms.start} and {sessions_ms.stop - 1}"
+            raise ArgumentError("session_timeout_ms", f"{session_timeout_ms} is not {bounds}")
+        if not 0 < rebalance_timeout_ms < 2**31:
+            reason = f"{rebalance_timeout_ms} is not between 1 and 2^31-1"
+            raise ArgumentError("rebalance_timeout_ms", reason)
+        if group_instance_id == "":
+            raise ArgumentError("group_instance_id", "a name, or None for a dynamic member")
+        return cls(
+            group_id,
+            names,
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            group_instance_id,
+            encode_subscription(names),
+        )
 
 
 def join(identity: Identity, member_id: str) -> JoinGroupRequest:
-    protocol = JoinGroupRequestProtocol(
-        name=PROTOCOL_NAME, metadata=encode_subscription(identity.topics)
-    )
+    protocol = JoinGroupRequestProtocol(name=PROTOCOL_NAME, metadata=identity.subscription)
     return JoinGroupRequest(
         group_id=GroupId(identity.group_id),
         session_timeout=_milliseconds(identity.session_timeout_ms),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import os
 import threading
 from array import array
@@ -16,13 +17,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from pykcoord import _member_requests as requests
 from pykcoord import tables
 from pykcoord._native import Node
 from pykcoord.callers import Callers
 from pykcoord.catalogue import STATE_FILE, TopicCatalogue, native_topics
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.config import Config
-from pykcoord.errors import ArgumentError, CoordinatorClosedError
+from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
 from pykcoord.log import LogDirectory
 from pykcoord.log.protocol import Flush, OnCorruption
 from pykcoord.log.state_file import StateFile
@@ -34,6 +36,8 @@ if TYPE_CHECKING:
     import pyarrow
 
 __all__ = ["Coordinator"]
+
+logger = logging.getLogger("pykcoord.coordinator")
 
 T = TypeVar("T")
 _START_SECONDS = 600.0
@@ -49,8 +53,9 @@ class Coordinator:
     ...     with Coordinator(directory, topics={"orders": 2}) as coordinator:
     ...         with coordinator.join("billing", topics=["orders"]) as member:
     ...             member.commit({("orders", 0): 42})
-    ...             sorted(member.assignment), member.committed()
-    ([('orders', 0), ('orders', 1)], {('orders', 0): 42})
+    ...             assert member.assignment == {("orders", 0), ("orders", 1)}
+    ...             member.committed()[("orders", 0)]
+    42
     """
 
     def __init__(
@@ -73,6 +78,9 @@ class Coordinator:
         self._flush: Flush = flush
         self._on_corruption: OnCorruption = on_corruption
         self._thread: threading.Thread | None = None
+        # Held while work is handed to the loop, so that none comes after the last.
+        self._gate = threading.Lock()
+        self._failure: BaseException | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._callers: Callers | None = None
@@ -84,29 +92,54 @@ class Coordinator:
 
     def start(self) -> None:
         """Open the log, replay it, and serve. Raises what is wrong with the directory:
-        LogLockedError, CorruptLogError, ConfigError, OSError."""
-        if self._thread is not None:
-            raise ArgumentError("coordinator", "it was started already")
+        LogLockedError, CorruptLogError, ConfigError, OSError; ArgumentError if it was started
+        before."""
         started: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._thread = threading.Thread(
-            target=self._serve, args=(started,), name="pykcoord-coordinator", daemon=True
-        )
+        with self._gate:
+            if self._thread is not None:
+                raise ArgumentError("coordinator", "it was started before; make another one")
+            self._thread = threading.Thread(
+                target=self._serve, args=(started,), name="pykcoord-coordinator", daemon=True
+            )
         self._thread.start()
         started.result(_START_SECONDS)
 
     def close(self) -> None:
-        """Finish what is in flight, close the log and give up its lock. Safe to call twice."""
-        self.closed = True
-        if self._loop is not None and self._stop is not None and self._loop.is_running():
-            self._loop.call_soon_threadsafe(self._stop.set)
-        if self._thread is not None:
-            self._thread.join(_STOP_SECONDS)
+        """Finish what is in flight, close the log and give up its lock. Safe to call twice.
+
+        Raises OSError or LogError if the log could not be closed: with `flush` "interval" or "os"
+        the last records may be lost then. Raises TimeoutError if the disk keeps it waiting.
+        """
+        with self._gate:
+            self.closed = True
+            if self._loop is not None and self._stop is not None and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(self._stop.set)
+        if self._thread is None or self._thread is threading.current_thread():
+            return
+        self._thread.join(_STOP_SECONDS)
+        if self._thread.is_alive():
+            raise TimeoutError(f"{self._directory}: not closed in {_STOP_SECONDS:g} s")
+        if isinstance(self._failure, OSError | LogError):
+            raise self._failure
 
     @property
     def topics(self) -> dict[str, int]:
         """The catalogue: topic to number of partitions."""
-        assert self._catalogue is not None, "the coordinator was not started"
+        if self._catalogue is None:
+            raise self._not_serving()
         return {name: topic.partitions for name, topic in self._catalogue.topics().items()}
+
+    @property
+    def catalogue_version(self) -> int:
+        """Another one after each change of the catalogue."""
+        if self._catalogue is None:
+            raise self._not_serving()
+        return self._catalogue.version
+
+    def add_topics(self, topics: Mapping[str, int]) -> None:
+        """Create topics, or grow them, to so many partitions. Members in process that subscribe to
+        them rebalance. Raises ArgumentError for a name or number that Kafka would refuse."""
+        self.result_of(self._add_topics(dict(topics)))
 
     def join(
         self,
@@ -123,21 +156,33 @@ class Coordinator:
     ) -> Member:
         """A new member of `group_id` that subscribes to `topics` and keeps itself alive.
 
-        Timeouts are Kafka's consumer settings, in milliseconds, with Kafka's defaults. The
-        listeners are called on the coordinator's thread and must not block.
+        Timeouts are Kafka's consumer settings, in milliseconds, with Kafka's defaults. Raises
+        ArgumentError for what the coordinator would refuse.
+
+        The listeners are called with all the partitions that came or go, on a thread of their own:
+        they may block and commit, and the member heartbeats meanwhile. `on_revoked` comes before
+        the member joins again or leaves, and after it was expelled; the group waits for it, up to
+        the rebalance timeout. If `on_assigned` raises, the member leaves the group, and `wait`
+        raises the same; what `on_revoked` raises is logged.
         """
-        if not group_id:
-            raise ArgumentError("group_id", "a group with members needs a name")
-        if isinstance(topics, str):
-            raise ArgumentError("topics", f"a list of names, not one string: [{topics!r}]")
-        return Member(
-            self,
+        identity = requests.Identity.checked(
             group_id,
             topics,
-            session_timeout_ms=session_timeout_ms,
-            rebalance_timeout_ms=rebalance_timeout_ms,
-            heartbeat_interval_ms=heartbeat_interval_ms,
-            group_instance_id=group_instance_id,
+            session_timeout_ms,
+            rebalance_timeout_ms,
+            group_instance_id,
+            sessions_ms=range(
+                self.config.group_min_session_timeout_ms,
+                self.config.group_max_session_timeout_ms + 1,
+            ),
+        )
+        if not 0 < heartbeat_interval_ms < session_timeout_ms:
+            reason = f"{heartbeat_interval_ms} is not between 0 and the session timeout"
+            raise ArgumentError("heartbeat_interval_ms", reason)
+        return Member(
+            self,
+            identity,
+            heartbeat_seconds=heartbeat_interval_ms / 1000,
             client_id=client_id,
             on_assigned=on_assigned,
             on_revoked=on_revoked,
@@ -154,13 +199,20 @@ class Coordinator:
         it awaitable.
         """
         if isinstance(request, bytes | bytearray | memoryview):
-            return self.run(self._exchange(bytes(request)))
+            return self.run(self.exchange(bytes(request)))
         return self.run(self.request(request, client_id))
 
     async def request(self, request: object, client_id: str = "pykcoord") -> Any:
         """`handle` for entities, awaited on any loop."""
         frame = encode_request(request, client_id=client_id)
-        return decode_response(request, await self._exchange(frame))
+        return decode_response(request, await self.exchange(frame))
+
+    async def exchange(self, frame: bytes) -> bytes:
+        """`handle` for frames, awaited on any loop."""
+        if asyncio.get_running_loop() is not self._loop:
+            return await asyncio.wrap_future(self.run(self.exchange(frame)))
+        assert self._callers is not None
+        return await self._callers.send(_CLIENT_HOST, frame)
 
     def heartbeat_many(
         self, groups: Sequence[str], members: Sequence[str], generations: Sequence[int]
@@ -173,7 +225,7 @@ class Coordinator:
         if len({len(column) for column in columns}) != 1:
             lengths = ", ".join(str(len(column)) for column in columns)
             raise ArgumentError("groups, members, generations", f"of one length, not {lengths}")
-        return self.run(self._heartbeat_many(*columns)).result()
+        return self.result_of(self._heartbeat_many(*columns))
 
     def commit_many(self, batch: pyarrow.RecordBatch | pyarrow.Table) -> Sequence[int]:
         """Commits of many groups at once: an array of Kafka's error codes, in the rows' order,
@@ -182,31 +234,54 @@ class Coordinator:
         Columns: `group`, `topic` (strings), `partition` (int32), `offset` (int64); and where they
         are there `leader_epoch` (int32), `metadata`, `member` (strings), `generation` (int32).
         """
-        return self.run(self._commit_many(tables.commits_of(batch))).result()
+        return self.result_of(self._commit_many(tables.commits_of(batch)))
 
     def groups(self) -> pyarrow.Table:
         """All groups: `group`, `type`, `state`, `protocol_type`, `protocol`, `generation`,
         `leader`, `members`."""
-        return tables.groups(self.run(self._inspect("groups")).result())
+        return tables.groups(self.result_of(self._inspect("groups")))
 
     def members(self) -> pyarrow.Table:
         """All members of classic groups: `group`, `member`, `instance`, `client_id`,
         `client_host`, `session_timeout_ms`, `rebalance_timeout_ms`, `subscription`,
         `assignment`."""
-        return tables.members(self.run(self._inspect("groups")).result())
+        return tables.members(self.result_of(self._inspect("groups")))
 
     def offsets(self) -> pyarrow.Table:
         """All committed offsets: `group`, `topic`, `partition`, `offset`, `leader_epoch`,
         `metadata`, `commit_timestamp`, `expire_timestamp`."""
-        return tables.offsets(self.run(self._inspect("offsets")).result())
+        return tables.offsets(self.result_of(self._inspect("offsets")))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Run a coroutine on the coordinator's loop; its future, for any thread."""
-        if self.closed or self._loop is None:
+        with self._gate:
+            if not self.closed and self._loop is not None:
+                return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        coroutine.close()
+        raise self._not_serving()
+
+    def result_of(
+        self, coroutine: Coroutine[Any, Any, T], timeout_seconds: float | None = None
+    ) -> T:
+        """The result of a coroutine that runs on the coordinator's loop. Blocks; cancels it and
+        raises TimeoutError after `timeout_seconds` (None: never)."""
+        if threading.current_thread() is self._thread:
             coroutine.close()
-            state = "closed" if self.closed else "not started: use `with`, or call start()"
-            raise CoordinatorClosedError(f"the coordinator of {self._directory} is {state}")
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+            raise RuntimeError("this would block the coordinator's thread; await the async form")
+        future = self.run(coroutine)
+        try:
+            return future.result(timeout_seconds)
+        except TimeoutError:
+            future.cancel()
+            raise
+        except concurrent.futures.CancelledError:
+            raise self._not_serving() from None
+
+    def _not_serving(self) -> CoordinatorClosedError:
+        state = "closed" if self.closed else "not started: use `with`, or call start()"
+        error = CoordinatorClosedError(f"the coordinator of {self._directory} is {state}")
+        error.__cause__ = self._failure
+        return error
 
     def __enter__(self) -> Coordinator:
         self.start()
@@ -236,9 +311,11 @@ class Coordinator:
         try:
             asyncio.run(self._main(started))
         except BaseException as error:
+            self._failure = error
             if started.done():
-                raise
-            started.set_exception(error)
+                logger.error("%s: the coordinator failed: %s", self._directory, error)
+            else:
+                started.set_exception(error)
         finally:
             self.closed = True
 
@@ -257,27 +334,42 @@ class Coordinator:
             node = Node(self.config.native(), log.shards, os.urandom(32))
             stop = asyncio.Event()
             runtime = Runtime(node, log, self._clock)
-            runtime.on_fatal = lambda _: stop.set()
+            runtime.on_fatal = self._failed
             runtime.set_topics(native_topics(catalogue))
             catalogue.on_change(lambda: runtime.set_topics(native_topics(catalogue)))
             runtime.load()
             callers = Callers(runtime)
             runtime.start(callers)
-            self._loop, self._stop = asyncio.get_running_loop(), stop
             self._callers, self._node, self._catalogue = callers, node, catalogue
+            with self._gate:
+                self._loop, self._stop = asyncio.get_running_loop(), stop
+                if self.closed:
+                    stop.set()
             started.set_result(None)
             await stop.wait()
-            await runtime.stop()
-            callers.close()
+            await self._end(runtime, callers)
         finally:
-            await asyncio.to_thread(log.close)
+            # No other thread: at the interpreter's exit there may be none to be had.
+            log.close()
 
-    async def _exchange(self, frame: bytes) -> bytes:
-        """One frame to the node and its reply, on whatever loop this is awaited."""
-        if asyncio.get_running_loop() is not self._loop:
-            return await asyncio.wrap_future(self.run(self._exchange(frame)))
-        assert self._callers is not None
-        return await self._callers.send(_CLIENT_HOST, frame)
+    async def _end(self, runtime: Runtime, callers: Callers) -> None:
+        """Answer or fail all that came before the gate was shut, so that nobody waits for ever."""
+        with self._gate:
+            self.closed = True
+        await asyncio.sleep(0)  # what was handed over last becomes a task
+        await runtime.stop()
+        callers.close()
+        await asyncio.sleep(0)  # and hears of it
+
+    def _failed(self, error: BaseException) -> None:
+        self._failure = error
+        assert self._stop is not None
+        self._stop.set()
+
+    async def _add_topics(self, topics: dict[str, int]) -> None:
+        assert self._catalogue is not None
+        for name, partitions in topics.items():
+            self._catalogue.ensure(name, partitions)
 
     async def _heartbeat_many(
         self, groups: list[str], members: list[str], generations: list[int]
@@ -285,7 +377,11 @@ class Coordinator:
         assert self._node is not None
         codes = array("h")
         now_ms = self._clock.now_ms()
-        codes.frombytes(self._node.heartbeat_many(now_ms, groups, members, generations))
+        try:
+            answered = self._node.heartbeat_many(now_ms, groups, members, generations)
+        except (OverflowError, TypeError) as error:
+            raise ArgumentError("groups, members, generations", str(error)) from error
+        codes.frombytes(answered)
         return codes
 
     async def _commit_many(self, commits: tables.Commits) -> Sequence[int]:
@@ -295,4 +391,8 @@ class Coordinator:
     async def _inspect(self, what: str) -> list[tuple[Any, ...]]:
         assert self._node is not None
         view = getattr(self._node, what)
-        return [row for shard in range(self._node.shards) for row in view(shard)]
+        rows: list[tuple[Any, ...]] = []
+        for shard in range(self._node.shards):
+            rows += view(shard)
+            await asyncio.sleep(0)  # heartbeats go on meanwhile
+        return rows

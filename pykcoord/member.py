@@ -24,24 +24,29 @@ from pykcoord.consumer_protocol import (
     subscribed_topics,
 )
 from pykcoord.errors import CoordinatorClosedError, KafkaError
+from pykcoord.protocol import decode_response, encode_request
 
 if TYPE_CHECKING:
     from pykcoord.coordinator import Coordinator
 
-__all__ = ["Member"]
+__all__ = ["Listener", "Member"]
 
 logger = logging.getLogger("pykcoord.member")
 
 _NONE = 0
-_NOT_COORDINATOR = 16
 _LOAD_IN_PROGRESS = 14
 _COORDINATOR_NOT_AVAILABLE = 15
+_NOT_COORDINATOR = 16
 _ILLEGAL_GENERATION = 22
 _UNKNOWN_MEMBER_ID = 25
 _REBALANCE_IN_PROGRESS = 27
 _MEMBER_ID_REQUIRED = 79
 _PASSING = frozenset({_NOT_COORDINATOR, _LOAD_IN_PROGRESS, _COORDINATOR_NOT_AVAILABLE})
-_RETRY_SECONDS = 0.1
+# Between two attempts while the group's shard is not serving: first, and at most.
+_RETRY_SECONDS = (0.05, 1.0)
+_NOBODY = ("", -1)
+_WAIT_SECONDS = 60.0
+_CLOSE_SECONDS = 30.0
 
 Listener = Callable[[frozenset[TopicPartition]], None]
 
@@ -50,89 +55,133 @@ class Member:
     """One member of a group; made by `Coordinator.join`.
 
     Use it as a context manager, or call `wait()` and `close()`; `async with` works too. All
-    methods may be called from any thread.
+    methods may be called from any thread, those with `_async` on any loop.
     """
 
     def __init__(
         self,
         coordinator: Coordinator,
-        group_id: str,
-        topics: Iterable[str],
+        identity: requests.Identity,
         *,
-        session_timeout_ms: int,
-        rebalance_timeout_ms: int,
-        heartbeat_interval_ms: int,
-        group_instance_id: str | None,
+        heartbeat_seconds: float,
         client_id: str,
         on_assigned: Listener | None,
         on_revoked: Listener | None,
     ) -> None:
-        self.group_id = group_id
-        self.topics = tuple(topics)
-        self.member_id = ""
-        """The id that the coordinator gave; "" before the first join, and after it was lost."""
-        self.generation = -1
-        """The generation of the assignment; -1 while there is none."""
         self.assignment: frozenset[TopicPartition] = frozenset()
         """The partitions this member owns."""
         self._coordinator = coordinator
-        self._identity = requests.Identity(
-            group_id, self.topics, session_timeout_ms, rebalance_timeout_ms, group_instance_id
-        )
+        self._identity = identity
         self._client_id = client_id
-        self._heartbeat_seconds = heartbeat_interval_ms / 1000
+        self._heartbeat_seconds = heartbeat_seconds
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
-        self._stable = threading.Event()
-        self._failure: BaseException | None = None
-        self._closed = False
+        # Member id and generation, as one value: they are read on other threads.
+        self._membership = _NOBODY
+        # Done while there is an assignment, or none can come any more.
+        self._assigned: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._alive_reply = b""
+        # What a leader's assignment was computed from: it joins again when that changes.
+        self._decided_from: dict[str, int] | None = None
+        self._catalogue_version = -1
+        self._runner: asyncio.Task[None] | None = None
+        self._close_once = threading.Lock()
+        self._is_closing = False
+        self._is_closed = False
         self._task: concurrent.futures.Future[None] = coordinator.run(self._run())
         self._task.add_done_callback(self._ended)
 
-    def wait(self, timeout_seconds: float | None = 60.0) -> None:
-        """Block until the member has its assignment.
+    @property
+    def group_id(self) -> str:
+        """The group."""
+        return self._identity.group_id
 
-        Raises TimeoutError after `timeout_seconds`, KafkaError if the coordinator refuses it.
+    @property
+    def topics(self) -> tuple[str, ...]:
+        """What it subscribes to."""
+        return self._identity.topics
+
+    @property
+    def member_id(self) -> str:
+        """The id that the coordinator gave; "" before the first join, and after it was lost."""
+        return self._membership[0]
+
+    @property
+    def generation(self) -> int:
+        """The generation of the last assignment; -1 where there is none."""
+        return self._membership[1]
+
+    def wait(self, timeout_seconds: float | None = _WAIT_SECONDS) -> None:
+        """Block until the member has its assignment (None: however long it takes).
+
+        Raises TimeoutError after `timeout_seconds`, KafkaError if the coordinator refuses it, what
+        a listener raised, CoordinatorClosedError once the member or the coordinator is closed.
         """
-        if not self._stable.wait(timeout_seconds):
-            raise TimeoutError(f"group {self.group_id!r}: no assignment in {timeout_seconds} s")
-        if self._failure is not None:
-            raise self._failure
+        assigned = self._assigned
+        try:
+            assigned.result(timeout_seconds)
+        except TimeoutError:
+            if assigned.done():
+                raise
+            raise TimeoutError(self._too_late(timeout_seconds)) from None
+
+    async def wait_async(self, timeout_seconds: float | None = _WAIT_SECONDS) -> None:
+        """`wait`, awaited on any loop."""
+        assigned = asyncio.wrap_future(self._assigned)
+        # `wait` does not cancel what it waits for: others may wait for the same.
+        done, _ = await asyncio.wait({assigned}, timeout=timeout_seconds)
+        if not done:
+            raise TimeoutError(self._too_late(timeout_seconds))
+        assigned.result()
 
     def commit(self, offsets: Mapping[tuple[str, int], int], timeout_seconds: float = 60.0) -> None:
         """Commit the next offset to be read of each (topic, partition); back when it is durable.
 
         Raises KafkaError with the code of the first partition that was refused, e.g.
-        REBALANCE_IN_PROGRESS or ILLEGAL_GENERATION when the partitions may have moved on.
+        REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID when the partitions may
+        have moved on; TimeoutError if the log cannot be written for so long.
         """
-        self._coordinator.run(self.commit_async(offsets)).result(timeout_seconds)
+        self._coordinator.result_of(self.commit_async(offsets), timeout_seconds)
 
     async def commit_async(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """`commit`, awaited on any loop."""
-        request = requests.commit(self._identity, self.member_id, self.generation, offsets)
-        response = await self._coordinator.request(request, self._client_id)
-        for topic in response.topics:
-            for partition in topic.partitions:
-                if partition.error_code != _NONE:
-                    where = f"{topic.name}-{partition.partition_index}"
-                    raise KafkaError(int(partition.error_code.value), where)
+        """`commit`, awaited on any loop. Tries until the log can be written."""
+        if self._is_closed:
+            raise CoordinatorClosedError(f"member of {self.group_id!r} was closed")
+        member_id, generation = self._membership
+        if generation < 0:
+            # Without a generation it would pass for a commit of nobody, which none can fence.
+            raise KafkaError(_UNKNOWN_MEMBER_ID, f"no member of {self.group_id!r} at present")
+        request = requests.commit(self._identity, member_id, generation, offsets)
+
+        def refused(response: Any) -> tuple[int, str]:
+            for topic in response.topics:
+                for partition in topic.partitions:
+                    if partition.error_code != _NONE:
+                        where = f"{topic.name}-{partition.partition_index}"
+                        return int(partition.error_code.value), where
+            return _NONE, ""
+
+        response = await self._ask(request, lambda response: refused(response)[0])
+        code, where = refused(response)
+        if code != _NONE:
+            raise KafkaError(code, where)
 
     def committed(
         self, partitions: Iterable[tuple[str, int]] | None = None, timeout_seconds: float = 60.0
     ) -> dict[TopicPartition, int]:
         """The group's committed offsets of `partitions` (None: all it has), those without left
         out."""
-        return self._coordinator.run(self.committed_async(partitions)).result(timeout_seconds)
+        return self._coordinator.result_of(self.committed_async(partitions), timeout_seconds)
 
     async def committed_async(
         self, partitions: Iterable[tuple[str, int]] | None = None
     ) -> dict[TopicPartition, int]:
         """`committed`, awaited on any loop."""
         request = requests.fetch(self.group_id, partitions)
-        response = await self._coordinator.request(request, self._client_id)
+        response = await self._ask(request, lambda response: _code(response.groups[0]))
         (group,) = response.groups
         if group.error_code != _NONE:
-            raise KafkaError(int(group.error_code.value), f"group {self.group_id!r}")
+            raise KafkaError(_code(group), f"group {self.group_id!r}")
         return {
             TopicPartition(topic.name, partition.partition_index): partition.committed_offset
             for topic in group.topics
@@ -140,17 +189,36 @@ class Member:
             if partition.committed_offset >= 0
         }
 
-    def close(self, timeout_seconds: float = 10.0) -> None:
-        """Leave the group. Safe to call twice."""
-        if self._closed:
-            return
-        self._closed = True
-        self._task.cancel()
-        if not self._coordinator.closed:
-            self._coordinator.run(self._leave()).result(timeout_seconds)
+    def close(self, timeout_seconds: float | None = _CLOSE_SECONDS) -> None:
+        """Call `on_revoked` and leave the group. Safe to call twice.
+
+        Raises TimeoutError if that takes longer (None: wait for it): the group then goes on
+        without the member when its session ends. A static member (with a `group_instance_id`)
+        always keeps its place until then.
+        """
+        with self._close_once:
+            if self._is_closing:
+                return
+            self._is_closing = True
+        try:
+            self._coordinator.result_of(self._shut(), timeout_seconds)
+        except CoordinatorClosedError:
+            pass  # it went first, and all its members with it
+        finally:
+            self._is_closed = True
+            self._membership = _NOBODY
+            self.assignment = frozenset()
+
+    async def close_async(self, timeout_seconds: float | None = _CLOSE_SECONDS) -> None:
+        """`close`, awaited on any loop."""
+        await asyncio.to_thread(self.close, timeout_seconds)
 
     def __enter__(self) -> Member:
-        self.wait()
+        try:
+            self.wait()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(
@@ -162,7 +230,11 @@ class Member:
         self.close()
 
     async def __aenter__(self) -> Member:
-        await asyncio.to_thread(self.wait)
+        try:
+            await self.wait_async()
+        except BaseException:
+            await self.close_async()
+            raise
         return self
 
     async def __aexit__(
@@ -171,7 +243,7 @@ class Member:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await asyncio.to_thread(self.close)
+        await self.close_async()
 
     def __repr__(self) -> str:
         return (
@@ -180,101 +252,183 @@ class Member:
         )
 
     async def _run(self) -> None:
-        while True:
-            await self._join()
-            await self._heartbeat()
+        self._runner = asyncio.current_task()
+        try:
+            while True:
+                await self._join()
+                await self._stay()
+                self._assigned = concurrent.futures.Future()
+                await self._revoke()
+        except CoordinatorClosedError:
+            raise
+        except Exception:
+            if self._assigned.done():
+                self._assigned = concurrent.futures.Future()
+            await self._revoke()
+            await self._leave()
+            raise
+
+    async def _shut(self) -> None:
+        assert self._runner is not None
+        self._runner.cancel()
+        await asyncio.wait({self._runner})
+        await self._revoke()
+        await self._leave()
 
     async def _join(self) -> None:
         """Join and sync until there is an assignment."""
         while True:
             joined = await self._ask(requests.join(self._identity, self.member_id))
-            code = int(joined.error_code.value)
+            code = _code(joined)
             if code == _MEMBER_ID_REQUIRED:
-                self.member_id = joined.member_id
+                self._membership = (joined.member_id, -1)
                 continue
             if code == _UNKNOWN_MEMBER_ID:
-                self._forget()
+                self._membership = _NOBODY
                 continue
             if code != _NONE:
                 raise KafkaError(code, f"joining group {self.group_id!r}")
-            self.member_id = joined.member_id
-            synced = await self._ask(
-                requests.sync(self._identity, joined, self._assignments(joined))
-            )
-            code = int(synced.error_code.value)
+            # The old generation stays until the new assignment: a commit is refused meanwhile.
+            self._membership = (joined.member_id, self.generation)
+            request = requests.sync(self._identity, joined, self._decide(joined))
+            synced = await self._ask(request)
+            code = _code(synced)
             if code == _NONE:
-                self._take(joined.generation_id, decode_assignment(synced.assignment))
+                partitions = decode_assignment(synced.assignment)
+                await self._take(joined.generation_id, partitions)
                 return
             if code == _UNKNOWN_MEMBER_ID:
-                self._forget()
+                self._membership = _NOBODY
             elif code not in (_REBALANCE_IN_PROGRESS, _ILLEGAL_GENERATION):
                 raise KafkaError(code, f"syncing group {self.group_id!r}")
 
-    async def _heartbeat(self) -> None:
-        """Beat until the group rebalances."""
+    async def _stay(self) -> None:
+        """Beat until the group rebalances, or has to."""
         while True:
             await asyncio.sleep(self._heartbeat_seconds)
-            beat = await self._ask(
-                requests.heartbeat(self._identity, self.member_id, self.generation)
-            )
-            code = int(beat.error_code.value)
+            code = await self._beat()
             if code == _NONE:
-                continue
-            if code in (_REBALANCE_IN_PROGRESS, _ILLEGAL_GENERATION, _UNKNOWN_MEMBER_ID):
-                if code == _UNKNOWN_MEMBER_ID:
-                    self._forget()
-                self._revoke()
+                if self._has_to_decide_again():
+                    return
+            elif code in (_REBALANCE_IN_PROGRESS, _ILLEGAL_GENERATION):
                 return
-            raise KafkaError(code, f"heartbeat in group {self.group_id!r}")
+            elif code == _UNKNOWN_MEMBER_ID:
+                self._membership = _NOBODY
+                return
+            elif code not in _PASSING:
+                raise KafkaError(code, f"heartbeat in group {self.group_id!r}")
 
-    async def _ask(self, request: object) -> Any:
+    async def _beat(self) -> int:
+        """One heartbeat. The usual reply is known by its bytes: most members do nothing else."""
+        request = requests.heartbeat(self._identity, *self._membership)
+        reply = await self._coordinator.exchange(encode_request(request, client_id=self._client_id))
+        if reply == self._alive_reply:
+            return _NONE
+        code = _code(decode_response(request, reply))
+        if code == _NONE:
+            self._alive_reply = reply
+        return code
+
+    async def _ask(self, request: object, code_of: Callable[[Any], int] | None = None) -> Any:
         """Ask until the shard serves: it may be loading again after a failed append."""
+        pause_seconds, longest_seconds = _RETRY_SECONDS
         while True:
             response = await self._coordinator.request(request, self._client_id)
-            if int(response.error_code.value) not in _PASSING:
+            if (code_of or _code)(response) not in _PASSING:
                 return response
-            await asyncio.sleep(_RETRY_SECONDS)
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, longest_seconds)
 
-    def _assignments(self, joined: Any) -> dict[str, bytes]:
+    def _decide(self, joined: Any) -> dict[str, bytes]:
         """What a leader decides for everybody; nothing from a follower."""
-        if joined.leader != joined.member_id or joined.skip_assignment:
+        self._decided_from = None
+        if joined.leader != joined.member_id:
             return {}
         subscriptions = {
             member.member_id: subscribed_topics(member.metadata) for member in joined.members
         }
-        decided = range_assignment(self._coordinator.topics, subscriptions)
-        return {member: encode_assignment(partitions) for member, partitions in decided.items()}
+        self._catalogue_version = self._coordinator.catalogue_version
+        known = self._coordinator.topics
+        wanted = {topic for topics in subscriptions.values() for topic in topics}
+        self._decided_from = {topic: known.get(topic, 0) for topic in wanted}
+        if joined.skip_assignment:
+            return {}
+        decided = range_assignment(self._decided_from, subscriptions)
+        return {member: encode_assignment(owned) for member, owned in decided.items()}
 
-    def _take(self, generation: int, assignment: frozenset[TopicPartition]) -> None:
-        self.generation = generation
+    def _has_to_decide_again(self) -> bool:
+        """Whether the topics of a leader's group have changed (Kafka: a metadata refresh)."""
+        version = self._coordinator.catalogue_version
+        if self._decided_from is None or version == self._catalogue_version:
+            return False
+        self._catalogue_version = version
+        known = self._coordinator.topics
+        return any(known.get(topic, 0) != count for topic, count in self._decided_from.items())
+
+    async def _take(self, generation: int, assignment: frozenset[TopicPartition]) -> None:
+        self._membership = (self.member_id, generation)
         self.assignment = assignment
-        self._stable.set()
         if self._on_assigned is not None:
-            self._on_assigned(assignment)
+            try:
+                await self._listen(self._on_assigned)
+            except Exception:
+                self.assignment = frozenset()  # it was never taken over
+                raise
+        self._assigned.set_result(None)
 
-    def _revoke(self) -> None:
+    async def _revoke(self) -> None:
         """Eager rebalancing: everything is given up before the next join."""
-        revoked, self.assignment = self.assignment, frozenset()
-        self._stable.clear()
-        if self._on_revoked is not None:
-            self._on_revoked(revoked)
+        if self._on_revoked is not None and self.assignment:
+            try:
+                await self._listen(self._on_revoked)
+            except Exception:
+                logger.exception("on_revoked of %r failed; its partitions go all the same", self)
+        self.assignment = frozenset()
 
-    def _forget(self) -> None:
-        self.member_id = ""
-        self.generation = -1
+    async def _listen(self, listener: Listener) -> None:
+        """Call a listener on a thread of its own, and stay alive meanwhile."""
+        called: concurrent.futures.Future[None] = concurrent.futures.Future()
+        partitions = self.assignment
+
+        def call() -> None:
+            try:
+                listener(partitions)
+                called.set_result(None)
+            except BaseException as error:
+                called.set_exception(error)
+
+        # A daemon, not of a pool: a listener that never returns must not keep the process.
+        threading.Thread(target=call, name="pykcoord-listener", daemon=True).start()
+        ended = asyncio.wrap_future(called)
+        while not ended.done():
+            await asyncio.wait({ended}, timeout=self._heartbeat_seconds)
+            if not ended.done() and self.generation >= 0:
+                await self._beat()
+        ended.result()
 
     async def _leave(self) -> None:
         """Static members stay, as Kafka's clients do (KIP-345)."""
-        if self.member_id and self._identity.group_instance_id is None:
-            request = requests.leave(self._identity, self.member_id)
-            await self._coordinator.request(request, self._client_id)
-        self._forget()
-        self.assignment = frozenset()
+        member_id = self.member_id
+        self._membership = _NOBODY
+        if member_id and self._identity.group_instance_id is None:
+            await self._ask(requests.leave(self._identity, member_id))
 
     def _ended(self, task: concurrent.futures.Future[None]) -> None:
-        if task.cancelled():
-            self._failure = CoordinatorClosedError(f"member of {self.group_id!r} was closed")
-        else:
-            self._failure = task.exception()
-            logger.error("member of group %r ended: %s", self.group_id, self._failure)
-        self._stable.set()
+        error = None if task.cancelled() else task.exception()
+        if error is None:
+            who = f"member of {self.group_id!r}" if self._is_closing else "the coordinator"
+            error = CoordinatorClosedError(f"{who} was closed")
+        if not isinstance(error, CoordinatorClosedError):
+            logger.error("member of group %r ended: %s", self.group_id, error)
+        if not self._is_closing:
+            self.assignment = frozenset()
+        if self._assigned.done():
+            self._assigned = concurrent.futures.Future()
+        self._assigned.set_exception(error)
+
+    def _too_late(self, timeout_seconds: float | None) -> str:
+        return f"group {self.group_id!r}: no assignment in {timeout_seconds} s"
+
+
+def _code(answer: Any) -> int:
+    return int(answer.error_code.value)
