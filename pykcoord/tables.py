@@ -24,12 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Commits", "as_list", "commits_of", "groups", "members", "offsets"]
 
-_COMMIT_COLUMNS = ("group", "topic", "partition", "offset")
-_COMMIT_DEFAULTS: dict[str, Any] = {
-    "leader_epoch": -1,
-    "metadata": "",
-    "member": "",
-    "generation": -1,
+# Arrow type and default; without a default the column must be there.
+_COMMIT_COLUMNS: dict[str, tuple[str, Any]] = {
+    "group": ("string", None),
+    "topic": ("string", None),
+    "partition": ("int32", None),
+    "offset": ("int64", None),
+    "leader_epoch": ("int32", -1),
+    "metadata": ("string", ""),
+    "member": ("string", ""),
+    "generation": ("int32", -1),
 }
 
 
@@ -81,21 +85,41 @@ class Commits:
 
 
 def commits_of(batch: pyarrow.RecordBatch | pyarrow.Table) -> Commits:
-    """The commits of a batch; raises ArgumentError for a column that is missing or has nulls."""
+    """The commits of a batch; raises ArgumentError for a column that is missing, has nulls, or
+    has another type or values beyond it."""
     columns: dict[str, list[Any]] = {}
     names = set(batch.schema.names)
-    for name in _COMMIT_COLUMNS:
-        if name not in names:
+    for name, (type_name, default) in _COMMIT_COLUMNS.items():
+        if name in names:
+            columns[name] = _column(batch, name, type_name)
+        elif default is None:
             raise ArgumentError("batch", f"no column {name!r}; it has {sorted(names)}")
-    for name in (*_COMMIT_COLUMNS, *_COMMIT_DEFAULTS):
-        if name not in names:
-            columns[name] = [_COMMIT_DEFAULTS[name]] * batch.num_rows
-            continue
-        column = batch.column(name)
-        if column.null_count:
-            raise ArgumentError("batch", f"column {name!r} has {column.null_count} nulls")
-        columns[name] = column.to_pylist()
+        else:
+            columns[name] = [default] * batch.num_rows
     return Commits(columns)
+
+
+def _column(batch: pyarrow.RecordBatch | pyarrow.Table, name: str, type_name: str) -> list[Any]:
+    import pyarrow as pa
+
+    column = batch.column(name)
+    if column.null_count:
+        raise ArgumentError("batch", f"column {name!r} has {column.null_count} nulls")
+    found = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    types = pa.types
+    fits = (
+        types.is_string(found) or types.is_large_string(found) or types.is_string_view(found)
+        if type_name == "string"
+        else types.is_integer(found)
+    )
+    # An empty list of anything is as good as one of the right type.
+    if not fits and len(column):
+        raise ArgumentError("batch", f"column {name!r} is of {column.type}, not {type_name}")
+    try:
+        values: list[Any] = column.cast(type_name).to_pylist()
+    except pa.ArrowInvalid as error:
+        raise ArgumentError("batch", f"column {name!r}: {error}") from error
+    return values
 
 
 def groups(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
