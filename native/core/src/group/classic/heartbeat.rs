@@ -2,7 +2,6 @@
 //!
 //! It must allocate nothing, write nothing, and touch the wheel only where a deadline moves back.
 
-use super::session;
 use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
@@ -39,9 +38,7 @@ impl Machine {
         if request.generation_id != generation_id {
             return ErrorCode::IllegalGeneration;
         }
-        let row = &mut self.registry.members[member];
-        let timeout_ms = row.session_timeout_ms;
-        session::restart(row, member, &mut self.wheel, now_ms, timeout_ms);
+        self.renew_session(member, now_ms);
         match state {
             State::Empty => unreachable!("an empty group has no members"),
             State::PreparingRebalance => ErrorCode::RebalanceInProgress,

@@ -16,7 +16,7 @@ use crate::timer::{TimerId, TimingWheel};
 /// Ends the session `timeout_ms` from now, unless it is renewed. The wheel is touched only if there
 /// is no timer or it would be late.
 #[inline]
-pub fn restart(
+fn restart(
     row: &mut Member,
     member: u32,
     wheel: &mut TimingWheel<DelayedOperation>,
@@ -43,14 +43,26 @@ fn operation(row: &Member, member: u32) -> DelayedOperation {
 }
 
 impl Machine {
-    /// "RT" in states section 4: restarts the session timer with the member's session timeout.
+    /// Restarts the session timer ("RT" in states section 4) of a member that is heard of.
+    #[inline]
+    pub fn renew_session(&mut self, member: u32, now_ms: i64) {
+        let row = &mut self.registry.members[member];
+        let timeout_ms = row.session_timeout_ms;
+        restart(row, member, &mut self.wheel, now_ms, timeout_ms);
+    }
+
+    /// Restarts the session timer as part of a rebalance, with the member's session timeout.
     pub fn restart_session(&mut self, member: u32, now_ms: i64) {
         let timeout_ms = self.registry.members[member].session_timeout_ms;
         self.restart_session_with(member, now_ms, timeout_ms);
     }
 
+    /// Arms the timer anew in any case: timers that a rebalance starts together and that are due
+    /// together fire in the order in which they were started, the sessions before the group's.
     pub fn restart_session_with(&mut self, member: u32, now_ms: i64, timeout_ms: i32) {
         let row = &mut self.registry.members[member];
+        self.wheel.cancel(row.timer);
+        row.timer = TimerId::NONE;
         restart(row, member, &mut self.wheel, now_ms, timeout_ms);
     }
 

@@ -30,7 +30,7 @@ impl Machine {
             }
         };
         if let Some(member) = member {
-            self.restart_session(member, now_ms);
+            self.renew_session(member, now_ms);
         }
         let start_offset = self.outbox.next_offset();
         let of = &mut self.registry.groups[group];
