@@ -14,7 +14,7 @@ _SPACE = " \t\f"
 def parse(text: str) -> Iterator[tuple[int, str, str]]:
     """Yield (line number from 1, key, value) in the order of the text; a key may come twice.
 
-    Raises ValueError, with the line number, for a malformed `\\uXXXX`: all else has a meaning.
+    Raises ValueError, with the line number, for a malformed `\\u` escape: all else has a meaning.
     """
     for number, line in _logical_lines(text):
         key, value = _split(line)
@@ -30,17 +30,17 @@ def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
     natural = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
     for number, raw in enumerate(natural, 1):
         line = raw.lstrip(_SPACE)
-        if not joined and (not line or line[0] in "#!"):
-            continue
-        start = start if joined else number
+        if not joined:
+            if not line or line[0] in "#!":
+                continue
+            start = number
         backslashes = len(line) - len(line.rstrip("\\"))
         if backslashes % 2:
-            # An escape keeps `joined` true even when the rest of the line is empty.
-            joined = (joined or "") + line[:-1] or " "
+            joined += line[:-1]
             continue
         yield start, joined + line
         joined = ""
-    if joined.strip():
+    if joined:
         yield start, joined
 
 

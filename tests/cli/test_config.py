@@ -38,6 +38,7 @@ def _pairs(text: str) -> dict[str, str]:
         ("# comment \\\na=1", {"a": "1"}),
         ("a=1\\", {"a": "1"}),
         ("a=x\\\n#y\n", {"a": "x#y"}),
+        ("\\\n# no value\na=1", {"a": "1"}),
         ("", {}),
     ],
 )
