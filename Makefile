@@ -11,7 +11,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 BENCH_ARGS ?=
 # The first of these that is new enough, unless PYTHON says which.
-PYTHON ?= $(shell scripts/find-python)
+PYTHON ?= $(shell .ci/find-python)
 
 export PATH := $(abspath $(BIN)):$(PATH)
 # One interpreter for every build of the extension module: another would rebuild PyO3 each time.
@@ -34,7 +34,7 @@ test: lint test-rust test-python ## everything that .ci/run checks: lint and all
 build: $(VENV)/.installed ## .venv with pykcoord in it, editable
 
 lint: build ## formatting, clippy, ruff and the type checker
-	@scripts/require lint
+	@.ci/require lint
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
 	ruff check --quiet .
@@ -57,15 +57,15 @@ bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narro
 		--benchmark-columns=min,median,rounds --benchmark-json=build/benchmarks.json $(BENCH_ARGS)
 
 bench-kafka: build ## pykcoord beside a real Kafka broker, in turns: the table of README.md
-	@scripts/require java cc
+	@.ci/require java cc
 	python -m benches.kafka.compare $(BENCH_ARGS)
 
 docs: build ## write the generated parts of docs/ again
-	python scripts/generate_docs.py
+	python .ci/generate_docs.py
 
 lock: ## renew requirements-dev.txt and Cargo.lock, within the ranges of pyproject.toml and Cargo.toml
-	@scripts/require python cargo
-	scripts/lock $(PYTHON)
+	@.ci/require python cargo
+	.ci/lock $(PYTHON)
 
 clean: ## remove everything that was built
 	rm -rf $(VENV) build dist target .pytest_cache .mypy_cache .ruff_cache .hypothesis .benchmarks
@@ -73,7 +73,7 @@ clean: ## remove everything that was built
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 tools:
-	@scripts/require python cargo cc
+	@.ci/require python cargo cc
 
 $(VENV)/.requirements: requirements-dev.txt | tools
 	@echo "make: setting up $(VENV) (once; again when requirements-dev.txt changes)"

@@ -61,6 +61,14 @@ CRATES = {
 }
 
 
+# The whole of the repository's top level, but for names with a dot in front.
+TOP_LEVEL = {
+    "Cargo.lock", "Cargo.toml", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
+    "benches", "docs", "native", "pykcoord", "pyproject.toml", "requirements-dev.txt",
+    "spark", "tests",
+}  # fmt: skip
+
+
 def _tracked(*patterns: str) -> list[Path]:
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", *patterns],
@@ -193,6 +201,11 @@ def test_no_source_file_is_over_500_lines() -> None:
         if (lines := path.read_bytes().count(b"\n")) > MAX_LINES
     }
     assert long == {}
+
+
+def test_the_top_level_of_the_repository_is_fixed() -> None:
+    found = {path.relative_to(ROOT).parts[0] for path in _tracked()}
+    assert {name for name in found if not name.startswith(".")} <= TOP_LEVEL
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

@@ -13,7 +13,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 
 
 def _generated() -> dict[str, str]:
-    spec = importlib.util.spec_from_file_location("docs", ROOT / "scripts/generate_docs.py")
+    spec = importlib.util.spec_from_file_location("docs", ROOT / ".ci/generate_docs.py")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
@@ -37,6 +37,6 @@ def test_links_lead_somewhere(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_files_that_are_named_exist(page: Path) -> None:
     """Every `path/with/slashes` of the repository that a page names."""
-    tops = "|".join(["native", "pykcoord", "tests", "scripts", "benches", "docs"])
+    tops = "|".join(["native", "pykcoord", "tests", r"\.ci", "benches", "docs", "spark"])
     for name in re.findall(rf"`((?:{tops})/[\w./-]+)`", page.read_text()):
         assert (ROOT / name).exists(), name

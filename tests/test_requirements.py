@@ -24,7 +24,7 @@ def bare_path(tmp_path: Path) -> str:
 
 def _require(path: str, *tools: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        ["bash", str(ROOT / "scripts/require"), *tools],
+        ["bash", str(ROOT / ".ci/require"), *tools],
         env={"PATH": path}, capture_output=True, text=True, timeout=60,
     )  # fmt: skip
 

@@ -90,9 +90,7 @@ def _setting(setting: Setting) -> str:
 
 
 def _page(title: str, text: str, table: list[str]) -> str:
-    note = (
-        "<!-- Written by scripts/generate_docs.py (make docs): change the code, not this page. -->"
-    )
+    note = "<!-- Written by .ci/generate_docs.py (make docs): change the code, not this page. -->"
     return "\n".join([f"# {title}", "", note, "", text, "", *table, ""])
 
 
