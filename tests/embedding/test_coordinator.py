@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import logging
 import subprocess
 import sys
 import threading
@@ -359,23 +358,29 @@ def test_a_failed_append_ends_no_member(
 
 
 def test_a_broken_invariant_ends_it_with_its_cause(
-    coordinator: Coordinator, join: Join, caplog: pytest.LogCaptureFixture
+    coordinator: Coordinator, join: Join, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     member: Member = join()
     member.wait()
-    assert coordinator._callers is not None
-    runtime = coordinator._callers._runtime
     broken = AssertionError("broken")
-    with caplog.at_level(logging.CRITICAL):
-        coordinator._loop.call_soon_threadsafe(runtime._fail, broken)  # type: ignore[union-attr]
-        assert coordinator._thread is not None
-        coordinator._thread.join(SECONDS)
+
+    class Broken:
+        def step(self, *_: object) -> None:
+            raise broken
+
+    assert coordinator._callers is not None
+    monkeypatch.setattr(coordinator._callers._runtime, "node", Broken())
+    with pytest.raises(CoordinatorClosedError):
+        coordinator.handle(heartbeat()).result(SECONDS)
     assert coordinator.closed
     with pytest.raises(CoordinatorClosedError):
-        member.wait(SECONDS)
+        coordinator.groups()
+    coordinator.close()
     with pytest.raises(CoordinatorClosedError) as caught:
         coordinator.groups()
     assert caught.value.__cause__ is broken
+    with pytest.raises(CoordinatorClosedError):
+        member.wait(SECONDS)
 
 
 def test_async_with(tmp_path: Path, config: Config) -> None:
