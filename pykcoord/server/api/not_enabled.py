@@ -1,4 +1,4 @@
-"""What Kafka lists and this server refuses: KIP-848's two requests and TxnOffsetCommit.
+"""Not enabled (28, 68, 69): listed as Kafka lists them, refused with UNSUPPORTED_VERSION.
 
 They are listed because Kafka lists them whether they are enabled or not: a client that wants the
 consumer protocol hears UNSUPPORTED_VERSION, and says what to configure, as with a broker whose
