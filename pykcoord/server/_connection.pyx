@@ -133,7 +133,8 @@ cdef class Hub:
             connection._transport.abort()
 
     def close_idle(self, double now, double max_idle_seconds):
-        """Close what received nothing for so long and has no request in flight."""
+        """Close what received nothing for so long and has no request in flight. What does not
+        read either is cut off: its transport would wait for ever to send what is left."""
         cdef Connection connection
         cdef int closed = 0
         for connection in list(self.connections):
@@ -141,8 +142,10 @@ cdef class Hub:
                 connection._active = False
                 connection._idle_since = now
             elif now - connection._idle_since >= max_idle_seconds:
+                closed += not connection._closed
+                if connection._closed or not connection._writable:
+                    connection._transport.abort()
                 connection._close()
-                closed += 1
         return closed
 
     def requests(self):

@@ -254,6 +254,22 @@ def test_idle_connections_are_closed_and_busy_ones_are_not(run):
     run(main())
 
 
+def test_a_client_that_never_reads_its_replies_is_cut_off(run):
+    """Closing would wait for ever until it has read what was written to it."""
+
+    async def main():
+        async with serving(connections_max_idle_ms=200) as rig:
+            reply = b"y" * 1_000_000
+            rig.node._handle = lambda turn, now, ticket, data: turn.reply(ticket, data, reply)
+            client = await rig.connect()
+            client.send(frame(HEARTBEAT) * 100)
+            await rig.until(lambda: rig.server.hub.sent_bytes_total)
+            await rig.until(lambda: not rig.server.hub.connections)
+            client.writer.transport.abort()
+
+    run(main())
+
+
 def test_a_graceful_stop_answers_what_is_in_flight(run):
     async def main():
         log = MemoryLog(1, hold=True)
