@@ -27,6 +27,9 @@ _HEADER = struct.Struct(">hhi")
 _UVARINT_BYTES = 5
 # Longer Fetch requests are parsed each time rather than kept for every connection.
 _MEMO_BYTES = 16_384
+# Parsing is Python, on the loop: a longer request would keep it from heartbeats for seconds. A
+# Fetch of 30,000 partitions fits, and what a producer sends unless its max.request.size is raised.
+_REQUEST_BYTES = 2 * 1024 * 1024
 # How much is kept of answers for all connections, and to questions of which length.
 _KNOWN_BYTES = 8 * 1024 * 1024
 _QUESTION_BYTES = 1_024
@@ -93,6 +96,10 @@ class Dispatcher:
         api = APIS.get(key)
         if api is None:
             raise BadFrameError(f"unknown API key {key}")
+        if len(frame) > _REQUEST_BYTES:
+            raise BadFrameError(
+                f"{api.name} of {len(frame)} bytes; at most {_REQUEST_BYTES} are read"
+            )
         memo = connection.memo
         if (
             memo is not None

@@ -16,12 +16,11 @@ from pykcoord.server.api.node_api import Cluster, NodeApi
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     named = Counter(asked.name for asked in request.topics)
     results = []
-    for asked in request.topics:
-        if named[asked.name] == 1:
+    for name, asked in {asked.name: asked for asked in request.topics}.items():
+        if named[name] > 1:
+            results.append(_result(name, ErrorCode.invalid_request, "Duplicate topic name."))
+        else:
             results.append(_grow(asked, request.validate_only, cluster))
-        elif not any(result["name"] == asked.name for result in results):
-            text = "Duplicate topic name."
-            results.append(_result(asked.name, ErrorCode.invalid_request, text))
     return {"results": results}
 
 

@@ -26,11 +26,10 @@ _ALL_CONFIGS_KNOWN = 0
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     named = Counter(asked.name for asked in request.topics)
     results = []
-    for name, times in named.items():
-        if times > 1:
+    for name, asked in {asked.name: asked for asked in request.topics}.items():
+        if named[name] > 1:
             results.append(_refused(name, ErrorCode.invalid_request, "Duplicate topic name."))
         else:
-            asked = next(topic for topic in request.topics if topic.name == name)
             results.append(_create(asked, request.validate_only, cluster))
     return {"topics": results}
 

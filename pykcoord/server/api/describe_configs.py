@@ -19,7 +19,9 @@ _BOOLEAN, _STRING, _LONG = 1, 2, 5  # DescribeConfigsResponse.ConfigType
 
 
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
-    return {"results": [_resource(asked, request, cluster) for asked in request.resources]}
+    # Each once: a short request must not be able to ask for a huge answer.
+    once = {(asked.resource_type, asked.resource_name): asked for asked in request.resources}
+    return {"results": [_resource(asked, request, cluster) for asked in once.values()]}
 
 
 def _resource(asked: Any, request: Any, cluster: Cluster) -> Fields:
@@ -43,7 +45,8 @@ def _resource(asked: Any, request: Any, cluster: Cluster) -> Fields:
     else:
         error = ErrorCode.invalid_request
         text = f"Unsupported resource type {asked.resource_type}"
-    wanted = asked.configuration_keys
+    keys = asked.configuration_keys
+    wanted = None if keys is None else set(keys)
     return {
         "error_code": error,
         "error_message": text,

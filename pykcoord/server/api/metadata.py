@@ -7,6 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import InvalidTopicError, Topic, check_name
+from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 
@@ -34,12 +35,22 @@ def _topics(request: Any, version: int, cluster: Cluster) -> list[Fields]:
     if request.topics is None or (version == 0 and not request.topics):
         return [_known(topic, cluster) for topic in catalogue.topics().values()]
     may_create = cluster.auto_create_topics and getattr(request, "allow_auto_topic_creation", True)
-    return [_topic(asked, version, cluster, may_create) for asked in request.topics]
+    # Each once, as Kafka: a short request must not be able to ask for a huge answer.
+    once = {_identity(asked, version): asked for asked in request.topics}
+    return [_topic(asked, version, cluster, may_create) for asked in once.values()]
+
+
+def _is_by_id(asked: Any, version: int) -> bool:
+    return asked.name is None or (version >= 12 and asked.topic_id is not None)
+
+
+def _identity(asked: Any, version: int) -> Any:
+    return asked.topic_id if _is_by_id(asked, version) else asked.name
 
 
 def _topic(asked: Any, version: int, cluster: Cluster, may_create: bool) -> Fields:
     catalogue = cluster.catalogue
-    if asked.name is None or (version >= 12 and asked.topic_id is not None):
+    if _is_by_id(asked, version):
         by_id = catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
         if by_id is None:
             name = None if version >= 12 else ""
@@ -53,7 +64,10 @@ def _topic(asked: Any, version: int, cluster: Cluster, may_create: bool) -> Fiel
     except InvalidTopicError:
         return _unknown(asked.name, None, ErrorCode.invalid_topic_exception)
     if may_create:
-        return _known(catalogue.create(asked.name, cluster.num_partitions), cluster)
+        try:
+            return _known(catalogue.create(asked.name, cluster.num_partitions), cluster)
+        except Exception as error:
+            return _unknown(asked.name, None, error_of(error)[0])
     return _unknown(asked.name, None, ErrorCode.unknown_topic_or_partition)
 
 

@@ -1,0 +1,90 @@
+"""Clients that want to stall or exhaust the server: what they cost is bounded."""
+
+from __future__ import annotations
+
+import struct
+import uuid
+
+import pytest
+from support.kio_client import ask, encode
+
+from pykcoord.server.api.messages import encode_response_body
+from pykcoord.server.dispatch import _REQUEST_BYTES
+
+from .conftest import frame, serving
+from .test_node_apis import metadata, topic_named
+
+TIMES = 5_000
+
+
+@pytest.mark.parametrize("v", [1, 9, 12])
+def test_a_topic_that_is_asked_for_many_times_is_described_once(run, v):
+    async def main():
+        async with serving(topics={"orders": 100}) as rig:
+            client = await rig.connect()
+            response = await ask(client, 3, v, **metadata([topic_named("orders")] * TIMES))
+            assert [len(topic.partitions) for topic in response.topics] == [100]
+
+    run(main())
+
+
+def test_an_id_beside_a_name_does_not_make_it_another_topic(run):
+    """v10 and v11 read the name only."""
+
+    async def main():
+        async with serving(topics={"orders": 100}) as rig:
+            client = await rig.connect()
+            asked = [topic_named("orders", uuid.UUID(int=n + 1)) for n in range(TIMES)]
+            response = await ask(client, 3, 10, **metadata(asked))
+            assert [len(topic.partitions) for topic in response.topics] == [100]
+
+    run(main())
+
+
+def test_settings_that_are_asked_for_many_times_are_told_once(run):
+    async def main():
+        async with serving(server_options={"broker_configs": {"a": "1"}}) as rig:
+            client = await rig.connect()
+            asked = [
+                {"resource_type": 4, "resource_name": "1", "configuration_keys": keys}
+                for keys in [None, ("a",)] * TIMES
+            ]
+            fields = {"include_synonyms": False, "include_documentation": False}
+            response = await ask(client, 32, 4, resources=asked, **fields)
+            assert [[c.name for c in result.configs] for result in response.results] == [["a"]]
+
+    run(main())
+
+
+def test_a_long_node_level_request_is_refused_before_it_is_parsed(run, monkeypatch, caplog):
+    async def main():
+        async with serving() as rig:
+            answered = []
+            monkeypatch.setattr(
+                "pykcoord.server.dispatch.encode_response_body",
+                lambda *args: answered.append(args[0]) or encode_response_body(*args),
+            )
+            other = await rig.connect()
+            client = await rig.connect()
+            client.send(frame(3, 1, body=struct.pack(">i", 1) + b"\0" * _REQUEST_BYTES))
+            assert await client.closed()
+            assert not answered
+            assert await other.ask(encode(18, 0))
+
+    run(main())
+    assert f"at most {_REQUEST_BYTES} are read" in caplog.text
+
+
+def test_what_a_producer_sends_is_read(run):
+    """A batch of max.request.size (1 MiB by default) hears why nothing takes it."""
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            batch = b"x" * 1024 * 1024
+            body = struct.pack(">hhii", -1, 1, 1000, 1) + b"\0\x06orders"
+            body += struct.pack(">iii", 1, 0, len(batch)) + batch
+            reply = await client.ask(frame(0, 3, body=body))
+            assert struct.unpack_from(">h", reply, 4 + 4 + 8 + 4 + 4) == (44,)
+
+    run(main())
