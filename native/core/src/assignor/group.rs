@@ -61,8 +61,17 @@ impl<'a> Group<'a> {
 
     /// The topic's name and the number of a partition in an [`super::Assignment`].
     pub fn partition(&self, partition: u32) -> (&'a str, i32) {
-        let (topic, number) = self.topic_and_number(partition);
+        let (topic, number) = self.place(partition);
         (self.names[topic as usize], number)
+    }
+
+    /// The same with the topic's number, one of [`Group::topic_names`].
+    pub fn place(&self, partition: u32) -> (u32, i32) {
+        if partition >= self.partition_count() as u32 {
+            return self.phantoms[partition as usize - self.partition_count()];
+        }
+        let topic = self.firsts.partition_point(|&first| first <= partition) - 1;
+        (topic as u32, (partition - self.firsts[topic]) as i32)
     }
 
     /// Topics by number: those that somebody subscribes to or that exist.
@@ -91,14 +100,6 @@ impl<'a> Group<'a> {
     /// How many partitions a topic has.
     pub(super) fn size_of(&self, topic: u32) -> u32 {
         self.partitions_of(topic).len() as u32
-    }
-
-    pub(super) fn topic_and_number(&self, partition: u32) -> (u32, i32) {
-        if partition >= self.partition_count() as u32 {
-            return self.phantoms[partition as usize - self.partition_count()];
-        }
-        let topic = self.firsts.partition_point(|&first| first <= partition) - 1;
-        (topic as u32, (partition - self.firsts[topic]) as i32)
     }
 
     /// The topic of every partition that exists.

@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
             *kept = true;
             return;
         }
-        let (topic, number) = self.group.topic_and_number(partition);
+        let (topic, number) = self.group.place(partition);
         let partitions = self.group.partitions_of(topic);
         self.stall = self.stall.min(if number < 0 { partitions.start } else { partitions.end });
     }
@@ -149,7 +149,7 @@ impl<'a> Builder<'a> {
     fn sort_key(&self, topics: &[u32], partition: u32) -> u64 {
         let (topic, number) = match topics.get(partition as usize) {
             Some(&topic) => (topic, (partition - self.group.partitions_of(topic).start) as i32),
-            None => self.group.topic_and_number(partition),
+            None => self.group.place(partition),
         };
         u64::from(number as u32 ^ 1 << 31) << 32 | u64::from(topic)
     }

@@ -89,7 +89,7 @@ impl<'a> Builder<'a> {
             racks: racks_that_matter(group),
             most: most_by_subscription(group),
             partitions: topics.iter().flat_map(|&topic| group.partitions_of(topic)).collect(),
-            topics: (0..known as u32).map(|p| group.topic_and_number(p).0).collect(),
+            topics: (0..known as u32).map(|p| group.place(p).0).collect(),
             listings,
             ranks,
             by_rank,
@@ -140,7 +140,7 @@ impl<'a> Builder<'a> {
             self.current[member as usize] = Some(list);
         }
         kept.sort_by_key(|&partition| {
-            let (topic, number) = self.group.topic_and_number(partition);
+            let (topic, number) = self.group.place(partition);
             (self.listings[topic as usize], topic, number)
         });
         (kept, revocation_required)
