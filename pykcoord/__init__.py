@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pykcoord._native import Purgatory, TimingWheel
+    from pykcoord.assignors import Assignor, Subscription, assign
     from pykcoord.config import Config
     from pykcoord.consumer_protocol import TopicPartition
     from pykcoord.coordinator import Coordinator
@@ -18,21 +19,27 @@ if TYPE_CHECKING:
     from pykcoord.shard import Shard
 
 __all__ = [
+    "Assignor",
     "Config",
     "Coordinator",
     "Member",
     "Purgatory",
     "Shard",
+    "Subscription",
     "TimingWheel",
     "TopicPartition",
+    "assign",
 ]
 
 _HOME = {
+    "Assignor": "pykcoord.assignors",
     "Config": "pykcoord.config",
     "Coordinator": "pykcoord.coordinator",
     "Member": "pykcoord.member",
     "Shard": "pykcoord.shard",
+    "Subscription": "pykcoord.assignors",
     "TopicPartition": "pykcoord.consumer_protocol",
+    "assign": "pykcoord.assignors",
     "Purgatory": "pykcoord._native",
     "TimingWheel": "pykcoord._native",
 }

@@ -72,10 +72,30 @@ class ReplayError(ValueError):
 
 _Partitions = list[tuple[str, list[int]]]
 
+def assign(
+    strategy: str,
+    topics: dict[str, Any],
+    members: dict[str, Any],
+    java: bool,
+    partition_type: type[tuple[str, int]],
+) -> dict[str, list[Any]] | str: ...
 def decode_assignment(data: bytes) -> tuple[int, _Partitions, bytes | None] | None: ...
 def decode_subscription(
     data: bytes,
 ) -> tuple[int, list[str], bytes | None, _Partitions, int, str | None] | None: ...
+def encode_assignment(
+    version: int, assigned_partitions: _Partitions, user_data: bytes | None
+) -> bytes: ...
+def encode_subscription(
+    version: int,
+    topics: list[str],
+    user_data: bytes | None,
+    owned_partitions: _Partitions,
+    generation_id: int,
+    rack_id: str | None,
+) -> bytes: ...
+def read_sticky_user_data(data: bytes) -> tuple[list[tuple[str, int]], int | None]: ...
+def sticky_user_data(partitions: list[tuple[str, int]], generation: int | None) -> bytes: ...
 
 # position, base offset, attributes, leader epoch, producer id, producer epoch, offset, timestamp,
 # kind, key, value

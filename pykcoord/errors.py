@@ -15,6 +15,7 @@ __all__ = [
     "ConfigError",
     "CoordinatorClosedError",
     "CorruptLogError",
+    "JavaAssignorError",
     "KafkaError",
     "KcoordError",
     "LogError",
@@ -50,6 +51,15 @@ class ArgumentError(KcoordError, ValueError):
 
 class CoordinatorClosedError(KcoordError, RuntimeError):
     """A call on a coordinator, member or log that was closed before."""
+
+
+class JavaAssignorError(KcoordError, RuntimeError):
+    """The Java class of that name fails on this group, and its result was asked for."""
+
+    def __init__(self, strategy: str, reason: str) -> None:
+        super().__init__(f"{strategy}: {reason}")
+        self.strategy = strategy
+        self.reason = reason
 
 
 class LogError(KcoordError):

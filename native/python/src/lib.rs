@@ -1,5 +1,6 @@
 //! `pykcoord._native`: what Python sees of the native core. PyO3 only, no logic.
 
+mod assignor;
 mod codec;
 mod dump;
 mod error;
@@ -14,6 +15,11 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add("ReplayError", module.py().get_type::<error::ReplayError>())?;
+    module.add_function(wrap_pyfunction!(assignor::assign, module)?)?;
+    module.add_function(wrap_pyfunction!(assignor::encode_assignment, module)?)?;
+    module.add_function(wrap_pyfunction!(assignor::encode_subscription, module)?)?;
+    module.add_function(wrap_pyfunction!(assignor::read_sticky_user_data, module)?)?;
+    module.add_function(wrap_pyfunction!(assignor::sticky_user_data, module)?)?;
     module.add_function(wrap_pyfunction!(codec::reencode, module)?)?;
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_subscription, module)?)?;

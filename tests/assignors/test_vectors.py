@@ -1,0 +1,82 @@
+"""Every recorded case, through the public function: with `compat="java"` the Java class's lists,
+in their order; without it the same wherever those keep the laws, and lawful ones elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from support.assignor_cases import Case
+
+import pykcoord
+from pykcoord.errors import JavaAssignorError
+
+Lists = dict[str, list[tuple[str, int]]]
+
+
+def test_java_gives_the_same_lists(all_cases: list[Case]) -> None:
+    wrong = []
+    for case in all_cases:
+        try:
+            found: object = pykcoord.assign(case.strategy, case.topics, case.members, compat="java")
+        except JavaAssignorError:
+            found = None
+        expected = None if isinstance(case.expected, str) else case.expected
+        if found != expected:
+            wrong.append(f"{case.name}: {found} instead of {case.expected}")
+    assert not wrong, "\n".join(wrong)
+
+
+def test_the_default_is_lawful_and_deviates_only_where_java_is_not(
+    all_cases: list[Case],
+) -> None:
+    deviations = 0
+    for case in all_cases:
+        found: Lists = {
+            member: list(partitions)
+            for member, partitions in pykcoord.assign(
+                case.strategy, case.topics, case.members
+            ).items()
+        }
+        assert list(broken_laws(case, found)) == [], case.name
+        if found == case.expected:
+            continue
+        deviations += 1
+        assert isinstance(case.expected, str) or any(broken_laws(case, case.expected)), case.name
+    assert deviations > 0
+
+
+def broken_laws(case: Case, lists: Lists) -> Iterator[str]:
+    """Which partitions are not assigned to exactly one subscriber. A cooperative group may hold
+    back what somebody else claims."""
+    sizes = {
+        topic: value if isinstance(value, int) else len(value)
+        for topic, value in case.topics.items()
+    }
+    subscribed = {topic for member in case.members.values() for topic in member.topics}
+    wanted = {(topic, number) for topic in subscribed for number in range(sizes.get(topic, 0))}
+    given: list[tuple[str, int]] = []
+    for member, partitions in lists.items():
+        for topic, number in partitions:
+            given.append((topic, number))
+            if topic not in case.members[member].topics:
+                yield f"{member} has {topic}-{number} without a subscription"
+            if (topic, number) not in wanted:
+                yield f"{member} has {topic}-{number}, which does not exist"
+    if len(given) != len(set(given)):
+        yield f"{len(given)} partitions are {len(set(given))}"
+    missing = wanted - set(given)
+    if case.strategy == "cooperative-sticky":
+        claims = [set(member.owned_partitions) for member in case.members.values()]
+        missing = {partition for partition in missing if not any(partition in c for c in claims)}
+    if missing:
+        yield f"nobody has {sorted(missing)}"
+
+
+@pytest.mark.parametrize("strategy", ["range", "roundrobin", "server-range", "uniform"])
+def test_the_other_strategies_have_no_defects(strategy: str) -> None:
+    topics = {"a": 3, "b": 2}
+    members = {"m1": ["a", "b"], "m2": ["a"], "m3": []}
+    correct = pykcoord.assign(strategy, topics, members)
+    assert correct == pykcoord.assign(strategy, topics, members, compat="java")
+    assert correct["m3"] == []
