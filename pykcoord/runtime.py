@@ -151,8 +151,6 @@ class Runtime:
         while self._awake or not self._settled.is_set():
             await self._settled.wait()
             await asyncio.sleep(0)  # behind the turn that was called for before
-        for task in self._reloads.values():
-            task.cancel()
         for shard in range(self.log.shards):
             if shard not in self._dropped and self._running:
                 self._deliver(self.node.drop_shard(shard))
@@ -161,6 +159,8 @@ class Runtime:
     def halt(self) -> None:
         """End at once: no further turn or reply. What was handed to the log stays there."""
         self._running = False
+        for task in self._reloads.values():
+            task.cancel()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
@@ -173,15 +173,18 @@ class Runtime:
         frames = self._transport.take()
         committed, self._committed = self._committed, []
         started = monotonic_seconds()
+        self._guarded(lambda: self.node.step(self._clock.now_ms(), frames, committed))
+        if self._metrics is not None:
+            self._metrics.turn(len(frames), monotonic_seconds() - started)
+
+    def _guarded(self, step: Callable[[], Turn]) -> None:
+        """Hand on what `step` yields; where it fails, nothing can be served any more."""
         try:
-            self._deliver(self.node.step(self._clock.now_ms(), frames, committed))
+            self._deliver(step())
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # pyo3's PanicException is no Exception
             self._fail(error, "the node failed; nothing is served any more")
-            return
-        if self._metrics is not None:
-            self._metrics.turn(len(frames), monotonic_seconds() - started)
 
     def _deliver(self, turn: Turn) -> None:
         """Hand on what a step yields: appends first, so that the disk works while we write."""
@@ -241,7 +244,7 @@ class Runtime:
         """
         if self._metrics is not None:
             self._metrics.append_failed(shard)
-        if shard in self._dropped:
+        if shard in self._dropped or not self._running:
             return
         if isinstance(error, LogFencedError):
             # Another process owns the log: whatever we would answer may be untrue by now.
@@ -255,7 +258,7 @@ class Runtime:
         )
         self._dropped.add(shard)
         self._committed = [pair for pair in self._committed if pair[0] != shard]
-        self._deliver(self.node.drop_shard(shard))
+        self._guarded(lambda: self.node.drop_shard(shard))
 
     def _reload_when_quiet(self, shard: int) -> None:
         """Reload once the appends that were queued behind the failed one have failed too."""

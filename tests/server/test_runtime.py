@@ -220,6 +220,42 @@ def test_a_panic_while_a_shard_is_loaded_again_ends_everything(run):
     run(main())
 
 
+def test_what_is_halted_does_not_try_to_load_a_shard_again(run, monkeypatch):
+    async def main():
+        monkeypatch.setattr("pykcoord.runtime._RELOAD_SECONDS", (0.001, 0.001))
+        runtime, _, log, wire = made()
+        log.fail[0] = OSError(5, "Input/output error")
+        log.fail_reopen = 1_000_000
+        wire.send(COMMIT)
+        await until(lambda: len(log.reopened) > 2)
+        mine = asyncio.current_task()
+        runtime.halt()
+        await until(lambda: asyncio.all_tasks() == {mine})
+
+    run(main())
+
+
+def test_a_panic_while_a_shard_is_dropped_ends_everything(run):
+    async def main():
+        runtime, node, log, wire = made(MemoryLog(1, hold=True))
+        fatal: list[BaseException] = []
+        runtime.on_fatal = fatal.append
+        panic = BaseException("panic")
+
+        def drop_shard(shard: int) -> None:
+            raise panic
+
+        node.drop_shard = drop_shard
+        log.fail[0] = OSError(5, "Input/output error")
+        wire.send(COMMIT)
+        await until(lambda: node.parked_commits)
+        log.release()
+        await until(lambda: fatal)
+        assert fatal == [panic]
+
+    run(main())
+
+
 def test_a_shard_is_stepped_when_its_timeout_is_due_and_not_before(run):
     async def main():
         runtime, node, _, wire = made()
