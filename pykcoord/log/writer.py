@@ -172,11 +172,7 @@ class Writer:
             partition.fail(error)
             return error
         except Exception as error:
-            # Our own fault. It costs this partition its openness, and no other anything.
-            _logger.exception("appending to %s", partition.directory)
-            fault = OSError(errno.EIO, f"internal error: {error!r}", str(partition.directory))
-            partition.fail(fault)
-            return fault
+            return _fault(partition, error)
         if self._observer is not None:
             self._observer.appended(shard, len(appends), size_bytes)
         return None
@@ -186,7 +182,10 @@ class Writer:
         if not partitions:
             return {}
         started = self._monotonic()
-        outcomes = write_files([one.request() for one in partitions.values()], sync)
+        try:
+            outcomes = write_files([one.request() for one in partitions.values()], sync)
+        except Exception as error:  # no memory: nothing was written, or it is taken back
+            return {shard: _fault(one, error) for shard, one in partitions.items()}
         if sync and self._observer is not None:
             self._observer.synced(len(partitions), self._monotonic() - started)
         failed: dict[int, Failure] = {}
@@ -196,6 +195,8 @@ class Writer:
             except (OSError, LogError) as error:
                 partition.fail(error)
                 failed[shard] = error
+            except Exception as error:
+                failed[shard] = _fault(partition, error)
         return failed
 
     def _tick(self, interval_seconds: float) -> None:
@@ -208,6 +209,15 @@ class Writer:
             except (OSError, LogError):
                 # The partition is failed now: its next append is told, and whoever reads the log.
                 _logger.exception("syncing the log")
+
+
+def _fault(partition: Partition, error: Exception) -> OSError:
+    """Our own fault, told as the disk's: it costs partitions their openness, never the thread, on
+    which every other append waits."""
+    _logger.error("appending to %s", partition.directory, exc_info=error)
+    fault = OSError(errno.EIO, f"internal error: {error!r}", str(partition.directory))
+    partition.fail(fault)
+    return fault
 
 
 def _answer(job: _Job, failed: dict[int, Failure]) -> None:

@@ -321,6 +321,29 @@ def test_a_roll_that_fails_costs_the_partition_only(opened, disk: Disk, monkeypa
     assert append(log, one(0, 1, b"z" * 30)) == ([(0, 2)], [])
 
 
+@pytest.mark.parametrize("flush", ["commit", "os"])
+def test_a_round_without_memory_costs_its_partitions_and_not_the_thread(
+    opened, disk: Disk, monkeypatch, flush: str
+):
+    log = opened(flush=flush)
+    append(log, one(0, 0), one(1, 0))
+
+    def no_memory(files, sync):
+        raise MemoryError
+
+    monkeypatch.setattr(writer, "write_files", no_memory)
+    committed, failed = append(log, one(0, 1), one(1, 1))
+    assert (committed, [(shard, error.errno) for shard, error in failed]) == (
+        [],
+        [(0, errno.EIO), (1, errno.EIO)],
+    )
+    monkeypatch.setattr(writer, "write_files", disk.write_files)
+    assert append(log, one(2, 0)) == ([(2, 1)], [])
+    log.reopen(0)
+    log.reopen(1)
+    assert append(log, one(0, 1), one(1, 1)) == ([(0, 2), (1, 2)], [])
+
+
 def test_a_wrong_base_offset_is_an_assertion(opened):
     log = opened()
     with pytest.raises(AssertionError):
