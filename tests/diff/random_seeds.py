@@ -32,6 +32,7 @@ def main() -> int:
     parser.add_argument("--steps", type=int, default=60, metavar="K", help="per seed (60)")
     parser.add_argument("--jobs", type=int, default=6, help="scenarios at a time (6)")
     parser.add_argument("--save", metavar="DIR", help="where shrunk scenarios are written")
+    parser.add_argument("--replay", nargs="+", metavar="FILE", help="saved scenarios, not seeds")
     parser.add_argument("--self", action="store_true", help="compare the broker with itself")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch, KafkaBroker(
@@ -45,10 +46,12 @@ def main() -> int:
 
 
 def _compare(reference: str, candidate: str, options: argparse.Namespace) -> int:
-    random = ["random", "--seeds", options.seeds, "--steps", str(options.steps)]
-    random += ["--save", options.save] if options.save else []
+    scenarios = ["random", "--seeds", options.seeds, "--steps", str(options.steps)]
+    scenarios += ["--save", options.save] if options.save else []
+    if options.replay:
+        scenarios = ["replay", *options.replay]
     references = ("--ref", reference, "--jobs", str(options.jobs))
-    command = rig_command(references, {"base": candidate}, *random)
+    command = rig_command(references, {"base": candidate}, *scenarios)
     return subprocess.run(command, check=False).returncode
 
 
