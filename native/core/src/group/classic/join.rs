@@ -29,7 +29,12 @@ impl Machine {
                 joined.map_err(|error_code| (error_code, ""))
             } else {
                 let joined = self.join_known_member(now_ms, group, context, request);
-                joined.map_err(|error_code| (error_code, request.member_id))
+                // What Kafka trips over is answered by its last resort, which knows no member.
+                let echoed = |error_code| match error_code {
+                    ErrorCode::UnknownServerError => "",
+                    _ => request.member_id,
+                };
+                joined.map_err(|error_code| (error_code, echoed(error_code)))
             };
             // What was counted to decide need not be kept if that changed nothing.
             self.settle(group);
