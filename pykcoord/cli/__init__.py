@@ -1,4 +1,4 @@
-"""The command line: `pykcoord serve`, `demo` and `log`.
+"""The command line: `pykcoord serve`, `demo`, `log` and `assign`.
 
 Every error is one line on stderr (what, where, what to do): exit 1 for a failure, 2 for wrong
 usage. Commands are imported when they are called, so that `--help` and `demo` start at once.
@@ -14,7 +14,7 @@ import click
 
 from pykcoord.errors import KcoordError
 
-_COMMANDS = {"demo": "demo", "log": "log", "serve": "serve"}
+_COMMANDS = {"assign": "assign", "demo": "demo", "log": "log", "serve": "serve"}
 
 
 class _Commands(click.Group):
