@@ -5,10 +5,13 @@ from __future__ import annotations
 
 import gzip
 import json
+import re
 import struct
 from pathlib import Path
 
 import pytest
+from kafka.protocol.api_key import ApiKey
+from kafka.protocol.broker_version_data import infer_broker_version_from_api_versions
 from support.kio_client import ask, decode, encode
 
 from pykcoord.server.api.api_versions import CORE_APIS
@@ -146,6 +149,36 @@ def test_pitfall_07_minimum_is_never_above_maximum(run):
     run(main())
 
 
+def test_pitfall_08_kafka_python_takes_it_for_a_kafka_of_these_versions(run):
+    """It infers the version of a broker from the table, and gates its features by that."""
+
+    async def main():
+        async with serving() as rig:
+            ranges = await advertised(await rig.connect())
+            versions = {ApiKey(key): pair for key, pair in ranges.items() if key in set(ApiKey)}
+            assert infer_broker_version_from_api_versions(versions) == (4, 2)
+
+    run(main())
+
+
+def test_pitfall_10_fetch_is_served_and_waits(run):
+    """Without it librdkafka and Java clients ask again at once, for ever."""
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            ranges = await advertised(client)
+            assert ranges[1] == (4, 18)  # librdkafka's feature map needs 4, topic ids need 13
+            for version in range(4, 19):
+                client.send(encode(1, version, **poll(rig, 0, wait_ms=60_000)))
+                await rig.until(lambda: rig.server._dispatcher._polls)
+                rig.server._dispatcher.finish_polls()
+                response = decode(1, version, await client.read())
+                assert response.responses[0].partitions[0].error_code == 0
+
+    run(main())
+
+
 def test_pitfall_09_fetch_v12_empty_records_are_zero_length_not_null(run):
     async def main():
         async with serving() as rig:
@@ -264,3 +297,13 @@ def test_recorded_requests_of_every_client_are_answered(run):
                 client.close()
 
     run(main())
+
+
+def test_every_pitfall_is_named_by_a_test():
+    root = Path(__file__).parents[2]
+    named: set[int] = set()
+    for pattern in ("tests/**/*.py", "native/*/tests/**/*.rs", "native/*/tests/**/*.txt"):
+        for path in root.glob(pattern):
+            for numbers in re.findall(r"pitfall[_ ]((?:\d+_?)+)", path.read_text().lower()):
+                named.update(int(number) for number in numbers.split("_") if number)
+    assert named >= set(range(1, 21)), sorted(set(range(1, 21)) - named)

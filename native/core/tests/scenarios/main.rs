@@ -86,6 +86,7 @@ scenario_files! {
     leave: "leave.txt";
     static_members: "static_members.txt";
     timers: "timers.txt";
+    pitfalls: "pitfalls.txt";
     administration: "administration.txt";
     durability: "durability.txt";
     other_groups: "other_groups.txt";
