@@ -20,11 +20,11 @@ import click
 
 from pykcoord import config as configuration
 from pykcoord._native import Node, ReplayError
-from pykcoord.catalogue import STATE_FILE, TopicCatalogue
+from pykcoord.catalogue import STATE_FILE, TopicCatalogue, check_name, check_partitions
 from pykcoord.cli import logs
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.config import Config
-from pykcoord.errors import KcoordError, LogError
+from pykcoord.errors import ArgumentError, KcoordError, LogError
 from pykcoord.log import Flush, LogDirectory, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.runtime import Runtime
@@ -68,6 +68,11 @@ class _Topic(click.ParamType[tuple[str, int]]):
         name, _, partitions = str(value).rpartition(":")
         if not name or not partitions.isascii() or not partitions.isdigit():
             self.fail(f"{value!r} is not NAME:PARTITIONS, such as orders:12", param, context)
+        try:
+            check_name(name)
+            check_partitions(int(partitions))
+        except ArgumentError as error:
+            self.fail(error.reason, param, context)
         return name, int(partitions)
 
 

@@ -153,8 +153,8 @@ def test_settings_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
         (["--set", "group.max.sise=3"], 1, "unknown name; did you mean group.max.size?"),
         (["--set", "group.max.size=0"], 1, "group.max.size: 0 is too small"),
         (["--topic", "orders"], 2, "'orders' is not NAME:PARTITIONS, such as orders:12"),
-        (["--topic", "or ders:3"], 1, "or ders"),
-        (["--topic", "orders:0"], 1, "partitions"),
+        (["--topic", "or ders:3"], 2, "'--topic': 'or ders' is no topic name"),
+        (["--topic", "orders:0"], 2, "'--topic': 0 is not between 1 and 10000"),
         (["--listen", "localhost"], 2, "'localhost' is not HOST:PORT"),
         (["--listen", "127.0.0.1:70000"], 2, "no port from 0 to 65535"),
         (["--listen", "0.0.0.0:0"], 2, "needs --advertise HOST:PORT"),
@@ -170,6 +170,7 @@ def test_wrong_usage_is_one_line(
     result = pykcoord("serve", directory, "--listen", "127.0.0.1:0", *arguments)
     assert (result.code, result.out, len(result.err.splitlines())) == (code, "", 1)
     assert message in result.err
+    assert not directory.exists()
 
 
 def test_an_address_in_use_is_told_by_its_option(tmp_path: Path) -> None:
