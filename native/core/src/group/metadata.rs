@@ -173,7 +173,10 @@ impl Machine {
         member: &GroupMetadataMember<'_>,
     ) -> u32 {
         if let Some(row) = self.registry.find_member(group, member.member_id) {
-            self.registry.members[row].store_assignment(member.assignment);
+            let known = &mut self.registry.members[row];
+            known.store_assignment(member.assignment);
+            known.session_timeout_ms = member.session_timeout;
+            known.rebalance_timeout_ms = rebalance_timeout_ms(member);
             return row;
         }
         let details = Details {
@@ -190,20 +193,18 @@ impl Machine {
         row
     }
 
-    /// Everything but the assignment, and protocols that are not in the record.
+    /// Everything but the assignment, the timeouts, and protocols that are not in the record.
     fn is_same_member(&self, row: u32, protocol: &str, member: &GroupMetadataMember<'_>) -> bool {
         let known = &self.registry.members[row];
         let details = known.details();
         details.group_instance_id == member.group_instance_id
             && details.client_id == member.client_id
             && details.client_host == member.client_host
-            && known.session_timeout_ms == member.session_timeout
-            && known.rebalance_timeout_ms == rebalance_timeout_ms(member)
             && known.metadata(protocol) == member.subscription
     }
 }
 
-/// Records of version 0 have none.
+/// Records of version 0 have none, and a JoinGroup may say -1 too.
 fn rebalance_timeout_ms(member: &GroupMetadataMember<'_>) -> i32 {
     match member.rebalance_timeout {
         -1 => member.session_timeout,
