@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::classic::state::State;
-use crate::offset::{GroupScope, delete};
+use crate::offset::{GroupOffsets, GroupScope, delete};
 use crate::record::GroupMetadataKey;
 use crate::request::{DeleteGroupsRequest, RequestContext};
 use crate::response::{DeleteGroupsResponse, Response};
@@ -76,7 +76,9 @@ impl Machine {
             debug_assert!(removed.timer.is_none(), "a live group goes without members");
         }
         let removed = self.registry.remove(group);
-        if removed.offsets.as_ref().is_some_and(|offsets| !offsets.is_empty()) {
+        // Kafka before 4.0 also let a group go whose only offsets were pending.
+        let is_kept = |kept: &GroupOffsets| !kept.is_empty() || kept.has_open_transactions();
+        if removed.offsets.as_deref().is_some_and(is_kept) {
             let group = self.registry.create(removed.id.as_str());
             self.group_mut(group).offsets = removed.offsets;
         }
