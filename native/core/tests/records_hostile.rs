@@ -54,6 +54,25 @@ fn truncated_vectors_are_errors_not_panics() {
     }
 }
 
+/// Nothing that could not be answered over the wire is let in.
+#[test]
+fn strings_longer_than_kafkas_are_refused() {
+    for (length, fits) in [(0x7fff, true), (0x8000, false)] {
+        let metadata = "m".repeat(length);
+        let value = OffsetCommitValue {
+            offset: 1,
+            leader_epoch: -1,
+            metadata: &metadata,
+            commit_timestamp: 0,
+            expire_timestamp: -1,
+            topic_id: Uuid::ZERO,
+        };
+        let mut raw = Vec::new();
+        value.encode(4, &mut raw);
+        assert_eq!(OffsetCommitValue::parse(&raw).is_ok(), fits, "{length}");
+    }
+}
+
 proptest! {
     #[test]
     fn mutated_vectors_never_panic(

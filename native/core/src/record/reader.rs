@@ -19,6 +19,7 @@ impl std::error::Error for DecodeError {}
 
 const ENDS_EARLY: DecodeError = DecodeError("ends in the middle of a field");
 const NOT_UTF8: DecodeError = DecodeError("a string is not UTF-8");
+const TOO_LONG: DecodeError = DecodeError("a string is longer than 32767 bytes");
 const NULL: DecodeError = DecodeError("a field that cannot be null is null");
 
 /// What is left to read.
@@ -144,8 +145,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A compact length could say more than the strings of any message hold; so it is in Kafka.
     #[inline]
     fn text(&mut self, length: usize) -> Result<&'a str, DecodeError> {
+        if length > i16::MAX as usize {
+            return Err(TOO_LONG);
+        }
         core::str::from_utf8(self.take(length)?).map_err(|_| NOT_UTF8)
     }
 
