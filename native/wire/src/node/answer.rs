@@ -11,7 +11,7 @@ use super::slots::Header;
 use super::topics::Topics;
 use super::{Node, Turn};
 use crate::api::{self, RequestBody};
-use crate::header::{ApiKey, begin_response, finish_response};
+use crate::header::{ApiKey, begin_response};
 
 impl Node {
     /// Writes the reply that `response` makes possible; an abandoned request's is dropped.
@@ -31,8 +31,7 @@ impl Node {
             start = begin_response(out, header.api, header.version, header.correlation_id);
             encode(out, &header, &response);
         }
-        finish_response(out, start);
-        turn.replies.push((header.ticket, start, out.len()));
+        turn.end_reply(header.ticket, start);
     }
 }
 

@@ -17,7 +17,7 @@ use super::topics::Topics;
 use super::uuids::Uuids;
 use super::{Frame, Status, Turn};
 use crate::api::{self, RequestBody};
-use crate::header::{Incoming, begin_response, finish_response, open_request};
+use crate::header::{Incoming, begin_response, open_request};
 
 pub(super) type Batch<'a> = Vec<(RequestContext<'a>, Request<'a>)>;
 
@@ -179,8 +179,7 @@ impl<'a> Arrivals<'a, '_> {
         let out = &mut self.turn.buffer;
         let start = begin_response(out, header.api, header.version, header.correlation_id);
         body(out, header.version);
-        finish_response(out, start);
-        self.turn.replies.push((header.ticket, start, out.len()));
+        self.turn.end_reply(header.ticket, start);
     }
 
     fn commit(&mut self, arrival: Arrival<'a>, mut request: OffsetCommitRequest<'a>) {

@@ -26,6 +26,7 @@ use kcoord_core::{Config, ErrorCode, ReplayError, Shard};
 pub use stats::Stats;
 pub use topics::Topic;
 
+use crate::header::finish_response;
 use arrive::{Arrivals, Batch};
 use slots::Slots;
 use topics::Topics;
@@ -51,9 +52,28 @@ pub struct Turn {
     pub replies: Vec<(u64, usize, usize)>,
     pub appends: Vec<(usize, Append)>,
     pub foreign: Vec<u64>,
+    /// Tickets whose frame cannot be read, or whose answer fits no frame, and why.
     pub invalid: Vec<(u64, String)>,
     /// Absolute, on the scale of `now_ms`: call `step` again then.
     pub next_timeout_ms: Option<i64>,
+}
+
+/// Longest frame: its length is an int32.
+const MAX_REPLY_BYTES: usize = i32::MAX as usize;
+
+impl Turn {
+    /// Ends the reply that [`begin_response`](crate::header::begin_response) began. A peer that
+    /// asks for more than a frame can hold loses its connection, and nobody else anything.
+    fn end_reply(&mut self, ticket: u64, start: usize) {
+        let length = self.buffer.len() - start;
+        if length > MAX_REPLY_BYTES {
+            self.buffer.truncate(start);
+            self.invalid.push((ticket, format!("an answer of {length} bytes fits no frame")));
+            return;
+        }
+        finish_response(&mut self.buffer, start);
+        self.replies.push((ticket, start, self.buffer.len()));
+    }
 }
 
 /// What a turn asks of every shard, kept apart from the shards: a turn with one frame must not
@@ -302,5 +322,23 @@ impl Node {
     fn next_timeout_ms(&self) -> Option<i64> {
         let earliest = self.status.iter().map(|status| status.timeout_ms).min();
         earliest.filter(|timeout_ms| *timeout_ms != i64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reply_that_fits_no_frame_ends_its_connection_alone() {
+        // Zeroed memory that nobody touches is not there yet: this costs no 2 GiB.
+        let mut turn = Turn { buffer: vec![0; MAX_REPLY_BYTES + 1], ..Turn::default() };
+        turn.end_reply(1, 0);
+        assert_eq!((turn.buffer.len(), turn.replies.len()), (0, 0));
+        turn.buffer.extend([0; 9]);
+        turn.end_reply(2, 0);
+        assert_eq!(turn.replies, [(2, 0, 9)]);
+        let reason = "an answer of 2147483648 bytes fits no frame".to_owned();
+        assert_eq!(turn.invalid, [(1, reason)]);
     }
 }
