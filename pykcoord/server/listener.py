@@ -6,6 +6,7 @@ Everything runs on the loop that `start` was awaited on. It owns no log and no f
 from __future__ import annotations
 
 import asyncio
+import functools
 import ipaddress
 import logging
 import socket
@@ -24,6 +25,8 @@ from pykcoord.server.metrics import ServerMetrics
 logger = logging.getLogger("pykcoord.server")
 
 _BACKLOG = 4_096
+# Whose form is remembered: parsing an address is most of what accepting its connection costs.
+_KNOWN_ADDRESSES = 4_096
 _GRACE_SECONDS = 5.0
 # How often connections are looked at: idle ones are closed at most a quarter too late.
 _SWEEP_SECONDS = (0.02, 30.0)
@@ -215,7 +218,11 @@ def client_address(peername: Any) -> tuple[str, str]:
     """(ip, host as Kafka's InetAddress.toString writes it) of a socket's peer name."""
     if not peername:
         return "", "/"
-    ip = str(peername[0]).partition("%")[0]
+    return _client_address(str(peername[0]).partition("%")[0])
+
+
+@functools.lru_cache(maxsize=_KNOWN_ADDRESSES)
+def _client_address(ip: str) -> tuple[str, str]:
     try:
         address = ipaddress.ip_address(ip)
     except ValueError:
