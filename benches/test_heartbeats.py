@@ -27,8 +27,8 @@ from benches.workload import (
 
 # Of what the coordinator of dicts does, per CPU second: with the crossing of the border a frame
 # at a time, and in arrays.
-LEAST_IN_FRAMES = 4.0
-LEAST_IN_ARRAYS = 6.0
+LEAST_IN_FRAMES = 3.0
+LEAST_IN_ARRAYS = 4.0
 WAYS = ["step of 64", "step of 2000", "heartbeat_many", "dicts"]
 
 

@@ -33,7 +33,7 @@
 enum { ERROR_CODES = 128, EVENTS = 2048 };
 static const double LIMIT_SECONDS = 120;       // of a phase that waits for all
 static const double RETRY_SECONDS = 0.1;       // after an error that passes
-static const double STORM_BEAT_SECONDS = 0.02; // how often members ask whether to rejoin
+static const double STORM_BEAT_SECONDS = 0.05; // how often members ask whether to rejoin
 
 static struct member *members;  // one in each group, then the storm's
 static int connections, fill_end;
