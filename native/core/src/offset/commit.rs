@@ -8,7 +8,7 @@ use crate::record::OffsetCommitValue;
 use crate::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic};
 use crate::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
 
-/// Strings in the keys of records, and in values before v4, have a 16-bit length.
+/// Strings in records have a 16-bit length; where that is compact, no message has longer ones.
 const LONGEST_STRING: usize = i16::MAX as usize;
 
 /// Writes every partition whose metadata is short enough, duplicates in order, and answers in
@@ -25,13 +25,13 @@ pub fn commit(
     if names.any(|name| name.len() > LONGEST_STRING) {
         return refuse(request, ErrorCode::UnknownServerError);
     }
-    let (expire_timestamp, longest) = match request.retention_time_ms {
-        -1 => (-1, usize::MAX),
-        retention_ms => (now_ms.saturating_add(retention_ms), LONGEST_STRING),
+    let expire_timestamp = match request.retention_time_ms {
+        -1 => -1,
+        retention_ms => now_ms.saturating_add(retention_ms),
     };
     let fits = |partition: &OffsetCommitPartition<'_>| {
         let metadata = metadata(partition);
-        metadata.len() <= longest && utf16_fits(metadata, config.offset_metadata_max_bytes)
+        metadata.len() <= LONGEST_STRING && utf16_fits(metadata, config.offset_metadata_max_bytes)
     };
     for topic in &request.topics {
         let accepted = topic.partitions.iter().filter(|partition| fits(partition));
