@@ -10,11 +10,16 @@ __all__ = [
     "ReplayError",
     "TimingWheel",
     "Turn",
+    "assign",
     "decode_assignment",
     "decode_subscription",
     "dump",
+    "encode_assignment",
+    "encode_subscription",
     "profile",
+    "read_sticky_user_data",
     "reencode",
+    "sticky_user_data",
 ]
 
 # "release" or "debug": how the extension was built; benchmarks refuse the second.
