@@ -8,10 +8,11 @@ default, remembered in a state file. Not thread-safe: use it on the server's loo
 from __future__ import annotations
 
 import base64
+import contextlib
 import re
 import secrets
 import uuid
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
@@ -80,6 +81,7 @@ class Catalogue(Protocol):
     ) -> Topic: ...
     def delete(self, name: str) -> None: ...
     def add_partitions(self, name: str, partitions: int) -> Topic: ...
+    def together(self) -> contextlib.AbstractContextManager[None]: ...
     def on_change(self, callback: Callable[[], None]) -> None: ...
 
 
@@ -97,12 +99,15 @@ class TopicCatalogue:
         self._other = {k: v for k, v in (document or {}).items() if k != "topics"}
         self._topics = {topic.name: topic for topic in _topics_of(document)}
         self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
+        self._changing = False
+        self._touched = False
         self._version = 0
         self.cluster_id = self._other.setdefault("cluster_id", new_id_text())
         if store is not None and (document is None or "cluster_id" not in document):
             self._save()
-        for name, partitions in (topics or {}).items():
-            self.ensure(name, partitions)
+        with self.together():
+            for name, partitions in (topics or {}).items():
+                self.ensure(name, partitions)
 
     @property
     def version(self) -> int:
@@ -142,11 +147,9 @@ class TopicCatalogue:
     def delete(self, name: str) -> None:
         """Forget the topic, its id and its partitions."""
         topic = self._topic(name)
-        topics = {key: value for key, value in self._topics.items() if key != name}
-        self._save(topics)
-        self._topics = topics
-        del self._by_id[topic.topic_id]
-        self._changed()
+        with self.together():
+            del self._topics[name], self._by_id[topic.topic_id]
+            self._touched = True
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
         """Grow to `partitions` in all; it must be more than there are."""
@@ -174,6 +177,28 @@ class TopicCatalogue:
         self._topics[name] = self._by_id[topic.topic_id] = topic
         self._changed()
 
+    @contextlib.contextmanager
+    def together(self) -> Iterator[None]:
+        """All changes within are remembered and told once, at the end: each alone costs a write
+        of the whole catalogue. If that raises, as the store does, none of them was made."""
+        if self._changing:
+            yield
+            return
+        before = self._topics, self._by_id
+        self._topics, self._by_id = dict(self._topics), dict(self._by_id)
+        self._changing, self._touched = True, False
+        try:
+            yield
+            if self._touched:
+                self._save()
+        except BaseException:
+            self._topics, self._by_id = before
+            raise
+        finally:
+            self._changing = False
+        if self._touched:
+            self._changed()
+
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call `callback()` after each change."""
         self._callbacks.append(callback)
@@ -185,17 +210,14 @@ class TopicCatalogue:
         return topic
 
     def _put(self, topic: Topic) -> None:
-        topics = {**self._topics, topic.name: topic}
-        self._save(topics)
-        self._topics = topics
-        self._by_id[topic.topic_id] = topic
-        self._changed()
+        with self.together():
+            self._topics[topic.name] = self._by_id[topic.topic_id] = topic
+            self._touched = True
 
-    def _save(self, topics: Mapping[str, Topic] | None = None) -> None:
+    def _save(self) -> None:
         """Remember before it is shown: what a client was told survives."""
         if self._store is not None:
-            kept = (topics if topics is not None else self._topics).values()
-            self._store.write({**self._other, "topics": _document_of(kept)})
+            self._store.write({**self._other, "topics": _document_of(self._topics.values())})
 
     def _changed(self) -> None:
         self._version += 1

@@ -124,7 +124,42 @@ def test_what_cannot_be_stored_is_not_shown():
     with pytest.raises(OSError, match="No space"):
         catalogue.create("a", 1)
     assert catalogue.topics() == {}
+    made = []
+
+    def make_two() -> None:
+        with catalogue.together():
+            made.extend(catalogue.create(name, 1) for name in ("a", "b"))
+
+    with pytest.raises(OSError, match="No space"):
+        make_two()
+    assert catalogue.topics() == {}
+    assert [catalogue.by_id(topic.topic_id) for topic in made] == [None, None]
     assert catalogue.version == 0
+
+
+def test_changes_that_are_made_together_are_stored_and_told_once():
+    class Store:
+        def read(self):
+            return {"cluster_id": "c", "topics": {}}
+
+        def write(self, document):
+            written.append(sorted(document["topics"]))
+
+    written: list[list[str]] = []
+    catalogue = TopicCatalogue(store=Store())
+    told: list[int] = []
+    catalogue.on_change(lambda: told.append(len(catalogue.topics())))
+    with catalogue.together():
+        catalogue.create("a", 1)
+        with pytest.raises(TopicExistsError):
+            catalogue.create("a", 2)
+        catalogue.create("b", 1)
+        catalogue.add_partitions("b", 2)
+        catalogue.delete("a")
+    assert (written, told, catalogue.version) == ([["b"]], [1], 1)
+    with catalogue.together():
+        pass
+    assert (written, told, catalogue.version) == ([["b"]], [1], 1)
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,25 @@ from pykcoord.server.api.messages import encode_response_body
 from pykcoord.server.dispatch import _REQUEST_BYTES
 
 from .conftest import frame, serving
-from .test_node_apis import metadata, topic_named
+from .test_node_apis import MS, metadata, new_topic, topic_named
 
 TIMES = 5_000
+
+
+class Store:
+    """Counts the writes of a catalogue, or fails them."""
+
+    def __init__(self, error: OSError | None = None) -> None:
+        self.writes = 0
+        self._error = error
+
+    def read(self) -> None:
+        return None
+
+    def write(self, document: dict) -> None:
+        self.writes += 1
+        if self._error is not None:
+            raise self._error
 
 
 @pytest.mark.parametrize("v", [1, 9, 12])
@@ -73,6 +89,57 @@ def test_a_long_node_level_request_is_refused_before_it_is_parsed(run, monkeypat
 
     run(main())
     assert f"at most {_REQUEST_BYTES} are read" in caplog.text
+
+
+def test_topics_of_one_request_are_stored_and_told_once(run):
+    """Each alone would cost a sync and a copy of the whole catalogue, on the loop."""
+
+    async def main():
+        async with serving() as rig:
+            store = rig.catalogue._store = Store()
+            client = await rig.connect()
+            topics = [new_topic(f"t{n}") for n in range(1_000)]
+            response = await ask(client, 19, 7, topics=topics, timeout=MS, validate_only=False)
+            assert {topic.error_code for topic in response.topics} == {0}
+            assert (store.writes, rig.catalogue.version) == (1, 2)
+            names = [{"name": f"t{n}", "topic_id": None} for n in range(1_000)]
+            response = await ask(client, 20, 6, topics=names, timeout=MS)
+            assert {topic.error_code for topic in response.responses} == {0}
+            assert (store.writes, rig.catalogue.version) == (2, 3)
+            assert list(rig.catalogue.topics()) == ["orders"]
+
+    run(main())
+
+
+def test_what_cannot_be_stored_was_not_changed(run):
+    async def main():
+        async with serving() as rig:
+            rig.catalogue._store = Store(OSError(28, "No space left on device"))
+            client = await rig.connect()
+            topics = [new_topic("a"), new_topic("orders")]
+            response = await ask(client, 19, 7, topics=topics, timeout=MS, validate_only=False)
+            assert [topic.error_code for topic in response.topics] == [56, 36]
+            names = [{"name": "orders", "topic_id": None}, {"name": "a", "topic_id": None}]
+            response = await ask(client, 20, 6, topics=names, timeout=MS)
+            assert [topic.error_code for topic in response.responses] == [56, 3]
+            more = [{"name": "orders", "count": 20, "assignments": None}]
+            response = await ask(client, 37, 3, topics=more, timeout=MS, validate_only=False)
+            assert [topic.error_code for topic in response.results] == [56]
+            assert {n: t.partitions for n, t in rig.catalogue.topics().items()} == {"orders": 12}
+
+    run(main())
+
+
+def test_more_partitions_at_once_than_kafka_makes_are_refused(run):
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            for last, error in ((1, 0), (2, 44)):
+                topics = [new_topic(f"a{last}", 9_999), new_topic(f"b{last}", last)]
+                response = await ask(client, 19, 7, topics=topics, timeout=MS, validate_only=False)
+                assert [topic.error_code for topic in response.topics] == [error, error]
+
+    run(main())
 
 
 def test_what_a_producer_sends_is_read(run):

@@ -3,25 +3,33 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import InvalidPartitionsError, UnknownTopicError, check_partitions
-from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.errors import error_of, stored_together
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 
 
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+    results = stored_together(
+        cluster.catalogue,
+        _grown(request, cluster),
+        lambda result, code, text: _result(result["name"], code, text),
+    )
+    return {"results": results}
+
+
+def _grown(request: Any, cluster: Cluster) -> Iterator[Fields]:
     named = Counter(asked.name for asked in request.topics)
-    results = []
     for name, asked in {asked.name: asked for asked in request.topics}.items():
         if named[name] > 1:
-            results.append(_result(name, ErrorCode.invalid_request, "Duplicate topic name."))
+            yield _result(name, ErrorCode.invalid_request, "Duplicate topic name.")
         else:
-            results.append(_grow(asked, request.validate_only, cluster))
-    return {"results": results}
+            yield _grow(asked, request.validate_only, cluster)
 
 
 def _grow(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:

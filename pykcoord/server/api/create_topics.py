@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import (
+    MAX_PARTITIONS,
     InvalidPartitionsError,
     Topic,
     TopicExistsError,
@@ -15,7 +17,7 @@ from pykcoord.catalogue import (
     check_partitions,
     new_id,
 )
-from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.errors import error_of, stored_together
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 
@@ -24,26 +26,41 @@ _ALL_CONFIGS_KNOWN = 0
 
 
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+    if sum(max(0, _partitions(asked, cluster)) for asked in request.topics) > MAX_PARTITIONS:
+        # ReplicationControlManager.validateTotalNumberOfPartitions
+        text = "Excessively large number of partitions per request."
+        refused = [_refused(of.name, ErrorCode.policy_violation, text) for of in request.topics]
+        return {"topics": refused}
+    topics = stored_together(
+        cluster.catalogue,
+        _created(request, cluster),
+        lambda result, code, text: _refused(result["name"], code, text),
+    )
+    return {"topics": topics}
+
+
+def _created(request: Any, cluster: Cluster) -> Iterator[Fields]:
     named = Counter(asked.name for asked in request.topics)
-    results = []
     for name, asked in {asked.name: asked for asked in request.topics}.items():
         if named[name] > 1:
-            results.append(_refused(name, ErrorCode.invalid_request, "Duplicate topic name."))
+            yield _refused(name, ErrorCode.invalid_request, "Duplicate topic name.")
         else:
-            results.append(_create(asked, request.validate_only, cluster))
-    return {"topics": results}
+            yield _create(asked, request.validate_only, cluster)
+
+
+def _partitions(asked: Any, cluster: Cluster) -> int:
+    """How many it would get; 0 or less where it asks for an impossible number."""
+    partitions = len(asked.assignments) or int(asked.num_partitions)
+    return cluster.num_partitions if partitions == _DEFAULT else partitions
 
 
 def _create(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:
     problem = _problem(asked, cluster)
     if problem is not None:
         return _refused(asked.name, *problem)
-    partitions = len(asked.assignments) or asked.num_partitions
-    if partitions == _DEFAULT:
-        partitions = cluster.num_partitions
     configs = {config.name: config.value or "" for config in asked.configs}
     try:
-        topic = _made(asked.name, partitions, configs, validate_only, cluster)
+        topic = _made(asked.name, _partitions(asked, cluster), configs, validate_only, cluster)
     except Exception as error:
         return _refused(asked.name, *error_of(error))
     return {

@@ -6,7 +6,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.errors import error_of, stored_together
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 
@@ -16,7 +16,12 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
         asked = [(name, None) for name in request.topic_names]
     else:
         asked = [(topic.name, topic.topic_id) for topic in request.topics]
-    return {"responses": [_delete(name, topic_id, cluster) for name, topic_id in asked]}
+    responses = stored_together(
+        cluster.catalogue,
+        (_delete(name, topic_id, cluster) for name, topic_id in asked),
+        lambda result, code, text: _result(result["name"], result["topic_id"], code, text),
+    )
+    return {"responses": responses}
 
 
 def _delete(name: str | None, topic_id: Any, cluster: Cluster) -> Fields:
