@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import signal
 import statistics
 import subprocess
 import sys
@@ -44,6 +45,7 @@ OFFSETS_A_GROUP = 100
 KAFKA, OS, SYNCED = "kafka", "os", "commit"
 ALL_PHASES = ["find", "join", "hb", "commit", "fetch", "leave"]
 WARM_UP = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
+JVM_WARM_UPS = 3  # its compiler takes so long to be done with what is hot
 LONGER_LOG = ["find", "join", "commit", "leave"]  # of OFFSETS_A_GROUP partitions, to be recovered
 STORM = ["find", "join", "storm", "leave"]
 SYNCED_PHASES = ["find", "join", "commit", "leave"]
@@ -108,9 +110,10 @@ def create_topic(server: Server) -> None:
 
 def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[str, list[Run]]:
     phases = {KAFKA: ALL_PHASES, OS: ALL_PHASES, SYNCED: SYNCED_PHASES}
-    for server in servers.values():
+    for name, server in servers.items():
         console.print(f"warming up {server.name}")
-        load.run(server, WARM_UP)
+        for _ in range(JVM_WARM_UPS if name == KAFKA else 1):
+            load.run(server, WARM_UP)
     names = [*servers, f"{KAFKA} storm", f"{OS} storm"]
     runs: dict[str, list[Run]] = {name: [] for name in names}
     for number in range(size.rounds):
@@ -269,6 +272,8 @@ def main() -> int:
     size = SMOKE if arguments.smoke else FULL
     if arguments.rounds:
         size = Size(**{**vars(size), "rounds": arguments.rounds})
+    # So that the servers are ended with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     started = time.monotonic()
     runs, rows = compare(size, arguments.pin)
     title = f"{size.connections} connections, one request outstanding each, {size.rounds} rounds"
