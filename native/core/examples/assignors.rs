@@ -1,5 +1,5 @@
-//! How long assignors take for the rows of docs/assignors.md, and how much they are beside their
-//! input: members, partitions and topics, all members with the same subscription or each with a
+//! How long assignors take for the rows of docs/assignors.md, and how many bytes a partition they
+//! hold at most beside their input, the result included: members, partitions and topics, all members with the same subscription or each with a
 //! random half of the topics; from nothing, or with one member more than owns everything.
 //!
 //! The last column is a checksum of all lists in their order, to be compared with that of the
@@ -9,10 +9,36 @@
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
 
+use std::alloc::{GlobalAlloc, Layout, System};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
+use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::assignor::{self, Assignment, Compat, Group, GroupBuilder, NewMember, Strategy};
+
+/// Counts what is allocated and has not been freed, and the most that was so far.
+struct Counting;
+
+static HELD: AtomicUsize = AtomicUsize::new(0);
+static MOST: AtomicUsize = AtomicUsize::new(0);
+
+// Sound: the system's allocator does the work.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
+        MOST.fetch_max(held, Relaxed);
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        HELD.fetch_sub(layout.size(), Relaxed);
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
 
 const ROUNDS: usize = 5;
 const GENERATION: i32 = 7;
@@ -83,11 +109,25 @@ impl Names {
                 },
                 subscription,
             );
-            for &(topic, number) in claims.into_iter().flatten() {
-                builder.add_claim(topic, number);
+            let claims = claims.map_or(&[][..], Vec::as_slice);
+            if row.0 == Strategy::Sticky {
+                self.add_user_data(&mut builder, claims);
+            } else {
+                claims.iter().for_each(|&(topic, number)| builder.add_claim(topic, number));
             }
         }
         builder.build().expect("few partitions")
+    }
+
+    /// Topic by topic, as the user data of Java's StickyAssignor has it.
+    fn add_user_data(&self, builder: &mut GroupBuilder<'_>, claims: &[(u32, i32)]) {
+        let named = claims.iter().map(|&(topic, number)| (&*self.topics[topic as usize], number));
+        let data = StickyUserData::of(&named.collect::<Vec<_>>(), Some(GENERATION));
+        for (topic, numbers) in data.partitions {
+            let topic = str::from_utf8(topic).ok().and_then(|name| builder.existing_topic(name));
+            let topic = topic.expect("a topic of the catalogue");
+            numbers.iter().for_each(|&number| builder.add_claim(topic, number));
+        }
     }
 
     /// What each member has, by the numbers of the builder.
@@ -109,8 +149,14 @@ fn checksum(lists: &[Vec<(u32, i32)>]) -> u64 {
     })
 }
 
-fn timed<T>(mut work: impl FnMut() -> T) -> (Duration, T) {
+/// The fastest of several rounds, what it returned, and the most bytes that were held at once.
+fn timed<T>(mut work: impl FnMut() -> T) -> (Duration, T, usize) {
     let mut best = None;
+    let before = HELD.load(Relaxed);
+    MOST.store(before, Relaxed);
+    let result = work();
+    let bytes = MOST.load(Relaxed) - before;
+    drop(result);
     for _ in 0..ROUNDS {
         let start = Instant::now();
         let result = black_box(work());
@@ -119,7 +165,8 @@ fn timed<T>(mut work: impl FnMut() -> T) -> (Duration, T) {
             best = Some((took, result));
         }
     }
-    best.expect("one round at least")
+    let (took, result) = best.expect("one round at least");
+    (took, result, bytes)
 }
 
 fn measure(row: Row) {
@@ -129,31 +176,34 @@ fn measure(row: Row) {
     let assign = |group: &Group<'_>| {
         assignor::assign(strategy, group, Compat::Correct).expect("never fails")
     };
-    let print = |what: &str, build: Duration, took: Duration, sum: u64| {
+    let print = |what: &str, build: Duration, took: Duration, bytes: usize, sum: u64| {
+        let each = bytes / partitions;
         let (build, took) = (build.as_secs_f64() * 1e3, took.as_secs_f64() * 1e3);
         println!(
             "{:<18} {members:>6} {partitions:>7} {topics:>5} {kind:<9} {what:<9} \
-             {took:>9.2} {build:>9.2}  {sum:016x}",
+             {took:>9.2} {build:>9.2} {each:>5}  {sum:016x}",
             strategy.name(),
         );
     };
-    let (build, group) = timed(|| names.group(row, members, None));
-    let (took, assignment) = timed(|| assign(&group));
-    print("full", build, took, checksum(&names.lists(&group, &assignment)));
+    let (build, group, _) = timed(|| names.group(row, members, None));
+    let (took, assignment, bytes) = timed(|| assign(&group));
+    print("full", build, took, bytes, checksum(&names.lists(&group, &assignment)));
     if !strategy.knows_the_past() {
         return;
     }
     let before = names.group(row, members - 1, None);
     let owned = names.lists(&before, &assign(&before));
-    let (build, group) = timed(|| names.group(row, members, Some(&owned)));
-    let (took, assignment) = timed(|| assign(&group));
-    print("one more", build, took, checksum(&names.lists(&group, &assignment)));
+    let (build, group, _) = timed(|| names.group(row, members, Some(&owned)));
+    let (took, assignment, bytes) = timed(|| assign(&group));
+    print("one more", build, took, bytes, checksum(&names.lists(&group, &assignment)));
 }
 
 fn main() {
     let chosen: Vec<usize> =
         std::env::args().skip(1).map(|row| row.parse().expect("the number of a row")).collect();
-    println!("members, partitions, topics, subscriptions; ms to assign, ms to build the group");
+    println!(
+        "members, partitions, topics, subscriptions; ms to assign, ms to build the group, bytes"
+    );
     for (number, &row) in ROWS.iter().enumerate() {
         if chosen.is_empty() || chosen.contains(&number) {
             measure(row);
