@@ -165,8 +165,8 @@ fn read_subscription<'py>(
 }
 
 impl<'py> TopicLists<'py> {
-    /// The place of a list of topics. Lists that are equal but share nothing get two, which
-    /// [`GroupBuilder::subscription`] finds out.
+    /// The place of a list of topics. What is missed here, [`GroupBuilder::subscription`] finds:
+    /// that a list equals another than the last.
     fn place(&mut self, topics: Bound<'py, PyAny>) -> PyResult<usize> {
         let address = topics.as_ptr() as usize;
         if let Some(&place) = self.places.get(&address) {
@@ -175,8 +175,7 @@ impl<'py> TopicLists<'py> {
         if topics.is_instance_of::<PyString>() {
             return Err(PyValueError::new_err("topics must be a list of str, not a str"));
         }
-        let last = self.lists.last();
-        if !last.is_some_and(|last| same_strings(last, &topics)) {
+        if !self.equals_last(&topics)? {
             let topics: Vec<Bound<'py, PyAny>> = topics.try_iter()?.collect::<PyResult<_>>()?;
             let names = topics.into_iter().map(|topic| topic.cast_into::<PyString>());
             let names: Result<_, _> = names.collect();
@@ -188,13 +187,13 @@ impl<'py> TopicLists<'py> {
         self.held.push(topics);
         Ok(place)
     }
-}
 
-/// Whether a list holds the very same objects.
-fn same_strings(known: &[Bound<'_, PyString>], topics: &Bound<'_, PyAny>) -> bool {
-    match topics.cast::<PyList>() {
-        Ok(list) => list.len() == known.len() && list.iter().zip(known).all(|(a, b)| a.is(b)),
-        Err(_) => false,
+    /// Members that were decoded one by one have lists of their own, which are mostly equal.
+    fn equals_last(&self, topics: &Bound<'py, PyAny>) -> PyResult<bool> {
+        match self.held.last() {
+            Some(last) if last.is_instance_of::<PyList>() => last.eq(topics),
+            _ => Ok(false),
+        }
     }
 }
 
