@@ -14,9 +14,10 @@ impl Machine {
         for group in self.registry.rows() {
             let of = self.group(group);
             assert_eq!(self.registry.find(of.id.as_str()), Some(group));
-            let pending = of.rebalance.as_ref().map_or(&[][..], |soft| soft.pending.rows());
+            let pending = of.rebalance.as_ref().map(|soft| soft.pending.sorted_rows());
+            let pending = pending.unwrap_or_default();
             member_count += of.member_rows().len() + pending.len();
-            for row in of.member_rows().iter().chain(pending) {
+            for row in of.member_rows().iter().chain(&pending) {
                 let member = &self.registry.members[*row];
                 assert_eq!(member.group, group);
                 ticket_count += usize::from(member.ticket != NO_TICKET);

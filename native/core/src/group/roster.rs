@@ -9,11 +9,52 @@ use hashbrown::HashTable;
 use super::classic::member::Member;
 use super::slab::Slab;
 
-/// Rows of the member slab: in order, and by the hash of their ids.
+/// Rows of the member slab by the hash of their ids. One leaves as fast as it came, however many
+/// there are.
+#[derive(Debug, Default)]
+pub struct IdTable {
+    by_id: HashTable<(u32, u32)>,
+}
+
+impl IdTable {
+    pub fn len(&self) -> usize {
+        self.by_id.len()
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.by_id.is_empty()
+    }
+
+    pub fn find(&self, members: &Slab<Member>, hash: u64, member_id: &str) -> Option<u32> {
+        let tag = tag(hash);
+        let is_it = |entry: &(u32, u32)| entry.0 == tag && members[entry.1].is_member_id(member_id);
+        self.by_id.find(spread(tag), is_it).map(|entry| entry.1)
+    }
+
+    pub fn insert(&mut self, hash: u64, row: u32) {
+        let tag = tag(hash);
+        self.by_id.insert_unique(spread(tag), (tag, row), |entry| spread(entry.0));
+    }
+
+    /// Takes the row out. `hash` is that of the id it was inserted with.
+    pub fn remove(&mut self, hash: u64, row: u32) {
+        let entry = self.by_id.find_entry(spread(tag(hash)), |entry| entry.1 == row);
+        entry.expect("a member's row is found under its id").remove();
+    }
+
+    /// All rows, by number: never in the order of their hashes.
+    pub fn sorted_rows(&self) -> Vec<u32> {
+        let mut rows: Vec<u32> = self.by_id.iter().map(|entry| entry.1).collect();
+        rows.sort_unstable();
+        rows
+    }
+}
+
+/// Rows of the member slab in the order in which they came, and by id.
 #[derive(Debug, Default)]
 pub struct MemberTable {
     order: Vec<u32>,
-    by_id: HashTable<(u32, u32)>,
+    ids: IdTable,
 }
 
 impl MemberTable {
@@ -25,44 +66,32 @@ impl MemberTable {
         self.order.len()
     }
 
-    pub fn is_empty(&self) -> bool {
-        self.order.is_empty()
-    }
-
     pub fn find(&self, members: &Slab<Member>, hash: u64, member_id: &str) -> Option<u32> {
-        let tag = tag(hash);
-        let is_it = |entry: &(u32, u32)| entry.0 == tag && members[entry.1].is_member_id(member_id);
-        self.by_id.find(spread(tag), is_it).map(|entry| entry.1)
+        self.ids.find(members, hash, member_id)
     }
 
     pub fn insert(&mut self, hash: u64, row: u32) {
-        let tag = tag(hash);
         self.order.push(row);
-        self.by_id.insert_unique(spread(tag), (tag, row), |entry| spread(entry.0));
+        self.ids.insert(hash, row);
     }
 
     /// Takes the row out. `hash` is that of the id it was inserted with.
     pub fn remove(&mut self, hash: u64, row: u32) {
-        self.order.retain(|other| *other != row);
-        self.forget_id(hash, row);
+        let at = self.order.iter().position(|other| *other == row);
+        self.order.remove(at.expect("a member's row is in its group"));
+        self.ids.remove(hash, row);
     }
 
     /// The row got another id, and keeps its place.
     pub fn rename(&mut self, old_hash: u64, new_hash: u64, row: u32) {
-        self.forget_id(old_hash, row);
-        let tag = tag(new_hash);
-        self.by_id.insert_unique(spread(tag), (tag, row), |entry| spread(entry.0));
+        self.ids.remove(old_hash, row);
+        self.ids.insert(new_hash, row);
     }
 
     /// Puts the rows in another order. They must be the same rows.
     pub fn reorder(&mut self, order: Vec<u32>) {
         debug_assert_eq!(order.len(), self.order.len());
         self.order = order;
-    }
-
-    fn forget_id(&mut self, hash: u64, row: u32) {
-        let entry = self.by_id.find_entry(spread(tag(hash)), |entry| entry.1 == row);
-        entry.expect("a member's row is found under its id").remove();
     }
 }
 

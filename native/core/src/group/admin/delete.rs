@@ -66,8 +66,8 @@ impl Machine {
         if let Some(soft) = self.group_mut(group).rebalance.take() {
             self.wheel.cancel(soft.join_timer);
             self.wheel.cancel(soft.sync_timer);
-            for pending in soft.pending.rows() {
-                let removed = self.registry.members.remove(*pending);
+            for pending in soft.pending.sorted_rows() {
+                let removed = self.registry.members.remove(pending);
                 self.wheel.cancel(removed.timer);
             }
         }

@@ -6,7 +6,7 @@ use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
-use crate::group::roster::MemberTable;
+use crate::group::roster::IdTable;
 use crate::group::slab::NO_ROW;
 use crate::group::subscription::SubscribedTopics;
 use crate::limits;
@@ -30,7 +30,7 @@ pub struct Rebalance {
     /// Members without a SyncGroup in this generation.
     pub pending_sync: usize,
     /// Ids handed out with MEMBER_ID_REQUIRED and not used yet (KIP-394).
-    pub pending: MemberTable,
+    pub pending: IdTable,
     pub protocol_counts: Option<ProtocolCounts>,
     /// Topics of the generation that ends; its members may change their metadata meanwhile.
     pub subscribed_topics: Option<SubscribedTopics>,
