@@ -76,7 +76,12 @@ impl Machine {
             Err(None) if request.group_id.len() > MAX_STRING_BYTES => {
                 Err(ErrorCode::InvalidGroupId)
             }
-            Err(None) => Ok(self.registry.create(request.group_id)),
+            Err(None) => {
+                let group = self.registry.create(request.group_id);
+                // Nobody may learn that the one before is gone until that is durable.
+                self.group_mut(group).last_record_end = self.last_tombstone_end;
+                Ok(group)
+            }
         }
     }
 
