@@ -63,9 +63,8 @@ impl Machine {
         let mut encoded = core::mem::take(&mut self.scratch_value);
         encoded.clear();
         let value = self.group_value(group, assignments);
-        let size: usize =
-            value.members.iter().map(|m| m.subscription.len() + m.assignment.len()).sum();
-        let fits = size <= MAX_GROUP_RECORD_BYTES;
+        let fits =
+            value.members.iter().map(size_of_member).sum::<usize>() <= MAX_GROUP_RECORD_BYTES;
         if fits {
             value.encode(GROUP_METADATA_WRITTEN_VERSION, &mut encoded);
             let group_id = self.group(group).id.clone();
@@ -204,10 +203,36 @@ impl Machine {
     }
 }
 
+fn size_of_member(member: &GroupMetadataMember<'_>) -> usize {
+    let names = [member.member_id, member.client_id, member.client_host];
+    let names = names.into_iter().chain(member.group_instance_id);
+    names.map(str::len).sum::<usize>() + member.subscription.len() + member.assignment.len()
+}
+
 /// Records of version 0 have none, and a JoinGroup may say -1 too.
 fn rebalance_timeout_ms(member: &GroupMetadataMember<'_>) -> i32 {
     match member.rebalance_timeout {
         -1 => member.session_timeout,
         timeout_ms => timeout_ms,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn everything_that_can_be_long_counts() {
+        let member = GroupMetadataMember {
+            member_id: "1",
+            group_instance_id: Some("22"),
+            client_id: "333",
+            client_host: "4444",
+            rebalance_timeout: 0,
+            session_timeout: 0,
+            subscription: b"55555",
+            assignment: b"666666",
+        };
+        assert_eq!(size_of_member(&member), 21);
     }
 }
