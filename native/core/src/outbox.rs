@@ -5,7 +5,7 @@
 //! offset up to which the log is committed; responses parked at or below it become ready, in the
 //! order in which they were parked.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 
 use crate::record::writer::write_record;
 use crate::request::Ticket;
@@ -107,9 +107,10 @@ impl Outbox {
         self.ready.pop_front()
     }
 
-    /// Drops the response that waits under a ticket: nobody is left to read it.
-    pub fn forget(&mut self, ticket: Ticket) {
-        self.parked.retain(|(_, waiting, _)| *waiting != ticket);
+    /// Drops the responses that wait under tickets: nobody is left to read them. All at once,
+    /// since one request may have been split into very many.
+    pub fn forget(&mut self, tickets: &BTreeSet<Ticket>) {
+        self.parked.retain(|(_, waiting, _)| !tickets.contains(waiting));
     }
 
     /// All that still waits for a commit, oldest first: what a dropped shard owes.

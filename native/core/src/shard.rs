@@ -103,7 +103,12 @@ impl Shard {
 
     /// The connection behind a ticket is gone. A member that waited under it stays one.
     pub fn abandon(&mut self, ticket: Ticket) {
-        self.machine.abandon(ticket);
+        self.machine.abandon(&[ticket]);
+    }
+
+    /// The same for all parts of a request that was split.
+    pub fn abandon_all(&mut self, tickets: &[Ticket]) {
+        self.machine.abandon(tickets);
     }
 
     /// Records of types that nobody knows, by type: kept in the log, and not interpreted.

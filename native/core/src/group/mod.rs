@@ -19,7 +19,7 @@ pub mod slab;
 pub mod subscription;
 pub mod text;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use classic::member::{NO_TICKET, flag};
 use classic::rebalance::Rebalance;
@@ -138,11 +138,19 @@ impl Machine {
         (ticket != NO_TICKET).then_some(ticket)
     }
 
-    /// The connection behind a ticket is gone: its answer is forgotten, its member stays.
-    pub fn abandon(&mut self, ticket: Ticket) {
-        match self.parked.remove(&ticket) {
-            Some(member) => self.registry.members[member].ticket = NO_TICKET,
-            None => self.outbox.forget(ticket),
+    /// The connection behind tickets is gone: its answers are forgotten, its member stays.
+    pub fn abandon(&mut self, tickets: &[Ticket]) {
+        let mut decided = BTreeSet::new();
+        for ticket in tickets {
+            match self.parked.remove(ticket) {
+                Some(member) => self.registry.members[member].ticket = NO_TICKET,
+                None => {
+                    decided.insert(*ticket);
+                }
+            }
+        }
+        if !decided.is_empty() {
+            self.outbox.forget(&decided);
         }
     }
 

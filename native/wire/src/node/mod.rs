@@ -247,8 +247,11 @@ impl Node {
 
     /// The peer of this ticket is gone: forget what it waits for.
     pub fn abandon(&mut self, ticket: u64) {
-        for (shard, core_ticket) in self.slots.abandon(ticket) {
-            self.shards[shard as usize].abandon(core_ticket);
+        let mut parts = self.slots.abandon(ticket);
+        parts.sort_unstable();
+        for of_shard in parts.chunk_by(|a, b| a.0 == b.0) {
+            let tickets: Vec<u64> = of_shard.iter().map(|(_, ticket)| *ticket).collect();
+            self.shards[of_shard[0].0 as usize].abandon_all(&tickets);
         }
     }
 

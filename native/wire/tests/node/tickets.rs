@@ -51,6 +51,21 @@ fn an_abandoned_gathering_is_forgotten_in_all_its_shards() {
 }
 
 #[test]
+fn a_peer_may_leave_with_very_many_parts() {
+    let mut host = Host::new(5);
+    host.is_held = true;
+    host.send(9, &commit("g", &[("t", 0, &[1])]));
+    let ticket = host.send(5, &describe(&["g"; 200_000]));
+    assert!(host.waits(ticket));
+    let started = Instant::now();
+    host.node.abandon(ticket);
+    // With a search for each part it would take minutes.
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+    host.release();
+    assert!(host.waits(ticket));
+}
+
+#[test]
 fn an_unknown_ticket_is_nobody() {
     let mut host = Host::new(5);
     host.node.abandon(12345);
