@@ -22,6 +22,7 @@ from pykcoord.log.segment import SegmentFile, plan
 __all__ = ["LogReader", "segment_files"]
 
 _PARTITION_NAME = re.compile(re.escape(TOPIC) + r"-(\d+)")
+_MAGIC_AT, _NEWEST_MAGIC = 16, 2
 _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 
 
@@ -76,7 +77,11 @@ def _directories(path: Path) -> dict[int, Path]:
         return found
     if _PARTITION_NAME.fullmatch(path.absolute().name) or plan(path).segments:
         return {_number(path.absolute()): path}
-    raise LogError(
+    raise _no_log(path)
+
+
+def _no_log(path: Path) -> LogError:
+    return LogError(
         f"{path}: no log here; give a data directory, a {TOPIC}-N folder or a .log segment file"
     )
 
@@ -92,4 +97,7 @@ def _segment(path: Path) -> SegmentFile:
     if match:
         return SegmentFile(int(match[1]), path)
     with open(path, "rb") as file:
-        return SegmentFile(max(0, int.from_bytes(file.read(8), "big", signed=True)), path)
+        head = file.read(_MAGIC_AT + 1)
+    if head and (len(head) <= _MAGIC_AT or head[_MAGIC_AT] > _NEWEST_MAGIC):
+        raise _no_log(path)
+    return SegmentFile(max(0, int.from_bytes(head[:8], "big", signed=True)), path)

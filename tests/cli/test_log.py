@@ -137,6 +137,8 @@ def test_damage_before_sound_batches_is_refused(verb: str, pykcoord: Run) -> Non
         (["log", "dump", "no/such/path"], 2, "does not exist"),
         (["log", "dump", "--jsn", "."], 2, "No such option"),
         (["log", "verify", Path(__file__).parent], 1, "no log here; give a data directory"),
+        (["log", "verify", Path(__file__)], 1, "no log here; give a data directory"),
+        (["log", "state", Path(__file__)], 1, "no log here; give a data directory"),
         (["nope"], 2, "No such command 'nope'"),
     ],
 )
