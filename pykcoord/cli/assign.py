@@ -39,15 +39,22 @@ class _Move(NamedTuple):
 
 
 @click.command(
+    short_help="Show what an assignor would decide, and what would move.",
     epilog='FILE: {"topics": {"orders": 6}, "members": {"a": ["orders"], "b": {"topics": '
-    '["orders"], "ownedPartitions": {"orders": [0, 1]}, "generationId": 4}}}; - is stdin.'
+    '["orders"], "ownedPartitions": {"orders": [0, 1]}, "generationId": 4}}}; - is stdin.',
 )
 @click.argument("strategy", type=click.Choice(STRATEGIES))
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 @click.option("--java", is_flag=True, help="As the Java class, its defects included.")
 def command(strategy: str, file: TextIO, as_json: bool, java: bool) -> None:
-    """Show what STRATEGY would assign to the members in FILE, and what would move."""
+    """Show what STRATEGY would assign to the members in FILE, and what would move.
+
+    \b
+    Example:
+      echo '{"topics": {"orders": 6}, "members": {"a": ["orders"], "b": ["orders"]}}' |
+        pykcoord assign range -
+    """
     topics, members = _read(file, strategy)
     assignment = assign(strategy, topics, members, compat="java" if java else None)
     moves = _moves(members, assignment)

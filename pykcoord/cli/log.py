@@ -38,15 +38,19 @@ _on_corruption = click.option(
 )
 
 
-@click.group()
+@click.group(short_help="Look into a log, pykcoord's own or Kafka's.")
 def command() -> None:
     """Look into a log: pykcoord's own, or the __consumer_offsets of a Kafka broker.
 
     PATH is a data directory, one __consumer_offsets-N folder, or a .log segment file.
+
+    \b
+    Example:
+      pykcoord log state pykcoord-data
     """
 
 
-@command.command()
+@command.command(short_help="Print the groups and offsets that a log holds.")
 @_path
 @_as_json
 @click.option("--group", "group_id", help="Only this group, with its members.")
@@ -69,7 +73,7 @@ def state(path: Path, as_json: bool, group_id: str | None, on_corruption: OnCorr
     return 0
 
 
-@command.command(name="dump")
+@command.command(name="dump", short_help="Print every record of a log, one line each.")
 @_path
 @_as_json
 @_on_corruption
@@ -87,7 +91,7 @@ def dump_records(path: Path, as_json: bool, on_corruption: OnCorruption) -> int:
     return 0
 
 
-@command.command(name="verify")
+@command.command(name="verify", short_help="Check every CRC and frame of a log.")
 @_path
 @_as_json
 def verify_log(path: Path, as_json: bool) -> int:

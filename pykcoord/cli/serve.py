@@ -87,7 +87,7 @@ class _Options:
     on_corruption: OnCorruption
 
 
-@click.command()
+@click.command(short_help="Serve Kafka clients, with a log in a directory.")
 @click.argument(
     "directory", default="pykcoord-data", type=click.Path(file_okay=False, path_type=Path)
 )

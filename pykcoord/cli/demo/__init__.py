@@ -33,7 +33,7 @@ _COMMIT_SECONDS = 15.0
 _T = TypeVar("_T")
 
 
-@click.command()
+@click.command(short_help="Show the main job once, in the open.")
 @click.option("--keep", is_flag=True, help="Keep the log, and say where it is.")
 def command(keep: bool) -> int:
     """Show the main job once: real consumers, a rebalance, kill -9, nothing lost.

@@ -1,0 +1,42 @@
+"""What `--help` says: an example to paste for each command, and nothing cut off."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import click
+import pytest
+
+from pykcoord.cli import commands
+
+from .conftest import Result
+
+
+def _walk(command: click.Command, *path: str) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    yield path, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            below = command.get_command(context, name)
+            assert below is not None
+            yield from _walk(below, *path, name)
+
+
+COMMANDS = dict(_walk(commands))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: " ".join(path) or "pykcoord")
+def test_help_has_an_example_and_says_all_of_it(
+    path: tuple[str, ...], pykcoord: Callable[..., Result]
+) -> None:
+    result = pykcoord(*path, "--help")
+    assert (result.code, result.err) == (0, "")
+    _, example, text = result.out.partition("Example:" if path else "Start with")
+    assert example
+    assert " ".join(("pykcoord", *path)) in text
+    listed = result.out.partition("Commands:")[2]
+    assert "..." not in listed
+
+
+def test_every_command_is_found() -> None:
+    assert {("serve",), ("demo",), ("assign",), ("log", "dump")} <= COMMANDS.keys()
