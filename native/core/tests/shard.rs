@@ -182,21 +182,3 @@ fn what_a_client_can_make_grow_is_limited() {
     shard.handle_request(0, &context(99), &Request::JoinGroup(request));
     assert_eq!(joined(&mut shard).1.error_code, ErrorCode::MemberIdRequired);
 }
-
-/// Ids that were handed out all end at once: as many as a client likes, each in constant time.
-#[test]
-fn many_ids_that_do_not_come_back_are_forgotten_at_once() {
-    let mut shard = Shard::new(Config::default());
-    shard.loaded(0, 0);
-    let count = 200_000;
-    for ticket in 0..count {
-        shard.handle_request(0, &context(ticket), &join(""));
-    }
-    assert_eq!(shard.member_count(), count as usize);
-    let started = std::time::Instant::now();
-    shard.handle_timeout(10_000);
-    // With a search among all of them it would take most of a minute.
-    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
-    assert_eq!(shard.member_count(), 0);
-    shard.assert_consistent();
-}

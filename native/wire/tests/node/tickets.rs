@@ -94,3 +94,17 @@ fn all_peers_may_leave_at_once() {
     host.drop_shard(0);
     assert!(tickets.iter().all(|ticket| host.waits(*ticket)), "nobody is there to be told");
 }
+
+#[test]
+fn many_ids_that_nobody_came_back_with_end_at_once() {
+    let mut host = Host::new(1);
+    let asked = frame(4, &join("g", ""));
+    host.send_frames(&vec![asked; 200_000]);
+    assert_eq!(host.node.shard(0).member_count(), 200_000);
+    let started = Instant::now();
+    host.sleep(10_000);
+    // With a search among all of them it would take most of a minute.
+    assert!(started.elapsed().as_secs() < 5, "{:?}", started.elapsed());
+    assert_eq!(host.node.shard(0).member_count(), 0);
+    host.node.shard(0).assert_consistent();
+}
