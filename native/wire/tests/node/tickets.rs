@@ -108,3 +108,18 @@ fn many_ids_that_nobody_came_back_with_end_at_once() {
     assert_eq!(host.node.shard(0).member_count(), 0);
     host.node.shard(0).assert_consistent();
 }
+
+#[test]
+fn many_may_ask_to_join_a_large_group_at_rest() {
+    let mut host = Host::new(1);
+    let tickets = host.send_frames(&vec![frame(3, &join("g", "")); 10_000]);
+    host.sleep(0);
+    let ResponseBody::JoinGroup(leader) = host.take(tickets[0]) else { panic!() };
+    host.ask(3, &sync("g", &leader.member_id, 1));
+    let started = Instant::now();
+    host.send_frames(&vec![frame(4, &join("g", "")); 10_000]);
+    // With all members' protocols counted for each it would take many seconds.
+    assert!(started.elapsed().as_secs() < 3, "{:?}", started.elapsed());
+    assert_eq!(host.node.shard(0).member_count(), 20_000);
+    host.node.shard(0).assert_consistent();
+}

@@ -228,7 +228,7 @@ impl Machine {
         }
         let keeps_topics = state == State::Stable && self.remembers_other_topics(group);
         let Some(soft) = &mut self.group_mut(group).rebalance else { return };
-        soft.protocol_counts = None;
+        // The protocols stay counted with what else stays: whoever asks for an id wants them.
         if !keeps_topics {
             soft.subscribed_topics = None;
         }
