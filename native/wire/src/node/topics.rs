@@ -34,7 +34,10 @@ impl Topics {
     pub fn of(seed: [u64; 2], topics: impl IntoIterator<Item = Topic>) -> Self {
         let mut catalogue = Topics { open: false, ..Topics::open(seed) };
         for topic in topics {
-            catalogue.name_by_id.insert(topic.id.0, topic.name.clone());
+            // Zero is no id: a catalogue that has none is not asked by it.
+            if !topic.id.is_zero() {
+                catalogue.name_by_id.insert(topic.id.0, topic.name.clone());
+            }
             catalogue.by_name.insert(topic.name.clone(), topic);
         }
         catalogue

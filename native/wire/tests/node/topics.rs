@@ -131,6 +131,15 @@ fn offset_delete_asks_the_group_even_when_nothing_is_left() {
 }
 
 #[test]
+fn a_topic_without_an_id_is_not_found_by_none() {
+    let mut host = host();
+    host.topics(&[("t", 0, 1)]);
+    let answer = host.ask(10, &commit("g", &[("", 0, &[0])]));
+    let ResponseBody::OffsetCommit(answer) = answer else { panic!("{answer:?}") };
+    assert_eq!(answer.topics[0].partitions, [(0, UnknownTopicId)]);
+}
+
+#[test]
 fn a_fetch_by_id_lists_unknown_ids_last() {
     let mut host = host();
     host.ask(9, &commit("g", &[("orders", 0, &[1])]));
