@@ -102,8 +102,9 @@ pub struct Node {
     topics: Arc<Topics>,
     slots: Slots,
     uuids: Uuids,
-    /// Topics that left the catalogue since the last turn.
-    deleted: Vec<Topic>,
+    /// Topics that left the catalogue, and the shards that have not heard of it: the others hear
+    /// in the next turn, one that is loading when it is loaded.
+    deleted: Vec<(usize, Arc<Topic>)>,
     /// What happened in shards that were dropped since.
     dropped: Counters,
 }
@@ -143,7 +144,10 @@ impl Node {
     /// of topics that are gone are deleted in the next turn.
     pub fn set_topics(&mut self, topics: impl IntoIterator<Item = Topic>) {
         let next = Topics::of(self.config.hash_seed, topics);
-        self.deleted.extend(self.topics.missing_in(&next));
+        for topic in self.topics.missing_in(&next).into_iter().map(Arc::new) {
+            let shards = 0..self.shards.len();
+            self.deleted.extend(shards.map(|shard| (shard, Arc::clone(&topic))));
+        }
         self.topics = Arc::new(next);
     }
 
@@ -182,13 +186,14 @@ impl Node {
                 status.touched = true;
             }
         }
-        for topic in std::mem::take(&mut self.deleted) {
-            let shards = self.shards.iter_mut().zip(&mut self.status);
-            for (shard, status) in shards.filter(|(_, status)| status.active) {
-                shard.handle_topic_deleted(now_ms, &topic.name, topic.id);
-                status.touched = true;
+        let (shards, status) = (&mut self.shards, &mut self.status);
+        self.deleted.retain(|(shard, topic)| {
+            if status[*shard].active {
+                shards[*shard].handle_topic_deleted(now_ms, &topic.name, topic.id);
+                status[*shard].touched = true;
             }
-        }
+            !status[*shard].active
+        });
         self.arrive(now_ms, frames, &mut turn);
         self.collect(&mut turn);
         self.slots.settle();

@@ -98,6 +98,29 @@ fn one_loading_shard_spoils_only_its_own_parts() {
     assert_eq!(described(host.ask(5, &describe(&[&loading])))[0].1, "Empty");
 }
 
+/// A topic that goes while a shard loads takes its offsets along there too, once it serves.
+#[test]
+fn a_loading_shard_hears_later_that_a_topic_was_deleted() {
+    let mut host = Host::new(50);
+    let (serving, loading) = host.apart();
+    host.topics(&[("t", 1, 1), ("u", 2, 1)]);
+    let both: [(&str, u128, &[i32]); 2] = [("t", 0, &[0]), ("u", 0, &[0])];
+    host.ask(9, &commit(&serving, &both));
+    host.ask(9, &commit(&loading, &both));
+    let shard = host.shard_of(&loading);
+    host.drop_shard(shard);
+    host.topics(&[("u", 2, 1)]);
+    host.sleep(1);
+    host.load(shard);
+    host.sleep(1);
+
+    for group in [&*serving, &*loading] {
+        let all = fetched(host.ask(7, &fetch(&[(group, Option::None)])));
+        let names: Vec<&str> = all[0].2.iter().map(|topic| &*topic.name).collect();
+        assert_eq!(names, ["u"], "{group}");
+    }
+}
+
 #[test]
 fn everything_that_waits_in_a_dropped_shard_is_refused_in_its_shape() {
     let mut host = Host::new(1);
