@@ -9,6 +9,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+DIFF_ARGS ?= --seeds 1:1000 --steps 60
 BENCH_ARGS ?=
 # The first of these that is new enough, unless PYTHON says which.
 PYTHON ?= $(shell .ci/find-python)
@@ -21,7 +22,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help demo test build lint format test-rust test-python bench bench-kafka docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python bench bench-kafka diff-kafka crash docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -59,6 +60,13 @@ bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narro
 bench-kafka: build ## pykcoord beside a real Kafka broker, in turns: the table of README.md
 	@.ci/require java cc
 	python -m benches.kafka.compare $(BENCH_ARGS)
+
+diff-kafka: build ## 1,000 random scenarios beside a real Kafka broker; DIFF_ARGS="--seeds 1:50"
+	@.ci/require java
+	python tests/diff/random_seeds.py $(DIFF_ARGS)
+
+crash: build ## 50 rounds of SIGKILL under the load of 2,000 connections
+	python -m pytest tests/crash --crash-rounds 50
 
 docs: build ## write the generated parts of docs/ again
 	python .ci/generate_docs.py
