@@ -53,8 +53,11 @@ impl Claims {
                     if places[at] != NONE {
                         owned[places[at] as usize] = NONE;
                     }
-                    if generation == other {
-                        disputed[at] = true;
+                    // Java adds before it removes, so a member that repeats a claim which it lost
+                    // in a dispute does not get it back.
+                    let repeats = owners[at] == member && places[at] == NONE;
+                    if generation == other || repeats {
+                        disputed[at] |= generation == other;
                         owners[at] = member;
                         places[at] = NONE;
                         continue;
