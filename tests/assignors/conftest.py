@@ -15,5 +15,5 @@ VECTORS = Path(__file__).parent.parent / "vectors"
 def all_cases(pytestconfig: pytest.Config) -> list[Case]:
     folders = [VECTORS, *pytestconfig.getoption("--vectors")]
     found = [case for folder in folders for case in assignor_cases.read(folder)]
-    assert len(found) >= 625
+    assert len(found) >= 688
     return found

@@ -6,9 +6,10 @@ use kcoord_core::assignor::{
 };
 use serde_json::{Map, Value, json};
 
-const FILES: [&str; 3] = [
+const FILES: [&str; 4] = [
     include_str!("../../../../tests/vectors/assignors.jsonl"),
     include_str!("../../../../tests/vectors/assignors-edge.jsonl"),
+    include_str!("../../../../tests/vectors/assignors-large.jsonl"),
     include_str!("../../../../tests/vectors/seed-examples.jsonl"),
 ];
 
