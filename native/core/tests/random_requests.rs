@@ -395,7 +395,7 @@ fn join<'a>(
     JoinGroupRequest {
         group_id,
         session_timeout_ms: 6_000 + i32::from(call.variant) * 3_000,
-        rebalance_timeout_ms: [5_000, 60_000, 0, 100][usize::from(call.variant % 4)],
+        rebalance_timeout_ms: [5_000, 60_000, 0, 100, -1][usize::from(call.variant % 5)],
         member_id,
         group_instance_id,
         protocol_type: if call.variant == 6 { "connect" } else { "consumer" },
