@@ -154,7 +154,7 @@ fn sync(shard: &mut Shard, index: usize, member_id: &str) {
 }
 
 fn commit(shard: &mut Shard) {
-    if let Some(append) = shard.poll_append() {
+    while let Some(append) = shard.poll_append() {
         shard.handle_committed(START_MS, append.end_offset());
     }
 }

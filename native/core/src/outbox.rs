@@ -1,15 +1,19 @@
 //! What leaves a shard: records to append, and responses, ready or parked.
 //!
 //! Records of one turn gather in one open batch (log-format section 9: a batch holds what was
-//! queued meanwhile). The host takes it with [`Outbox::poll_append`], writes it, and reports the
-//! offset up to which the log is committed; responses parked at or below it become ready, in the
-//! order in which they were parked.
+//! queued meanwhile), or in several where they are many. The host takes them with
+//! [`Outbox::poll_append`], writes them, and reports the offset up to which the log is committed;
+//! responses parked at or below it become ready, in the order in which they were parked.
 
 use std::collections::{BTreeSet, VecDeque};
 
 use crate::record::writer::write_record;
 use crate::request::Ticket;
 use crate::response::Response;
+
+/// A batch that has so many bytes takes no further record. With the bound on one record
+/// (`limits::MAX_GROUP_RECORD_BYTES`) no batch nears the int32 of its length field.
+const FULL_BATCH_BYTES: usize = 16 << 20;
 
 /// Records for the log: the records area of one RecordBatch v2. The host writes the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,7 +35,8 @@ impl Append {
 
 #[derive(Debug, Default)]
 pub struct Outbox {
-    open: Option<Append>,
+    /// Batches to append; the last takes further records until it is full.
+    appends: VecDeque<Append>,
     /// Offset that the next record gets.
     next_offset: i64,
     /// Everything below is durable.
@@ -43,7 +48,7 @@ pub struct Outbox {
 impl Outbox {
     /// Starts at the end of a replayed log: everything in it is committed.
     pub fn start_at(&mut self, next_offset: i64) {
-        assert!(self.open.is_none() && self.parked.is_empty(), "a live outbox cannot be moved");
+        assert!(self.appends.is_empty() && self.parked.is_empty(), "a live outbox cannot be moved");
         self.next_offset = next_offset;
         self.committed_offset = next_offset;
     }
@@ -56,16 +61,19 @@ impl Outbox {
         self.committed_offset
     }
 
-    /// Adds a record to the open batch and returns its offset.
+    /// Adds a record to the last batch and returns its offset.
     pub fn emit(&mut self, timestamp_ms: i64, key: &[u8], value: Option<&[u8]>) -> i64 {
         let offset = self.next_offset;
-        let batch = self.open.get_or_insert_with(|| Append {
-            base_offset: offset,
-            record_count: 0,
-            base_timestamp: timestamp_ms,
-            max_timestamp: timestamp_ms,
-            records: Vec::new(),
-        });
+        if self.appends.back().is_none_or(|batch| batch.records.len() >= FULL_BATCH_BYTES) {
+            self.appends.push_back(Append {
+                base_offset: offset,
+                record_count: 0,
+                base_timestamp: timestamp_ms,
+                max_timestamp: timestamp_ms,
+                records: Vec::new(),
+            });
+        }
+        let batch = self.appends.back_mut().expect("a batch was just opened");
         let timestamp_delta = timestamp_ms - batch.base_timestamp;
         write_record(&mut batch.records, timestamp_delta, batch.record_count, key, value);
         batch.record_count += 1;
@@ -100,7 +108,7 @@ impl Outbox {
     }
 
     pub fn poll_append(&mut self) -> Option<Append> {
-        self.open.take()
+        self.appends.pop_front()
     }
 
     pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
@@ -116,5 +124,23 @@ impl Outbox {
     /// All that still waits for a commit, oldest first: what a dropped shard owes.
     pub fn drain_parked(&mut self) -> impl Iterator<Item = (Ticket, Response)> + '_ {
         self.parked.drain(..).map(|(_, ticket, response)| (ticket, response))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn many_records_of_one_turn_come_in_several_batches() {
+        let mut outbox = Outbox::default();
+        let value = vec![7; FULL_BATCH_BYTES / 2];
+        for _ in 0..5 {
+            outbox.emit(1, b"key", Some(&value));
+        }
+        let batches: Vec<(i64, i32)> = std::iter::from_fn(|| outbox.poll_append())
+            .map(|append| (append.base_offset, append.record_count))
+            .collect();
+        assert_eq!(batches, [(0, 2), (2, 2), (4, 1)]);
     }
 }

@@ -78,7 +78,7 @@ impl Shard {
         self.machine.outbox.committed(offset);
     }
 
-    /// Records to append, as one batch, in the order of the calls.
+    /// The next batch of records to append; to be asked until there is none.
     pub fn poll_append(&mut self) -> Option<Append> {
         self.machine.outbox.poll_append()
     }

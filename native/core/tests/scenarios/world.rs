@@ -162,7 +162,7 @@ impl World {
         if self.is_held {
             return;
         }
-        if let Some(append) = self.shard.poll_append() {
+        while let Some(append) = self.shard.poll_append() {
             let header = header(append.base_offset, append.record_count, append.base_timestamp);
             let header = BatchHeader { max_timestamp: append.max_timestamp, ..header };
             let start = self.log.len();

@@ -318,7 +318,7 @@ impl Node {
             while let Some((ticket, response)) = self.shards[at].poll_response() {
                 self.answer(ticket, response, turn);
             }
-            if let Some(append) = self.shards[at].poll_append() {
+            while let Some(append) = self.shards[at].poll_append() {
                 turn.appends.push((at, append));
             }
             let timeout_ms = self.shards[at].poll_timeout().unwrap_or(i64::MAX);
