@@ -9,23 +9,39 @@ use super::balancer::Balancer;
 use super::current_owners;
 
 const ROUNDS: usize = 16;
+/// How many levels of load are looked at before all subscribers are sorted.
+const LEVELS: u32 = 4;
 
 /// The owner of every partition.
 pub fn assign(group: &Group<'_>, order: &[u32]) -> Vec<u32> {
+    assign_looking_at(LEVELS, group, order)
+}
+
+fn assign_looking_at(levels: u32, group: &Group<'_>, order: &[u32]) -> Vec<u32> {
     let subscribers = Subscribers::new(group, order);
+    let topics = group.topic_table();
+    let is_subscribed = |member, partition| group.is_subscribed(member, topics[partition as usize]);
     let mut builder = Builder {
         group,
         sizes: vec![0; order.len()],
-        owners: current_owners(group, order),
+        owners: current_owners(group, order, is_subscribed),
         balancer: Balancer::default(),
+        least: 0,
+        levels,
+        chosen: Vec::new(),
+        range: Vec::new(),
         owned: vec![Vec::new(); order.len()],
     };
-    builder.keep_subscribed();
+    let owned = builder.owners.iter().filter(|&&owner| owner != NONE);
+    owned.for_each(|&owner| builder.sizes[owner as usize] += 1);
     let topics = topic_order(group, &subscribers);
     for &topic in &topics {
         builder.assign_rest(topic, subscribers.of(topic));
     }
-    builder.balance(&topics, &subscribers);
+    let (least, most) = builder.extremes();
+    if most.saturating_sub(least) > 1 {
+        builder.balance(&topics, &subscribers);
+    }
     builder.owners
 }
 
@@ -48,39 +64,62 @@ struct Builder<'a> {
     sizes: Vec<u32>,
     owners: Vec<u32>,
     balancer: Balancer,
+    /// No subscriber has fewer partitions while partitions are only given.
+    least: u32,
+    levels: u32,
+    chosen: Vec<u32>,
+    range: Vec<u32>,
     /// Per member the partitions of the topic at hand, ascending.
     owned: Vec<Vec<u32>>,
 }
 
 impl Builder<'_> {
-    fn keep_subscribed(&mut self) {
-        let topics = self.group.topic_table();
-        for (owner, topic) in self.owners.iter_mut().zip(topics) {
-            if *owner == NONE {
-                continue;
-            }
-            if self.group.is_subscribed(*owner, topic) {
-                self.sizes[*owner as usize] += 1;
-            } else {
-                *owner = NONE;
-            }
-        }
-    }
-
     fn assign_rest(&mut self, topic: u32, subscribers: &[u32]) {
-        let mut started = false;
-        for partition in self.group.partitions_of(topic) {
-            if self.owners[partition as usize] != NONE {
-                continue;
-            }
-            if !started {
-                self.balancer.start(subscribers, &self.sizes);
-                started = true;
-            }
-            let member = self.balancer.next_least_loaded();
+        let free = |&partition: &u32| self.owners[partition as usize] == NONE;
+        let free: Vec<u32> = self.group.partitions_of(topic).filter(free).collect();
+        if free.is_empty() {
+            return;
+        }
+        if !self.choose_near_least(subscribers, free.len()) {
+            self.balancer.start(subscribers, &self.sizes);
+            self.chosen.clear();
+            self.chosen.extend(free.iter().map(|_| self.balancer.next_least_loaded()));
+        }
+        for (&partition, &member) in free.iter().zip(&self.chosen) {
             self.owners[partition as usize] = member;
             self.sizes[member as usize] += 1;
         }
+    }
+
+    /// Chooses those whom the balancer would come to, without sorting all subscribers, if they
+    /// are all nearly as little loaded as anybody: a round through those at the least level, one
+    /// through them and those at the next, and so on.
+    fn choose_near_least(&mut self, subscribers: &[u32], wanted: usize) -> bool {
+        if !subscribers.iter().any(|&member| self.sizes[member as usize] == self.least) {
+            self.least = self.extremes().0;
+        }
+        self.chosen.clear();
+        self.range.clear();
+        for level in self.least..self.least + self.levels {
+            let known = self.range.len();
+            self.chosen.extend(self.range.iter().take(wanted - self.chosen.len()));
+            let missing = wanted - self.chosen.len();
+            let at_level = |&&member: &&u32| self.sizes[member as usize] == level;
+            self.range.extend(subscribers.iter().filter(at_level).take(missing));
+            self.chosen.extend_from_slice(&self.range[known..]);
+            if self.chosen.len() == wanted {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// The smallest and the largest size of those who subscribe to anything.
+    fn extremes(&self) -> (u32, u32) {
+        let takes_part =
+            |&(member, _): &(u32, _)| !self.group.subscription_of(member).topics.is_empty();
+        let sizes = (0..).zip(self.sizes.iter().copied()).filter(takes_part);
+        sizes.fold((u32::MAX, 0), |(least, most), (_, size)| (least.min(size), most.max(size)))
     }
 
     fn balance(&mut self, topics: &[u32], subscribers: &Subscribers) {
@@ -125,6 +164,46 @@ impl Builder<'_> {
             self.sizes[most as usize] -= 1;
             self.sizes[least as usize] += 1;
             moved = true;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::{any, prop, prop_assert_eq, proptest};
+
+    use super::super::super::group::Group;
+    use super::super::super::order::id_order;
+    use super::super::super::{GroupBuilder, NewMember};
+    use super::*;
+
+    fn group<'a>(sizes: &[u32], members: &[(u8, Vec<u32>)], names: &'a [String]) -> Group<'a> {
+        let mut builder = GroupBuilder::new(1);
+        let topics: Vec<u32> =
+            sizes.iter().zip(names).map(|(&size, name)| builder.add_topic(name, size)).collect();
+        for ((wanted, owned), name) in members.iter().zip(names) {
+            let listed = topics.iter().copied().filter(|topic| wanted >> topic & 1 == 1);
+            let subscription = builder.subscription(&listed.collect::<Vec<_>>());
+            builder.add_member(NewMember { id: name, ..NewMember::default() }, subscription);
+            for &number in owned {
+                builder.add_claim(topics[number as usize % topics.len()], number as i32 / 8);
+            }
+        }
+        builder.build().expect("few partitions")
+    }
+
+    proptest! {
+        #[test]
+        fn nobody_is_chosen_whom_the_balancer_would_not_choose(
+            sizes in prop::collection::vec(0..12u32, 4),
+            members in prop::collection::vec(
+                (any::<u8>(), prop::collection::vec(0..64u32, 0..9)), 1..9),
+        ) {
+            let names: Vec<String> = (0..9).map(|name| format!("{name}")).collect();
+            let group = group(&sizes, &members, &names);
+            let order = id_order(&group);
+            let sorted = assign_looking_at(0, &group, &order);
+            prop_assert_eq!(assign(&group, &order), sorted);
         }
     }
 }

@@ -23,14 +23,19 @@ pub fn assign(group: &Group<'_>) -> Assignment {
     Assignment::collect(group.members().len(), owned)
 }
 
-/// Per partition the first member in `order` that owns it, or NONE. A target assignment holds no
-/// partition twice and none that does not exist, so whatever else is claimed is passed over.
-fn current_owners(group: &Group<'_>, order: &[u32]) -> Vec<u32> {
+/// Per partition the first member in `order` that owns it and may keep it, or NONE. A target
+/// assignment holds no partition twice and none that does not exist, so whatever else is claimed
+/// is passed over.
+fn current_owners(
+    group: &Group<'_>,
+    order: &[u32],
+    may_keep: impl Fn(u32, u32) -> bool,
+) -> Vec<u32> {
     let mut owners = vec![NONE; group.partition_count()];
     for &member in order {
         for &partition in group.claims_of(member) {
             match owners.get_mut(partition as usize) {
-                Some(owner) if *owner == NONE => *owner = member,
+                Some(owner) if *owner == NONE && may_keep(member, partition) => *owner = member,
                 _ => {}
             }
         }
