@@ -17,11 +17,17 @@ def test_every_example_says_what_it_prints() -> None:
     assert len(EXAMPLES) == PAGE.read_text().count("```python") >= 6
 
 
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all examples, as a reader has who tries one after another."""
+    return tmp_path_factory.mktemp("reader")
+
+
 @pytest.mark.parametrize(("code", "printed"), EXAMPLES)
-def test_example(code: str, printed: str, tmp_path: Path) -> None:
+def test_example(code: str, printed: str, folder: Path) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", code],
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=60,
