@@ -196,9 +196,11 @@ def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Co
     Raises ConfigError.
     """
     values: dict[str, str | int] = {}
+    lines: dict[str, int] = {}
     try:
-        for _, name, value in properties.parse(text):
+        for number, name, value in properties.parse(text):
             values[name] = value
+            lines[name] = number
     except ValueError as error:
         raise ConfigError(source or "configuration", str(error)) from None
     for override in overrides:
@@ -206,7 +208,14 @@ def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Co
         if not equals or not name.strip():
             raise ConfigError(override, "write it as key=value")
         values[name.strip()] = value
-    return Config.of(values)
+        lines.pop(name.strip(), None)
+    try:
+        return Config.of(values)
+    except ConfigError as error:
+        if source and error.key in lines:
+            place = f"{source}, line {lines[error.key]}"
+            raise ConfigError(error.key, f"{error.reason} ({place})") from None
+        raise
 
 
 def _check(known: Setting, value: object) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import resource
 import secrets
@@ -20,11 +21,17 @@ import click
 
 from pykcoord import config as configuration
 from pykcoord._native import Node, ReplayError
-from pykcoord.catalogue import STATE_FILE, TopicCatalogue, check_name, check_partitions
+from pykcoord.catalogue import (
+    STATE_FILE,
+    InvalidPartitionsError,
+    TopicCatalogue,
+    check_name,
+    check_partitions,
+)
 from pykcoord.cli import logs
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.config import Config
-from pykcoord.errors import ArgumentError, KcoordError, LogError
+from pykcoord.errors import ArgumentError, ConfigError, KcoordError, LogError
 from pykcoord.log import Flush, LogDirectory, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.runtime import Runtime
@@ -166,10 +173,18 @@ def command(
         raise click.UsageError(
             f"--listen {listen[0]} needs --advertise HOST:PORT: clients cannot connect to it"
         )
+    for name, partitions in topics:
+        if (last := dict(topics)[name]) != partitions:
+            raise click.UsageError(f"--topic {name}:{partitions} and {name}:{last}: which of them?")
     logs.configure(log_format)
     # As Java reads it: any byte is a character.
     text = config_file.read_text("latin-1") if config_file is not None else ""
-    config, warnings = configuration.load(text, overrides, source=str(config_file))
+    try:
+        config, warnings = configuration.load(text, overrides, source=str(config_file))
+    except ConfigError as error:
+        if any(error.key in (one, one.partition("=")[0].strip()) for one in overrides):
+            raise click.UsageError(f"--set {error}") from None
+        raise
     for warning in warnings:
         logger.warning(warning, extra={"event": "config"})
     _raise_file_limit()
@@ -187,7 +202,7 @@ async def _serve(config: Config, options: _Options) -> None:
     with _open_log(config, options, metrics) as log:
         for cut in log.cuts:
             logger.warning("%s", cut, extra={"event": "cut", **_texts(cut._asdict())})
-        catalogue = TopicCatalogue(dict(options.topics), StateFile(options.directory / STATE_FILE))
+        catalogue = _open_catalogue(options)
         node = Node(config.native(), log.shards, secrets.token_bytes(32))
         runtime = Runtime(node, log, Clock(), metrics)
         try:
@@ -254,6 +269,15 @@ def _open_log(config: Config, options: _Options, metrics: ServerMetrics) -> LogD
     )
 
 
+def _open_catalogue(options: _Options) -> TopicCatalogue:
+    try:
+        return TopicCatalogue(dict(options.topics), StateFile(options.directory / STATE_FILE))
+    except InvalidPartitionsError as error:
+        raise KcoordError(
+            f"--topic: {options.directory}: {error.reason}; leave it out, or ask for no fewer"
+        ) from None
+
+
 def _ready_fields(node: Node, shards: int, load_ms: int) -> str:
     stats = node.stats()
     groups = sum(count for name, count in stats.items() if name.startswith("groups_"))
@@ -280,7 +304,12 @@ def _naming(option: str, address: tuple[str, int]) -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise KcoordError(f"{option} {_text(address)}: {error.strerror or error}") from error
+        if error.errno == errno.EADDRINUSE:
+            # The loop's own words name the address once more.
+            reason = "address already in use; take another port, or 0 for a free one"
+        else:
+            reason = error.strerror or str(error)
+        raise KcoordError(f"{option} {_text(address)}: {reason}") from error
 
 
 def _runner() -> asyncio.Runner:

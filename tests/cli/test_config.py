@@ -112,6 +112,14 @@ def test_a_broken_file_is_named() -> None:
         config.load("a=\\u12", source="server.properties")
 
 
+def test_a_line_of_the_file_is_named_where_nothing_overrides_it() -> None:
+    text = "# mine\ngroup.max.size=0\n"
+    with pytest.raises(ConfigError, match=r"at least 1 \(server\.properties, line 2\)$"):
+        config.load(text, source="server.properties")
+    with pytest.raises(ConfigError, match=r"at least 1$"):
+        config.load(text, ["group.max.size=-1"], source="server.properties")
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_bound_is_kept(name: str) -> None:
     known = SETTINGS[name]

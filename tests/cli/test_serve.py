@@ -150,11 +150,14 @@ def test_settings_come_from_a_file_and_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["--set", "group.max.sise=3"], 1, "unknown name; did you mean group.max.size?"),
-        (["--set", "group.max.size=0"], 1, "group.max.size: 0 is too small"),
+        (["--set", "group.max.sise=3"], 2, "--set group.max.sise: unknown name; did you mean "),
+        (["--set", "group.max.size=0"], 2, "--set group.max.size: 0 is too small"),
+        (["--set", "=3"], 2, "--set =3: write it as key=value"),
+        (["--set", "group.max.size"], 2, "--set group.max.size: write it as key=value"),
         (["--topic", "orders"], 2, "'orders' is not NAME:PARTITIONS, such as orders:12"),
         (["--topic", "or ders:3"], 2, "'--topic': 'or ders' is no topic name"),
         (["--topic", "orders:0"], 2, "'--topic': 0 is not between 1 and 10000"),
+        (["--topic", "a:3", "--topic", "a:4"], 2, "--topic a:3 and a:4: which of them?"),
         (["--listen", "localhost"], 2, "'localhost' is not HOST:PORT"),
         (["--listen", "127.0.0.1:70000"], 2, "no port from 0 to 65535"),
         (["--listen", "0.0.0.0:0"], 2, "needs --advertise HOST:PORT"),
@@ -173,11 +176,23 @@ def test_wrong_usage_is_one_line(
     assert not directory.exists()
 
 
+def test_a_topic_that_would_shrink_is_told_with_its_directory(
+    tmp_path: Path, pykcoord: Callable[..., Result]
+) -> None:
+    data = tmp_path / "data"
+    with PykcoordServer(data, topics={"orders": 4}):
+        pass
+    arguments = ["--set", "offsets.topic.num.partitions=5", "--topic", "orders:3"]
+    result = pykcoord("serve", data, "--listen", "127.0.0.1:0", *arguments)
+    assert (result.code, result.out) == (1, "")
+    assert f"--topic: {data}: topic orders has 4 already; it cannot shrink to 3; " in result.err
+
+
 def test_an_address_in_use_is_told_by_its_option(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = _serve(tmp_path / "data", "--listen", f"127.0.0.1:{port}")
         _, err = process.communicate(timeout=30)
     assert process.returncode == 1
-    assert f"pykcoord: --listen 127.0.0.1:{port}: " in err
+    assert f"pykcoord: --listen 127.0.0.1:{port}: address already in use; take another" in err
     assert len(err.splitlines()) == 1
