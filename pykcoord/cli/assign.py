@@ -43,12 +43,14 @@ class _Move(NamedTuple):
     epilog='FILE: {"topics": {"orders": 6}, "members": {"a": ["orders"], "b": {"topics": '
     '["orders"], "ownedPartitions": {"orders": [0, 1]}, "generationId": 4}}}; - is stdin.',
 )
-@click.argument("strategy", type=click.Choice(STRATEGIES))
+@click.argument("strategy", metavar="STRATEGY", type=click.Choice(STRATEGIES))
 @click.argument("file", type=click.File("r", encoding="utf-8"))
 @click.option("--json", "as_json", is_flag=True, help="JSON instead of a table.")
 @click.option("--java", is_flag=True, help="As the Java class, its defects included.")
 def command(strategy: str, file: TextIO, as_json: bool, java: bool) -> None:
     """Show what STRATEGY would assign to the members in FILE, and what would move.
+
+    STRATEGY is range, roundrobin, sticky, cooperative-sticky, uniform or server-range.
 
     \b
     Example:

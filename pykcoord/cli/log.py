@@ -80,9 +80,11 @@ def state(path: Path, as_json: bool, group_id: str | None, on_corruption: OnCorr
 def dump_records(path: Path, as_json: bool, on_corruption: OnCorruption) -> int:
     """Print every record of the log at PATH, decoded, one line each.
 
+    Bytes (subscriptions, assignments, topic ids) are shown in base64.
+
     \b
     Example:
-      pykcoord log dump pykcoord-data/__consumer_offsets-3 --json | head
+      pykcoord log dump pykcoord-data/__consumer_offsets-9 --json | head
     """
     reader = _open(path, on_corruption)
     for partition in reader.partitions:

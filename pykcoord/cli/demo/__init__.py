@@ -51,7 +51,7 @@ def command(keep: bool) -> int:
         import kafka  # noqa: F401
     except ImportError:
         raise click.ClickException(
-            "demo needs kafka-python, a real client: pip install 'pykcoord[demo]'"
+            "demo needs kafka-python, a real client: pip install 'kafka-python>=3.0'"
         ) from None
     with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="pykcoord-demo-") as temporary:
         directory = Path(tempfile.mkdtemp(prefix="pykcoord-demo-")) if keep else Path(temporary)
