@@ -72,6 +72,10 @@ class Coordinator:
         here with an initial rebalance delay of 0 where None. `flush` and `on_corruption` as for
         `pykcoord serve`.
         """
+        if config is not None and not isinstance(config, Config):
+            raise ArgumentError("config", f"{config!r} is no pykcoord.Config")
+        if topics is not None and not isinstance(topics, Mapping):
+            raise ArgumentError("topics", f"{topics!r} is not of the form {{'orders': 12}}")
         self.config = config or Config(group_initial_rebalance_delay_ms=0)
         self._directory = Path(directory)
         self._topics = dict(topics or {})

@@ -74,10 +74,12 @@ def _read(file: TextIO, strategy: str) -> tuple[dict[str, Any], dict[str, Subscr
     for name in ("topics", "members"):
         if not isinstance(group, dict) or not isinstance(group.get(name), dict):
             raise ArgumentError(file.name, f"must be an object with an object {name!r}")
-    try:
-        members = {id_: _subscription(member, strategy) for id_, member in group["members"].items()}
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(file.name, f"members: {error}") from None
+    members: dict[str, Subscription] = {}
+    for id_, member in group["members"].items():
+        try:
+            members[id_] = _subscription(member, strategy)
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(file.name, f"members: {id_!r}: {error}") from None
     return group["topics"], members
 
 

@@ -89,7 +89,7 @@ def test_java_on_request(run: Run) -> None:
         ('{"topics": {}, "members": {"a": [], "a": []}}', "'a' is there twice"),
         ('{"topics": {}, "members": {"a": {"tpoics": []}}}', "'tpoics' is not one of"),
         ('{"topics": {}, "members": {"a": 3}}', "neither a list of topics nor an object"),
-        ('{"topics": {}, "members": {"a": {"userData": "?"}}}', "members: "),
+        ('{"topics": {}, "members": {"a": {"userData": "?"}}}', "members: 'a': "),
         ('{"topics": {"t": -1}, "members": {}}', "must not be negative"),
     ],
 )

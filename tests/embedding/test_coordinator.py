@@ -113,6 +113,17 @@ def test_what_cannot_be_served_is_an_argument_error(
     assert coordinator.handle(heartbeat()).result(SECONDS) is not None
 
 
+@pytest.mark.parametrize(
+    ("argument", "value"), [("topics", ["orders"]), ("config", {"group.max.size": 3})]
+)
+def test_an_argument_of_the_wrong_form_is_named_at_once(
+    argument: str, value: object, tmp_path: Path
+) -> None:
+    with pytest.raises(ArgumentError) as caught:
+        Coordinator(tmp_path, **{argument: value})
+    assert caught.value.argument == argument
+
+
 def test_a_cancelled_request_is_forgotten(coordinator: Coordinator, join: Join) -> None:
     member: Member = join(heartbeat_interval_ms=44_000)
     member.wait()
