@@ -65,7 +65,7 @@ class Size:
     offset_groups: int
 
 
-FULL = Size(connections=2000, seconds=5, rounds=3, storms=4, groups=100_000, offset_groups=10_000)
+FULL = Size(connections=2000, seconds=5, rounds=2, storms=3, groups=100_000, offset_groups=10_000)
 SMOKE = Size(connections=50, seconds=0.5, rounds=1, storms=1, groups=500, offset_groups=100)
 
 
