@@ -7,6 +7,7 @@ import datetime
 import secrets
 import struct
 import sys
+from collections import Counter
 from typing import Any
 
 import pytest
@@ -141,7 +142,8 @@ def test_the_offsets_of_a_deleted_topic_are_gone(run):
 
 
 def test_a_heartbeat_calls_no_python_of_its_own(run):
-    """What is called is called once a turn, whatever number of requests share it."""
+    """What is called is called for a turn, whatever number of requests share it: nothing is called
+    as often as there are requests (timers may have a turn of their own meanwhile)."""
 
     async def main():
         async with serving(made()) as rig:
@@ -167,9 +169,8 @@ def test_a_heartbeat_calls_no_python_of_its_own(run):
             finally:
                 sys.setprofile(None)
             assert rig.server.hub.requests()[12][0] == steps + 100
-            turns = calls.count("_turn")
-            assert 1 <= turns <= 20
-            assert len(calls) <= 15 * turns
+            called_most, times = Counter(calls).most_common(1)[0]
+            assert times < 50, called_most
 
     run(main())
 
