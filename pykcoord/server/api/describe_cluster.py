@@ -8,9 +8,9 @@ from kio.schema.errors import ErrorCode
 
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.server.api.topic_fields import NO_AUTHORIZED_OPERATIONS
 
 _BROKERS, _CONTROLLERS = 1, 2  # KIP-919
-_NO_AUTHORIZED_OPERATIONS = -(2**31)
 
 
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
@@ -37,7 +37,7 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
         "cluster_id": cluster.cluster_id if error is NONE else "",
         "controller_id": cluster.node_id if error is NONE else -1,
         "brokers": [broker] if error is NONE else [],
-        "cluster_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
+        "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
     }
 
 

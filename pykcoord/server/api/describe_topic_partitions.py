@@ -6,11 +6,10 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.messages import NONE, Fields
-from pykcoord.server.api.metadata import NO_LEADER_EPOCH
+from pykcoord.server.api.messages import Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.server.api.topic_fields import known_topic, unknown_topic
 
-_NO_AUTHORIZED_OPERATIONS = -(2**31)
 # max.request.partition.size.limit
 _MOST_PARTITIONS = 2_000
 
@@ -29,12 +28,12 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     for name in names:
         topic = topics.get(name)
         if topic is None:
-            found.append(_unknown(name))
+            found.append(unknown_topic(name, None, ErrorCode.unknown_topic_or_partition))
             continue
         if room == 0:
             return _page(found, {"topic_name": name, "partition_index": 0})
         end = min(topic.partitions, first + room)
-        found.append(_known(topic, range(first, end), cluster))
+        found.append(known_topic(topic, range(first, end), cluster))
         room -= max(0, end - first)
         if end < topic.partitions:
             return _page(found, {"topic_name": name, "partition_index": end})
@@ -44,43 +43,6 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
 
 def _page(topics: list[Fields], cursor: Fields | None) -> Fields:
     return {"topics": topics, "next_cursor": cursor}
-
-
-def _known(topic: Any, partitions: range, cluster: Cluster) -> Fields:
-    replicas = (cluster.node_id,)
-    return {
-        "error_code": NONE,
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": False,
-        "partitions": [
-            {
-                "error_code": NONE,
-                "partition_index": partition,
-                "leader_id": cluster.node_id,
-                "leader_epoch": NO_LEADER_EPOCH,
-                "replica_nodes": replicas,
-                "isr_nodes": replicas,
-                # Empty, not null: Kafka's own tools do not expect null (KafkaAdminClient).
-                "eligible_leader_replicas": (),
-                "last_known_elr": (),
-                "offline_replicas": (),
-            }
-            for partition in partitions
-        ],
-        "topic_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
-    }
-
-
-def _unknown(name: str) -> Fields:
-    return {
-        "error_code": ErrorCode.unknown_topic_or_partition,
-        "name": name,
-        "topic_id": None,
-        "is_internal": False,
-        "partitions": [],
-        "topic_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
-    }
 
 
 API = NodeApi(75, "DescribeTopicPartitions", 0, 0, _answer, repeatable=True)

@@ -7,8 +7,8 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.server.api.messages import NONE, Fields
-from pykcoord.server.api.metadata import NO_LEADER_EPOCH
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.server.api.topic_fields import NO_LEADER_EPOCH
 
 _LATEST, _EARLIEST = -1, -2
 # What has no answer in a log without records, and the version from which Kafka knows it:

@@ -10,12 +10,11 @@ from pykcoord.catalogue import InvalidTopicError, Topic, check_name
 from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
-
-# "not asked, or not known": org.apache.kafka.common.requests.MetadataResponse
-_NO_AUTHORIZED_OPERATIONS = -(2**31)
-# A leader epoch would make clients validate their positions against logs that hold no records
-# (peers.md 4.4, pitfall 12); -1 says that there is none.
-NO_LEADER_EPOCH = -1
+from pykcoord.server.api.topic_fields import (
+    NO_AUTHORIZED_OPERATIONS,
+    known_topic,
+    unknown_topic,
+)
 
 
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
@@ -24,7 +23,7 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
         "cluster_id": cluster.cluster_id,
         "controller_id": cluster.node_id,
         "topics": _topics(request, version, cluster),
-        "cluster_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
+        "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
         "error_code": NONE,
     }
 
@@ -33,7 +32,7 @@ def _topics(request: Any, version: int, cluster: Cluster) -> list[Fields]:
     catalogue = cluster.catalogue
     # v0 has no null: an empty list asks for all topics.
     if request.topics is None or (version == 0 and not request.topics):
-        return [_known(topic, cluster) for topic in catalogue.topics().values()]
+        return [_whole(topic, cluster) for topic in catalogue.topics().values()]
     may_create = cluster.auto_create_topics and getattr(request, "allow_auto_topic_creation", True)
     # Each once, as Kafka: a short request must not be able to ask for a huge answer.
     once = {_identity(asked, version): asked for asked in request.topics}
@@ -54,55 +53,25 @@ def _topic(asked: Any, version: int, cluster: Cluster, may_create: bool) -> Fiel
         by_id = catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
         if by_id is None:
             name = None if version >= 12 else ""
-            return _unknown(name, asked.topic_id, ErrorCode.unknown_topic_id)
-        return _known(by_id, cluster)
+            return unknown_topic(name, asked.topic_id, ErrorCode.unknown_topic_id)
+        return _whole(by_id, cluster)
     topic = catalogue.topics().get(asked.name)
     if topic is not None:
-        return _known(topic, cluster)
+        return _whole(topic, cluster)
     try:
         check_name(asked.name)
     except InvalidTopicError:
-        return _unknown(asked.name, None, ErrorCode.invalid_topic_exception)
+        return unknown_topic(asked.name, None, ErrorCode.invalid_topic_exception)
     if may_create:
         try:
-            return _known(catalogue.create(asked.name, cluster.num_partitions), cluster)
+            return _whole(catalogue.create(asked.name, cluster.num_partitions), cluster)
         except Exception as error:
-            return _unknown(asked.name, None, error_of(error)[0])
-    return _unknown(asked.name, None, ErrorCode.unknown_topic_or_partition)
+            return unknown_topic(asked.name, None, error_of(error)[0])
+    return unknown_topic(asked.name, None, ErrorCode.unknown_topic_or_partition)
 
 
-def _known(topic: Topic, cluster: Cluster) -> Fields:
-    replicas = (cluster.node_id,)
-    return {
-        "error_code": NONE,
-        "name": topic.name,
-        "topic_id": topic.topic_id,
-        "is_internal": False,
-        "partitions": [
-            {
-                "error_code": NONE,
-                "partition_index": partition,
-                "leader_id": cluster.node_id,
-                "leader_epoch": NO_LEADER_EPOCH,
-                "replica_nodes": replicas,
-                "isr_nodes": replicas,
-                "offline_replicas": (),
-            }
-            for partition in range(topic.partitions)
-        ],
-        "topic_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
-    }
-
-
-def _unknown(name: str | None, topic_id: Any, error: ErrorCode) -> Fields:
-    return {
-        "error_code": error,
-        "name": name,
-        "topic_id": topic_id,
-        "is_internal": False,
-        "partitions": [],
-        "topic_authorized_operations": _NO_AUTHORIZED_OPERATIONS,
-    }
+def _whole(topic: Topic, cluster: Cluster) -> Fields:
+    return known_topic(topic, range(topic.partitions), cluster)
 
 
 API = NodeApi(3, "Metadata", 0, 13, _answer, repeatable=True)
