@@ -1,0 +1,1 @@
+"""pykcoord's log beside Kafka's: both directions, bad directories, transactions in a log."""
