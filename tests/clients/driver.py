@@ -6,6 +6,8 @@ line, and writes replies and events to stdout:
     {"id": 1, "op": "open", "consumer": NAME, "bootstrap": "HOST:PORT", "group": ..,
      "topics": [..], "pattern": regex or null,
      "assignor": "range" | "roundrobin" | "sticky" | "cooperative-sticky",
+                 in kafka-python and aiokafka also "pykcoord:" and one of these, the drop-in, or
+                 "FILE.py:NAME", a class of one's own dropped in,
      "instance": group.instance.id or null, "reset": "earliest" | "latest",
      "session_timeout_ms": .., "heartbeat_interval_ms": .., "rebalance_timeout_ms": ..,
      "metadata_max_age_ms": ..}                        subscribe, and poll until told otherwise

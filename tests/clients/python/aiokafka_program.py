@@ -11,8 +11,10 @@ from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
 from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from assignors import find
 from lines import Owned, say
 
+DROP_INS = "pykcoord.clients.aiokafka"
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -31,7 +33,7 @@ class AiokafkaConsumer(ConsumerRebalanceListener):
             client_id=settings["consumer"],
             group_id=settings["group"],
             group_instance_id=settings["instance"],
-            partition_assignment_strategy=[ASSIGNORS[settings["assignor"]]],
+            partition_assignment_strategy=[find(settings["assignor"], ASSIGNORS, DROP_INS)],
             auto_offset_reset=settings["reset"],
             session_timeout_ms=settings["session_timeout_ms"],
             heartbeat_interval_ms=settings["heartbeat_interval_ms"],

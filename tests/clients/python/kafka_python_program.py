@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from assignors import find
 from kafka import ConsumerRebalanceListener, KafkaConsumer, TopicPartition
 from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
 from kafka.coordinator.assignors.range import RangePartitionAssignor
@@ -20,6 +21,7 @@ from lines import PollingConsumer, reply, say, serve
 
 POLL_MS = 600_000
 
+DROP_INS = "pykcoord.clients.kafka_python"
 ASSIGNORS = {
     "range": RangePartitionAssignor,
     "roundrobin": RoundRobinPartitionAssignor,
@@ -38,7 +40,7 @@ class KafkaPythonConsumer(PollingConsumer, ConsumerRebalanceListener):
             client_id=settings["consumer"],
             group_id=settings["group"],
             group_instance_id=settings["instance"],
-            partition_assignment_strategy=[ASSIGNORS[settings["assignor"]]],
+            partition_assignment_strategy=[find(settings["assignor"], ASSIGNORS, DROP_INS)],
             auto_offset_reset=settings["reset"],
             session_timeout_ms=settings["session_timeout_ms"],
             heartbeat_interval_ms=settings["heartbeat_interval_ms"],

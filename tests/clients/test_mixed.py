@@ -1,0 +1,188 @@
+"""Java's consumers and the drop-in assignors of `pykcoord.clients` in one group, over TCP.
+
+What the group settles on is compared, byte by byte, with what the Java class makes of the
+subscriptions that the coordinator was sent, whoever leads. Whoever joins first leads.
+"""
+
+from __future__ import annotations
+
+import itertools
+import re
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support import kio_client
+from support.cluster import Cluster
+
+import pykcoord
+from clients.driver import WAIT_S, ClientConsumer, Partition
+from clients.fixtures import Crew, Programs
+from pykcoord.assignors import STRATEGIES, decode_subscription, encode_assignment
+
+pytestmark = pytest.mark.client
+
+PAGE = Path(__file__).parents[2] / "docs/assignors.md"
+LIBRARIES = ("java", "kafka_python", "aiokafka")
+# aiokafka revokes everything before it joins, and owns nothing that it could keep.
+KEEPERS = {"sticky": LIBRARIES, "cooperative-sticky": ("java", "kafka_python")}
+SHORT_SESSION_MS = 2_000
+
+Owned = dict[str, frozenset[Partition]]
+
+
+@pytest.mark.parametrize("leader", LIBRARIES)
+@pytest.mark.parametrize("strategy", STRATEGIES[:4])
+def test_a_mixed_group_settles_as_java_would(
+    strategy: str, leader: str, cluster: Cluster, crew: Crew, programs: Programs
+) -> None:
+    topics = {cluster.create_topic(partitions): partitions for partitions in (7, 5)}
+    group = Mixed(crew, cluster, strategy, topics)
+    group.join(leader)
+    group.settled()
+    for library in LIBRARIES:
+        if library != leader:
+            group.join(library)
+    before = group.settled()
+
+    victim = programs.another("kafka_python")
+    group.join("kafka_python", program=victim, session_timeout_ms=SHORT_SESSION_MS)
+    joined = group.settled()
+    assert len(joined) == 4
+    for name in group.keepers(before):
+        assert joined[name] <= before[name], "only the newcomer gains"
+
+    victim.kill()
+    left = group.settled()
+    assert len(left) == 3
+    for name in group.keepers(left):
+        assert left[name] >= joined[name], "nobody loses by a death"
+
+
+@pytest.mark.parametrize("leader", LIBRARIES)
+@pytest.mark.parametrize("strategy", STRATEGIES[:4])
+def test_members_of_other_topics_and_static_ones(
+    strategy: str, leader: str, cluster: Cluster, crew: Crew
+) -> None:
+    """Subscriptions differ, and the static members come first, by their ids and not by age."""
+    topics = {cluster.create_topic(partitions): partitions for partitions in (8, 4, 3)}
+    first, second, third = topics
+    group = Mixed(crew, cluster, strategy, topics)
+    wanted = itertools.cycle([[first, second, third], [first, second], [first]])
+    group.join(leader, topics=list(topics))
+    group.settled()
+    for number, library in enumerate(LIBRARIES):
+        group.join(library, topics=next(wanted), instance=f"static-{9 - number}")
+    group.settled()
+    # The leader last: its leaving makes the others join, and who is away for good is waited for.
+    for consumer in reversed(group.consumers):
+        consumer.close()
+
+
+def test_the_random_assignor_of_the_docs(cluster: Cluster, crew: Crew, tmp_path: Path) -> None:
+    """As its page shows it, in a group of both clients; none of the leaders could know it."""
+    (code,) = (
+        code
+        for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
+        if "class RandomAssignor" in code
+    )
+    (tmp_path / "mine.py").write_text(code.partition("\nassignment = ")[0])
+    topic = cluster.create_topic(60)
+    everything = {(topic, partition) for partition in range(60)}
+    group = Mixed(crew, cluster, "random", {topic: 60}, f"{tmp_path / 'mine.py'}:RandomAssignor")
+    seen = []
+    for library in ("aiokafka", "kafka_python", "aiokafka"):
+        group.join(library)
+        owned = group.wait_settled()
+        assert sum(map(len, owned.values())) == 60
+        assert frozenset().union(*owned.values()) == everything
+        seen.append(owned)
+    assert all(seen[-1].values()), "one in 2^34"
+    first = group.consumers[0].name
+    assert not seen[-1][first] <= seen[-2][first], "drawn anew; one in 2^18"
+
+
+class Mixed:
+    """Members of several libraries that use the same assignor, and what they agreed on."""
+
+    def __init__(
+        self, crew: Crew, cluster: Cluster, strategy: str, topics: dict[str, int], own: str = ""
+    ) -> None:
+        self.crew = crew
+        self.cluster = cluster
+        self.strategy = strategy
+        self.topics = topics
+        self.own = own
+        self.consumers: list[ClientConsumer] = []
+
+    def join(self, library: str, **settings: Any) -> None:
+        assignor = self.own or f"pykcoord:{self.strategy}"
+        if library == "java":
+            assignor = self.strategy
+        settings = {"topics": list(self.topics), "assignor": assignor, **settings}
+        self.consumers.append(self.crew.open(library, library, **settings))
+
+    def keepers(self, owned: Owned) -> list[str]:
+        """Those of the members that may not lose what they need not."""
+        return [
+            consumer.name
+            for consumer in self.consumers
+            if consumer.name in owned
+            and consumer.program.library in KEEPERS.get(self.strategy, ())
+        ]  # fmt: skip
+
+    def settled(self) -> Owned:
+        """What each member owns; asserts that it is what Java's class computes."""
+        owned = self.wait_settled()
+        members = self._described().members
+        subscriptions = {
+            member.member_id: decode_subscription(member.member_metadata, member.group_instance_id)
+            for member in members
+        }
+        # The oracle is held against Java's own results by the recorded cases (tests/vectors).
+        expected = pykcoord.assign(self.strategy, self.topics, subscriptions, compat="java")
+        for member in members:
+            assert member.member_assignment == encode_assignment(expected[member.member_id])
+        return owned
+
+    def wait_settled(self) -> Owned:
+        """Waits until the coordinator and all living members agree, and everything is owned."""
+        deadline = time.monotonic() + WAIT_S
+        while (owned := self._agreed()) is None:
+            for consumer in self.consumers:
+                assert consumer.failure is None, consumer.failure
+            assert time.monotonic() < deadline, self._described()
+            time.sleep(0.05)
+        return owned
+
+    def _agreed(self) -> Owned | None:
+        living = {c.name: c.assignment for c in self.consumers if c.program.is_alive}
+        group = self._described()
+        given = {
+            member.client_id: _partitions(member.member_assignment) for member in group.members
+        }
+        every = sum(self.topics.values())
+        is_agreed = (
+            group.group_state == "Stable"
+            and group.protocol_data == self.strategy
+            and given == living
+            and sum(map(len, given.values())) == every
+        )
+        return living if is_agreed else None
+
+    def _described(self) -> Any:
+        fields = {"groups": [self.crew.group], "include_authorized_operations": False}
+        host, _, port = self.cluster.address.rpartition(":")
+        with socket.create_connection((host, int(port)), WAIT_S) as connection:
+            connection.sendall(kio_client.encode(15, 5, **fields))
+            with connection.makefile("rb") as answers:
+                size = int.from_bytes(answers.read(4), "big")
+                return kio_client.decode(15, 5, answers.read(size)).groups[0]
+
+
+def _partitions(assignment: bytes) -> frozenset[Partition]:
+    decoded = pykcoord._native.decode_assignment(assignment) if assignment else (3, [], None)
+    assert decoded is not None
+    return frozenset((topic, number) for topic, numbers in decoded[1] for number in numbers)
