@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.server import PykcoordServer
 
 PAGE = Path(__file__).parents[2] / "docs/assignors.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```\n\n```text\n(.*?)```", PAGE.read_text(), re.DOTALL)
@@ -18,8 +19,16 @@ def test_every_example_says_what_it_prints() -> None:
 
 
 @pytest.mark.parametrize(("code", "printed"), EXAMPLES)
-def test_example(code: str, printed: str) -> None:
-    ran = subprocess.run(
+def test_example(code: str, printed: str, tmp_path: Path) -> None:
+    if "localhost:9092" in code:
+        with PykcoordServer(tmp_path / "data", topics={"orders": 12}) as server:
+            ran = _run(code.replace("localhost:9092", server.address))
+    else:
+        ran = _run(code)
+    assert (ran.stdout, ran.stderr, ran.returncode) == (printed, "", 0)
+
+
+def _run(code: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False
     )
-    assert (ran.stdout, ran.stderr, ran.returncode) == (printed, "", 0)
