@@ -41,11 +41,13 @@ class PykcoordServer:
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         self.directory = directory
         self.topics = dict(topics or {})
         self.settings = {**SETTINGS, **(settings or {})}
         self.arguments = list(arguments)
+        self.environment = {**os.environ, **(environment or {})}
         self.address = "127.0.0.1:0"
         self.ready: dict[str, str] = {}
         self._process: subprocess.Popen[str] | None = None
@@ -55,6 +57,11 @@ class PykcoordServer:
     def pid(self) -> int:
         assert self._process is not None, "the server was not started"
         return self._process.pid
+
+    @property
+    def running(self) -> bool:
+        """Whether a process was started and not yet seen to end."""
+        return self._process is not None
 
     @property
     def port(self) -> int:
@@ -67,7 +74,7 @@ class PykcoordServer:
         with self._stderr.open("ab") as stderr:
             process = subprocess.Popen(
                 self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
-                text=True, start_new_session=True,
+                text=True, start_new_session=True, env=self.environment,
             )  # fmt: skip
         self._process = process
         lines: queue.Queue[str | None] = queue.Queue()
@@ -83,6 +90,13 @@ class PykcoordServer:
     def kill(self) -> None:
         """Ends the server with SIGKILL, as a crash of the process would."""
         self._end(signal.SIGKILL)
+
+    def wait(self, timeout_s: float = STOP_TIMEOUT_S) -> int:
+        """Waits for an end that something else causes, and returns the exit status."""
+        assert self._process is not None, "the server does not run"
+        status = self._process.wait(timeout_s)
+        self._process = None
+        return status
 
     def restart(self) -> PykcoordServer:
         """SIGKILL, then a start on the same directory and port."""
