@@ -65,8 +65,8 @@ diff-kafka: build ## 1,000 random scenarios beside a real Kafka broker; DIFF_ARG
 	@.ci/require java
 	python tests/diff/random_seeds.py $(DIFF_ARGS)
 
-crash: build ## 50 rounds of SIGKILL under the load of 2,000 connections
-	python -m pytest tests/crash --crash-rounds 50
+crash: build ## the whole crash matrix, and 50 rounds of SIGKILL under the load of 2,000 connections
+	python -m pytest tests/crash --crash-rounds 50 --crash-matrix $(PYTEST_ARGS)
 
 docs: build ## write the generated parts of docs/ again
 	python .ci/generate_docs.py

@@ -1,4 +1,4 @@
-"""Write the pages of docs/ that follow from the code: apis.md and configuration.md.
+"""Write the parts of docs/ that follow from the code: two pages, and the matrix of crash tests.
 
 `make docs` runs it; a test compares the pages with what it would write. `pages()` touches no file.
 """
@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 
 from pykcoord.config import SETTINGS, Setting
@@ -31,7 +32,11 @@ _KEY = re.compile(r"^    (\w+) = (\d+),", re.MULTILINE)
 
 def pages() -> dict[str, str]:
     """Name in docs/ to text."""
-    return {"apis.md": _apis(), "configuration.md": _configuration()}
+    return {
+        "apis.md": _apis(),
+        "configuration.md": _configuration(),
+        "crash-testing.md": _crash_testing(),
+    }
 
 
 def _apis() -> str:
@@ -87,6 +92,27 @@ def _setting(setting: Setting) -> str:
     default = "no limit" if setting.default == largest else str(setting.default)
     doc = setting.doc + (" *pykcoord's own.*" if setting.ours else "")
     return f"| `{setting.name}` | {default} | {bounds} | {setting.unit} | {doc} |"
+
+
+def _crash_testing() -> str:
+    """The page as it is, with the matrix in its place."""
+    sys.path.insert(0, str(ROOT / "tests"))
+    from crash.operations import OPERATIONS
+    from crash.points import POINTS
+
+    operations = list(OPERATIONS.values())
+    numbers = [str(number) for number in range(1, len(operations) + 1)]
+    lines = [f"{n}. {one.name}" for n, one in zip(numbers, operations, strict=True)]
+    lines += ["", f"| fault point | {' | '.join(numbers)} | what it is |"]
+    lines += [f"|---|{'---|' * len(numbers)}---|"]
+    for point in POINTS.values():
+        cells = ["●" if point.name in one.points else "" for one in operations]
+        lines.append(f"| `{point.name}` | {' | '.join(cells)} | {point.call}: {point.about} |")
+    page = (ROOT / "docs/crash-testing.md").read_text()
+    before, mark, rest = page.partition("(make docs). -->\n")
+    _, end, after = rest.partition("<!-- end of the matrix -->")
+    assert end, "docs/crash-testing.md has lost the marks of its matrix"
+    return before + mark + "\n" + "\n".join(lines) + "\n\n" + end + after
 
 
 def _page(title: str, text: str, table: list[str]) -> str:

@@ -36,3 +36,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="how often the server is killed under load (default: 3)",
     )
+    group.addoption(
+        "--crash-matrix",
+        action="store_true",
+        help="every cell of the crash matrix at every moment, with and without a power cut",
+    )

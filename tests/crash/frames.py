@@ -10,7 +10,8 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, LIST_GROUPS = 8, 9, 11, 12, 14, 16
-FIND_COORDINATOR = 10
+METADATA, FIND_COORDINATOR, LEAVE_GROUP, CREATE_TOPICS, DELETE_TOPICS = 3, 10, 13, 19, 20
+DELETE_GROUPS, OFFSET_DELETE = 42, 47
 _VERSIONS = {
     OFFSET_COMMIT: 7,
     OFFSET_FETCH: 5,
@@ -19,6 +20,12 @@ _VERSIONS = {
     HEARTBEAT: 3,
     SYNC_GROUP: 3,
     LIST_GROUPS: 2,
+    METADATA: 1,
+    LEAVE_GROUP: 1,
+    CREATE_TOPICS: 2,
+    DELETE_TOPICS: 1,
+    DELETE_GROUPS: 0,
+    OFFSET_DELETE: 0,
 }
 _CLIENT_ID = "crash"
 _ASSIGNMENT = b"\0\0\0\0\0\0\xff\xff\xff\xff"
@@ -36,8 +43,9 @@ def _bytes(data: bytes) -> bytes:
     return struct.pack(">i", len(data)) + data
 
 
-def frame(api: int, body: bytes) -> bytes:
-    header = struct.pack(">hhi", api, _VERSIONS[api], 0) + _string(_CLIENT_ID)
+def frame(api: int, body: bytes, version: int | None = None) -> bytes:
+    version = _VERSIONS[api] if version is None else version
+    header = struct.pack(">hhi", api, version, 0) + _string(_CLIENT_ID)
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
@@ -73,6 +81,43 @@ def offset_commit(
     return frame(OFFSET_COMMIT, body)
 
 
+def expiring_commit(
+    group: str, topic: str, partition: int, offset: int, retention_time_ms: int
+) -> bytes:
+    """Nobody's commit, of the version that may still say when it expires."""
+    body = _string(group) + struct.pack(">i", -1) + _string("")
+    body += struct.pack(">qi", retention_time_ms, 1) + _string(topic)
+    body += struct.pack(">iiq", 1, partition, offset) + _string("")
+    return frame(OFFSET_COMMIT, body, 2)
+
+
+def leave_group(group: str, member_id: str) -> bytes:
+    return frame(LEAVE_GROUP, _string(group) + _string(member_id))
+
+
+def delete_group(group: str) -> bytes:
+    return frame(DELETE_GROUPS, struct.pack(">i", 1) + _string(group))
+
+
+def offset_delete(group: str, topic: str, partition: int) -> bytes:
+    body = _string(group) + struct.pack(">i", 1) + _string(topic)
+    return frame(OFFSET_DELETE, body + struct.pack(">ii", 1, partition))
+
+
+def create_topic(topic: str, partitions: int) -> bytes:
+    body = struct.pack(">i", 1) + _string(topic) + struct.pack(">ihii", partitions, 1, 0, 0)
+    return frame(CREATE_TOPICS, body + struct.pack(">i?", 10_000, False))
+
+
+def delete_topic(topic: str) -> bytes:
+    return frame(DELETE_TOPICS, struct.pack(">i", 1) + _string(topic) + struct.pack(">i", 10_000))
+
+
+def metadata() -> bytes:
+    """Of all topics."""
+    return frame(METADATA, struct.pack(">i", -1))
+
+
 def offset_fetch(group: str) -> bytes:
     """Of all topics of the group."""
     return frame(OFFSET_FETCH, _string(group) + struct.pack(">i", -1))
@@ -98,7 +143,7 @@ class Reader:
         self.at = 4  # after the correlation id
 
     def number(self, form: str) -> int:
-        (value,) = struct.unpack_from(form, self.data, self.at)
+        value, *_ = struct.unpack_from(form, self.data, self.at)
         self.at += struct.calcsize(form)
         return int(value)
 
@@ -134,9 +179,54 @@ def joined(data: bytes) -> Joined:
     return Joined(error, generation, leader, member_id, members)
 
 
-def commit_errors(data: bytes) -> set[int]:
+def only_error(data: bytes) -> int:
+    """The error code of the only group or topic of a response, behind the throttle time."""
     reader = Reader(data)
     reader.number(">i")
+    assert reader.number(">i") == 1
+    reader.string()
+    return reader.number(">h")
+
+
+def offset_delete_error(data: bytes) -> int:
+    reader = Reader(data)
+    error = reader.number(">h")
+    reader.number(">i")
+    for _ in range(reader.number(">i")):
+        reader.string()
+        for _ in range(reader.number(">i")):
+            reader.number(">i")
+            error = error or reader.number(">h")
+    return error
+
+
+def topics(data: bytes) -> dict[str, int]:
+    """Name to number of partitions, of a Metadata response."""
+    reader = Reader(data)
+    for _ in range(reader.number(">i")):
+        reader.number(">i")
+        reader.string()
+        reader.number(">i")
+        reader.string()
+    reader.number(">i")
+    found = {}
+    for _ in range(reader.number(">i")):
+        reader.number(">h")
+        name = reader.string()
+        reader.number(">?")
+        found[name] = reader.number(">i")
+        for _ in range(found[name]):
+            reader.number(">hii")
+            for _ in range(2):
+                nodes = reader.number(">i")
+                reader.at += 4 * nodes
+    return found
+
+
+def commit_errors(data: bytes, *, throttled: bool = True) -> set[int]:
+    reader = Reader(data)
+    if throttled:
+        reader.number(">i")
     errors = set()
     for _ in range(reader.number(">i")):
         reader.string()
