@@ -13,14 +13,18 @@ from typing import Any
 
 import kafka.structs
 import pytest
+from aiokafka.cluster import ClusterMetadata as AiokafkaMetadata
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.coordinator.protocol import ConsumerProtocol
+from aiokafka.protocol.metadata import MetadataResponse_v5
+from kafka.cluster import ClusterMetadata as KafkaPythonMetadata
 from kafka.coordinator.assignors.abstract import RebalanceProtocol
 from kafka.coordinator.consumer import ConsumerCoordinator
 from kafka.protocol.consumer.metadata import (
     ConsumerProtocolAssignment,
     ConsumerProtocolSubscription,
 )
+from kafka.protocol.metadata import MetadataResponse
 
 import pykcoord
 from pykcoord import Subscription, assignors
@@ -39,32 +43,52 @@ CLASSES = {
 CLIENTS = (of_kafka_python, of_aiokafka)
 
 
-class Cluster:
-    """A client's metadata: topics, and the racks of their replicas, a broker for each rack."""
+def cluster(client: ModuleType, topics: Mapping[str, int | list[list[str]]]) -> Any:
+    """The client's own metadata: a broker for each rack, one without, and a replica on one that
+    is gone."""
+    racks = {topic: [[]] * p if isinstance(p, int) else p for topic, p in topics.items()}
+    names = sorted({rack for topic in racks.values() for p in topic for rack in p})
+    brokers = [(number, "host", 9092, rack) for number, rack in enumerate([*names, None])]
+    replicas = {
+        topic: [[*(names.index(rack) for rack in p), len(names), 99] for p in partitions]
+        for topic, partitions in racks.items()
+    }
+    if client is of_aiokafka:
+        metadata = AiokafkaMetadata()
+        rows = [
+            (0, topic, False, [(0, n, 0, on, [0], []) for n, on in enumerate(partitions)])
+            for topic, partitions in replicas.items()
+        ]
+        metadata.update_metadata(MetadataResponse_v5(0, brokers, "cluster", 0, rows))
+        return metadata
+    metadata = KafkaPythonMetadata(bootstrap_servers="127.0.0.1:9092")
+    metadata.update_metadata(_kafka_python_metadata(brokers, replicas))
+    return metadata
 
-    def __init__(self, topics: Mapping[str, int | list[list[str]]]) -> None:
-        self.racks = {t: [[]] * p if isinstance(p, int) else p for t, p in topics.items()}
-        self.names = sorted({rack for topic in self.racks.values() for p in topic for rack in p})
-        self._partitions = {
-            topic: {
-                number: SimpleNamespace(replicas=[self.names.index(rack) for rack in racks] + [99])
-                for number, racks in enumerate(partitions)
-            }
-            for topic, partitions in self.racks.items()
-        }
 
-    def partitions_for_topic(self, topic: str) -> set[int] | None:
-        return set(self._partitions[topic]) if topic in self._partitions else None
-
-    def brokers(self) -> list[Any]:
-        named = [SimpleNamespace(node_id=n, rack=rack) for n, rack in enumerate(self.names)]
-        return [*named, SimpleNamespace(node_id=98, rack=None)]
-
-    def broker_metadata(self, node_id: int) -> Any:
-        return next((broker for broker in self.brokers() if broker.node_id == node_id), None)
-
-    def is_replica_node(self, partition: kafka.structs.TopicPartition, node_id: int) -> bool:
-        return node_id in self._partitions[partition.topic][partition.partition].replicas
+def _kafka_python_metadata(
+    brokers: list[tuple[int, str, int, str | None]], replicas: Mapping[str, list[list[int]]]
+) -> MetadataResponse:
+    topic_class = MetadataResponse.MetadataResponseTopic
+    partition_class = topic_class.MetadataResponsePartition
+    topics = [
+        topic_class(
+            error_code=0,
+            name=topic,
+            is_internal=False,
+            partitions=[
+                partition_class(error_code=0, partition_index=n, leader_id=0, leader_epoch=0,
+                                replica_nodes=on, isr_nodes=[0], offline_replicas=[], version=8)
+                for n, on in enumerate(partitions)
+            ],
+            version=8,
+        )
+        for topic, partitions in replicas.items()
+    ]  # fmt: skip
+    nodes = [MetadataResponse.MetadataResponseBroker(*row, version=8) for row in brokers]
+    return MetadataResponse(
+        version=8, brokers=nodes, cluster_id="cluster", controller_id=0, topics=topics
+    )
 
 
 class AiokafkaCoordinator(GroupCoordinator):  # type: ignore[misc]
@@ -113,7 +137,7 @@ def lead(
     ]
     if client is of_aiokafka:
         response = SimpleNamespace(API_VERSION=5, members=rows)
-        sent = AiokafkaCoordinator().lead(assignor, Cluster(topics), response)
+        sent = AiokafkaCoordinator().lead(assignor, cluster(client, topics), response)
     else:
         decoded = [
             SimpleNamespace(
@@ -123,7 +147,7 @@ def lead(
             )
             for member, instance, metadata in rows
         ]
-        sent = assignor().assign(Cluster(topics), decoded)
+        sent = assignor().assign(cluster(client, topics), decoded)
     return {member: _pairs(data) for member, data in sent.items()}
 
 
@@ -227,7 +251,11 @@ def test_a_leader_sees_all_that_javas_does(strategy: str, client: ModuleType) ->
 
 @pytest.mark.parametrize("client", CLIENTS)
 @pytest.mark.parametrize("strategy", CLASSES)
-@pytest.mark.parametrize("garbage", [b"", b"\0", b"\x7f\xff\xff\xff" * 3, bytes(100)])
+@pytest.mark.parametrize(
+    "garbage",
+    [b"", b"\0", b"\x7f\xff\xff\xff" * 3, bytes(100)],
+    ids=["empty", "short", "endless", "zeros"],
+)
 def test_garbage_and_strange_claims(garbage: bytes, strategy: str, client: ModuleType) -> None:
     members = {
         "a": Subscription(["t", "t", "ghost", "empty"], user_data=garbage),
@@ -262,10 +290,11 @@ def test_a_subscription_that_is_cut_off_counts_as_far_as_aiokafka_read_it(
 def test_a_leader_that_is_shown_no_claims_refuses_cooperative_members() -> None:
     metadata = assignors.encode_subscription(Subscription(["t"], [("t", 0)], 1))
     members = {"a": ConsumerProtocol.METADATA.decode(metadata)}
+    known = cluster(of_aiokafka, {"t": 1})
     with pytest.raises(ArgumentError, match=r"a may own partitions.*use StickyAssignor"):
-        of_aiokafka.CooperativeStickyAssignor.assign(Cluster({"t": 1}), members)
+        of_aiokafka.CooperativeStickyAssignor.assign(known, members)
     members["a"].version = 0
-    given = of_aiokafka.CooperativeStickyAssignor.assign(Cluster({"t": 1}), members)
+    given = of_aiokafka.CooperativeStickyAssignor.assign(known, members)
     assert _pairs(given["a"]) == [("t", 0)]
 
 
