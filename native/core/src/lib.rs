@@ -37,8 +37,10 @@ pub mod record;
 pub mod request;
 pub mod response;
 pub mod shard;
+pub mod snapshot;
 mod time;
 pub mod timer;
+mod utf8;
 pub mod views;
 
 pub use config::Config;

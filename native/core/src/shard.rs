@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use crate::config::Config;
 use crate::error::{ErrorCode, ReplayError};
 use crate::group::Machine;
+use crate::group::replay::Source;
 use crate::outbox::Append;
 use crate::purgatory::DelayedOperation;
 use crate::request::{Request, RequestContext, Ticket, Uuid};
@@ -31,7 +32,7 @@ impl Shard {
     /// Applies a chunk of the log: whole, uncompressed RecordBatches v2 whose CRC was checked, in
     /// order. After an error the shard is of no use.
     pub fn replay(&mut self, chunk: &[u8]) -> Result<(), ReplayError> {
-        self.machine.replay(chunk)
+        self.machine.replay(chunk, Source::Log)
     }
 
     /// The whole log was replayed; the next record gets `next_offset`. Sessions start anew.

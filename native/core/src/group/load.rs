@@ -1,13 +1,11 @@
-//! Loading a shard from its log: every record applied, then the timers made (log-format section 8,
-//! states section 11.3). Reads no clock, and writes nothing.
+//! Loading a shard from its log: what each kind of record does, then the timers made (log-format
+//! section 8, states section 11.3). `replay.rs` walks the log. Reads no clock, and writes nothing.
 
 use super::Machine;
 use super::counters::RebalanceCause;
 use super::registry::GroupType;
-use crate::error::ReplayError;
 use crate::record::{
-    self, Batch, Batches, DecodeError, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
-    OtherKey, Record, RecordKey, TransactionResult,
+    self, DecodeError, GroupMetadataValue, OtherKey, RecordKey, TransactionResult,
 };
 use crate::timer::TimingWheel;
 
@@ -15,23 +13,6 @@ use crate::timer::TimingWheel;
 const GROUP_RECORD_TYPES: [i16; 3] = [3, 11, 17];
 
 impl Machine {
-    /// Whole batches, in order, as the log has them.
-    pub fn replay(&mut self, chunk: &[u8]) -> Result<(), ReplayError> {
-        for batch in Batches::new(chunk) {
-            let batch = batch?;
-            for record in batch.records() {
-                let record = record?;
-                let replayed = if batch.header.attributes.is_control() {
-                    self.replay_control(&batch, &record)
-                } else {
-                    self.replay_record(&batch, &record)
-                };
-                replayed.map_err(|error| batch.error(record.offset, error.to_string()))?;
-            }
-        }
-        Ok(())
-    }
-
     /// All of the log was replayed: the shard serves from now on, appending at `next_offset`.
     pub fn loaded(&mut self, now_ms: i64, next_offset: i64) {
         self.outbox.start_at(next_offset);
@@ -49,14 +30,12 @@ impl Machine {
         }
     }
 
-    fn replay_control(
+    pub(super) fn replay_control(
         &mut self,
-        batch: &Batch<'_>,
-        record: &Record<'_>,
+        producer_id: i64,
+        key: &[u8],
     ) -> Result<(), DecodeError> {
-        let key = record.key.ok_or(DecodeError("a control record without a key"))?;
         let Some(result) = TransactionResult::parse_key(key)? else { return Ok(()) };
-        let producer_id = batch.header.producer_id;
         for group_id in self.offsets.transactions.close(producer_id) {
             let group = self.registry.find(&group_id).expect("open transactions name their groups");
             let of = &mut self.registry.groups[group];
@@ -66,11 +45,15 @@ impl Machine {
         Ok(())
     }
 
-    fn replay_record(&mut self, batch: &Batch<'_>, record: &Record<'_>) -> Result<(), DecodeError> {
-        let key = record.key.ok_or(DecodeError("a record without a key"))?;
+    /// A data record of any type but a commit.
+    pub(super) fn replay_other(
+        &mut self,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> Result<(), DecodeError> {
         match RecordKey::parse(key)? {
-            RecordKey::OffsetCommit(key) => self.replay_offset(batch, record, &key)?,
-            RecordKey::GroupMetadata(key) => match record.value {
+            RecordKey::OffsetCommit(_) => unreachable!("commits have a way of their own"),
+            RecordKey::GroupMetadata(key) => match value {
                 Some(value) => {
                     let value = GroupMetadataValue::parse(value)?;
                     check_members(&value)?;
@@ -78,31 +61,10 @@ impl Machine {
                 }
                 None => self.replay_group_tombstone(key.group, GroupType::Classic),
             },
-            RecordKey::Other(key) => self.replay_other(&key, record.value.is_none())?,
+            RecordKey::Other(key) => self.replay_foreign(&key, value.is_none())?,
             RecordKey::Unknown { record_type, .. } => {
                 *self.unknown_records.entry(record_type).or_default() += 1;
             }
-        }
-        Ok(())
-    }
-
-    fn replay_offset(
-        &mut self,
-        batch: &Batch<'_>,
-        record: &Record<'_>,
-        key: &OffsetCommitKey<'_>,
-    ) -> Result<(), DecodeError> {
-        let value = record.value.map(OffsetCommitValue::parse).transpose()?;
-        let group = match self.registry.find(key.group) {
-            Some(group) => group,
-            None if value.is_none() => return Ok(()),
-            None => self.registry.create(key.group),
-        };
-        let of = &mut self.registry.groups[group];
-        let mut scope = of.offset_scope(&mut self.offsets);
-        scope.apply(key.topic, key.partition, value.as_ref(), record.offset, batch.producer_id());
-        if value.is_none() {
-            self.offsets_written(group, self.outbox.next_offset());
         }
         Ok(())
     }
@@ -116,7 +78,11 @@ impl Machine {
     }
 
     /// Groups of other types are not interpreted; which ids they have is remembered.
-    fn replay_other(&mut self, key: &OtherKey<'_>, is_tombstone: bool) -> Result<(), DecodeError> {
+    fn replay_foreign(
+        &mut self,
+        key: &OtherKey<'_>,
+        is_tombstone: bool,
+    ) -> Result<(), DecodeError> {
         let group_type = match key.group_type {
             record::GroupType::Consumer => GroupType::Consumer,
             record::GroupType::Share => GroupType::Share,
@@ -141,6 +107,9 @@ impl Machine {
 
 /// What `ClassicGroup` would refuse to build.
 fn check_members(value: &GroupMetadataValue<'_>) -> Result<(), DecodeError> {
+    if value.members.len() < 2 {
+        return Ok(());
+    }
     let mut ids: Vec<&str> = value.members.iter().map(|member| member.member_id).collect();
     let mut instance_ids: Vec<&str> =
         value.members.iter().filter_map(|member| member.group_instance_id).collect();

@@ -74,7 +74,8 @@ impl Machine {
         if fits { Ok(()) } else { Err(ErrorCode::UnknownServerError) }
     }
 
-    fn group_value<'a>(
+    /// What a record of the group as it is would say.
+    pub fn group_value<'a>(
         &'a self,
         group: u32,
         assignments: &[(u32, &'a [u8])],
@@ -129,29 +130,50 @@ impl Machine {
     /// Makes the group what the record says, whatever it was before.
     pub fn apply_group_metadata(&mut self, group_id: &str, value: &GroupMetadataValue<'_>) -> u32 {
         let group = self.registry.find(group_id).unwrap_or_else(|| self.registry.create(group_id));
+        self.apply_metadata_to(group, value);
+        group
+    }
+
+    /// The same for a group that is there.
+    pub fn apply_metadata_to(&mut self, group: u32, value: &GroupMetadataValue<'_>) {
         self.drop_members_not_in(group, value);
         self.registry.set_protocol_type(group, value.protocol_type);
         self.registry.set_protocol_name(group, value.protocol);
-        let mut order = Vec::with_capacity(value.members.len());
-        for member in &value.members {
-            order.push(self.apply_member(group, value, member));
-        }
-        let leader = value.leader.and_then(|id| self.registry.find_member(group, id));
+        let leader = match &value.members[..] {
+            [] => None,
+            [member] => {
+                let row = self.apply_member(group, value, member);
+                (value.leader == Some(member.member_id)).then_some(row)
+            }
+            members => {
+                let apply = |member| self.apply_member(group, value, member);
+                let order: Vec<u32> = members.iter().map(apply).collect();
+                let roster = self.group_mut(group).roster.as_mut().expect("it has several");
+                roster.members.reorder(order);
+                value.leader.and_then(|id| self.registry.find_member(group, id))
+            }
+        };
         let of = self.group_mut(group);
-        if let Some(roster) = &mut of.roster {
-            roster.members.reorder(order);
-        }
         of.group_type = GroupType::Classic;
         of.generation_id = value.generation;
         of.leader = leader.unwrap_or(NO_ROW);
         of.state_timestamp_ms = value.current_state_timestamp;
         of.state = if value.members.is_empty() { State::Empty } else { State::Stable };
-        group
     }
 
     /// Takes out every member that the record does not have, or not like this.
     fn drop_members_not_in(&mut self, group: u32, value: &GroupMetadataValue<'_>) {
+        if !self.group(group).has_members() {
+            return;
+        }
         let protocol = value.protocol.unwrap_or_default();
+        if let (Some(row), [member]) = (self.group(group).sole(), &value.members[..]) {
+            let is_it = self.registry.members[row].is_member_id(member.member_id);
+            if !(is_it && self.is_same_member(row, protocol, member)) {
+                self.registry.detach_member(row);
+            }
+            return;
+        }
         let mut by_id: Vec<&GroupMetadataMember<'_>> = value.members.iter().collect();
         by_id.sort_unstable_by_key(|member| member.member_id);
         for row in self.group(group).member_rows().to_vec() {
@@ -192,14 +214,16 @@ impl Machine {
         row
     }
 
-    /// Everything but the assignment, the timeouts, and protocols that are not in the record.
+    /// Everything but the assignment, the timeouts, and protocols that are not in the record. While
+    /// the log is replayed a member has the one protocol that its record names.
     fn is_same_member(&self, row: u32, protocol: &str, member: &GroupMetadataMember<'_>) -> bool {
         let known = &self.registry.members[row];
-        let details = known.details();
-        details.group_instance_id == member.group_instance_id
-            && details.client_id == member.client_id
-            && details.client_host == member.client_host
-            && known.metadata(protocol) == member.subscription
+        let subscribed = match known.protocols().find(|(name, _)| *name == protocol) {
+            Some((_, metadata)) => metadata == member.subscription,
+            None => member.subscription.is_empty() && !self.is_loading(),
+        };
+        subscribed
+            && known.is_described_as(member.group_instance_id, member.client_id, member.client_host)
     }
 }
 

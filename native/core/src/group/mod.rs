@@ -14,6 +14,7 @@ pub mod load;
 pub mod metadata;
 pub mod offset;
 pub mod registry;
+pub mod replay;
 pub mod roster;
 pub mod slab;
 pub mod subscription;
@@ -80,6 +81,11 @@ impl Machine {
 
     pub fn group_mut(&mut self, row: u32) -> &mut Group {
         &mut self.registry.groups[row]
+    }
+
+    /// Its log is still being replayed.
+    pub fn is_loading(&self) -> bool {
+        self.next_expiration_ms.is_none()
     }
 
     /// The classic group of this id. `Err` names what is there instead.

@@ -146,18 +146,21 @@ impl Registry {
     }
 
     pub fn hash(&self, id: &str) -> u64 {
-        self.hasher.hash_one(id.as_bytes())
+        self.hash_bytes(id.as_bytes())
+    }
+
+    pub fn hash_bytes(&self, id: &[u8]) -> u64 {
+        self.hasher.hash_one(id)
     }
 
     pub fn find(&self, group_id: &str) -> Option<u32> {
-        self.find_hashed(self.hash(group_id), group_id)
+        self.find_hashed(self.hash(group_id), group_id.as_bytes())
     }
 
-    pub fn find_hashed(&self, hash: u64, group_id: &str) -> Option<u32> {
+    pub fn find_hashed(&self, hash: u64, group_id: &[u8]) -> Option<u32> {
         let tag = tag(hash);
-        let is_it = |entry: &(u32, u32)| {
-            entry.0 == tag && self.groups[entry.1].id.as_bytes() == group_id.as_bytes()
-        };
+        let is_it =
+            |entry: &(u32, u32)| entry.0 == tag && self.groups[entry.1].id.as_bytes() == group_id;
         self.table.find(hash, is_it).map(|entry| entry.1)
     }
 
@@ -168,9 +171,13 @@ impl Registry {
 
     /// Adds a group that is not there yet: classic, Empty, without a record.
     pub fn create(&mut self, group_id: &str) -> u32 {
+        self.create_hashed(self.hash(group_id), group_id)
+    }
+
+    pub fn create_hashed(&mut self, hash: u64, group_id: &str) -> u32 {
         debug_assert!(self.find(group_id).is_none());
         let row = self.groups.insert(Group { id: GroupId::new(group_id), ..Group::default() });
-        let (hash, groups, hasher) = (self.hash(group_id), &self.groups, &self.hasher);
+        let (groups, hasher) = (&self.groups, &self.hasher);
         let rehash = |entry: &(u32, u32)| hasher.hash_one(groups[entry.1].id.as_bytes());
         self.table.insert_unique(hash, (tag(hash), row), rehash);
         row
@@ -280,11 +287,17 @@ impl Registry {
     }
 
     pub fn set_protocol_type(&mut self, group: u32, protocol_type: &str) {
+        if self.groups[group].protocol_type() == protocol_type {
+            return;
+        }
         let shared = self.intern(protocol_type);
         self.groups[group].protocol_type = shared;
     }
 
     pub fn set_protocol_name(&mut self, group: u32, protocol_name: Option<&str>) {
+        if self.groups[group].protocol_name() == protocol_name {
+            return;
+        }
         let shared = protocol_name.map(|name| self.interner.intern(&self.hasher, name));
         self.groups[group].protocol_name = shared;
     }

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use ahash::RandomState;
 use hashbrown::HashTable;
 
+use crate::utf8::utf8;
+
 const INLINE_BYTES: usize = 22;
 
 /// A group id. One of usual length needs no allocation.
@@ -39,7 +41,7 @@ impl GroupId {
     }
 
     pub fn as_str(&self) -> &str {
-        core::str::from_utf8(self.as_bytes()).expect("made from a string")
+        utf8(self.as_bytes()).expect("made from a string")
     }
 }
 

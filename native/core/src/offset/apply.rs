@@ -2,7 +2,7 @@
 //! (log-format section 8.2).
 
 use super::OffsetTables;
-use super::entries::{Entry, key};
+use super::entries::{Entry, Place, key};
 use super::pending::{Extra, PendingOffset};
 use super::store::GroupOffsets;
 use super::topic_table::TopicIndex;
@@ -11,6 +11,7 @@ use crate::record::OffsetCommitValue;
 use crate::record::TransactionResult;
 use crate::record::fields::write_i32;
 use crate::record::offset_commit::{OFFSET_COMMIT_KEY_TYPE, OffsetCommitKey};
+use crate::utf8::utf8;
 
 /// One group's offsets, beside what all groups of the shard share.
 #[derive(Debug)]
@@ -20,7 +21,45 @@ pub struct GroupScope<'a> {
     pub tables: &'a mut OffsetTables,
 }
 
+/// Where a commit was stored. The next record is likely to be of the next partition.
+#[derive(Clone, Copy, Debug)]
+pub struct Stored {
+    topic: TopicIndex,
+    place: Place,
+}
+
 impl GroupScope<'_> {
+    /// Applies a commit outside of transactions as `apply` does, the topic given as bytes. Its name
+    /// is checked only where it is new. `None`: it is not UTF-8.
+    #[inline]
+    pub fn apply_bytes(
+        &mut self,
+        topic: &[u8],
+        partition: i32,
+        value: &OffsetCommitValue<'_>,
+        record_offset: i64,
+    ) -> Option<Stored> {
+        let found = self.tables.topics.find_bytes(topic);
+        let name = if found.is_some() { "" } else { utf8(topic)? };
+        let place = found.map(|topic| self.offsets.entries.locate(key(topic, partition)));
+        Some(self.store(found, place, name, partition, value, record_offset))
+    }
+
+    /// The same for the record after one that was stored in this group, of the same topic, with
+    /// nothing applied between them.
+    #[inline]
+    pub fn apply_next(
+        &mut self,
+        before: Stored,
+        partition: i32,
+        value: &OffsetCommitValue<'_>,
+        record_offset: i64,
+    ) -> Stored {
+        let Stored { topic, place } = before;
+        let place = self.offsets.entries.locate_behind(place, key(topic, partition));
+        self.store(Some(topic), Some(place), "", partition, value, record_offset)
+    }
+
     /// Applies an OFFSET_COMMIT record; no value is a tombstone. `producer_id` is the batch's: with
     /// one, the offset waits for the end of its transaction.
     #[inline]
@@ -124,11 +163,25 @@ impl GroupScope<'_> {
         value: &OffsetCommitValue<'_>,
         record_offset: i64,
     ) {
+        let found = self.tables.topics.find(name);
+        let place = found.map(|topic| self.offsets.entries.locate(key(topic, partition)));
+        self.store(found, place, name, partition, value, record_offset);
+    }
+
+    /// `name` is needed where the topic is new, `place` is what `locate` said where it is not.
+    #[inline]
+    fn store(
+        &mut self,
+        found: Option<TopicIndex>,
+        place: Option<Result<Place, Place>>,
+        name: &str,
+        partition: i32,
+        value: &OffsetCommitValue<'_>,
+        record_offset: i64,
+    ) -> Stored {
         let topics = &mut self.tables.topics;
         let entries = &mut self.offsets.entries;
-        let found = topics.find(name);
-        let place = found.map(|topic| entries.locate(key(topic, partition)));
-        let key = if let Some(Ok(place)) = place {
+        let (key, stored) = if let Some(Ok(place)) = place {
             let entry = entries.entry_mut(place);
             if topics.topic_id(entry.topic, entry.topic_id) != value.topic_id {
                 let old = entry.topic_id;
@@ -139,16 +192,20 @@ impl GroupScope<'_> {
             entry.commit_timestamp = value.commit_timestamp;
             entry.record_offset = record_offset;
             entry.leader_epoch = value.leader_epoch;
-            entry.key()
+            (entry.key(), Stored { topic: entry.topic, place })
         } else {
             let (topic, topic_id) = topics.acquire(found, name, value.topic_id);
             let entry = Entry::new(value, record_offset, topic, topic_id, partition);
-            let place = entries.locate(entry.key()).expect_err("looked for above");
+            let place = match place {
+                Some(Err(place)) => place,
+                _ => entries.locate(entry.key()).expect_err("a topic without a reference"),
+            };
             entries.insert(place, entry);
             self.tables.committed_count += 1;
-            entry.key()
+            (entry.key(), Stored { topic, place })
         };
         self.offsets.set_extra(key, Extra::of(value));
+        stored
     }
 
     fn apply_pending(

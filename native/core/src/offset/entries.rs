@@ -34,7 +34,7 @@ pub(super) fn key(topic: TopicIndex, partition: i32) -> Key {
 
 /// Where an entry is, or belongs: chunk, and index in it.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place(usize, usize);
+pub(crate) struct Place(usize, usize);
 
 #[derive(Debug)]
 pub(super) enum Entries {
@@ -84,6 +84,21 @@ impl Entries {
             Ok(at) => Ok(Place(chunk, at)),
             Err(at) => Err(Place(chunk, at)),
         }
+    }
+
+    /// The same, if the entry may well stand right behind another one: commits come in order.
+    #[inline]
+    pub fn locate_behind(&self, Place(chunk, at): Place, key: Key) -> Result<Place, Place> {
+        let behind = self.chunks().get(chunk).and_then(|entries| entries.get(at + 1));
+        match behind {
+            Some(entry) if entry.key() == key => Ok(Place(chunk, at + 1)),
+            _ => self.locate(key),
+        }
+    }
+
+    /// Reads what [`locate`](Self::locate) will read, to have it fetched early.
+    pub fn touch(&self) -> i32 {
+        self.chunks()[0].first().map_or(0, |entry| entry.partition)
     }
 
     #[inline]

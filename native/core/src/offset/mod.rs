@@ -14,7 +14,7 @@ pub mod store;
 pub mod topic_table;
 pub mod transaction;
 
-pub use apply::GroupScope;
+pub use apply::{GroupScope, Stored};
 pub use store::{CommittedOffset, GroupOffsets};
 pub use topic_table::TopicTable;
 pub use transaction::OpenTransactions;

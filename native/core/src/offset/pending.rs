@@ -40,6 +40,11 @@ impl Pending {
         self.producers.values().flat_map(BTreeMap::values).map(|pending| &pending.entry)
     }
 
+    /// What a producer has pending.
+    pub fn of_producer(&self, producer_id: i64) -> impl Iterator<Item = &PendingOffset> {
+        self.producers.get(&producer_id).into_iter().flat_map(BTreeMap::values)
+    }
+
     /// Returns what it replaces.
     pub fn insert(&mut self, producer_id: i64, pending: PendingOffset) -> Option<PendingOffset> {
         let key = pending.entry.key();

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::entries::{Entries, Entry, Key, key};
-use super::pending::{Extra, Pending};
+use super::pending::{Extra, Pending, PendingOffset};
 use super::topic_table::{TopicIndex, TopicTable};
 use crate::request::Uuid;
 
@@ -42,6 +42,11 @@ impl GroupOffsets {
     /// Number of committed offsets.
     pub fn len(&self) -> usize {
         self.entries.len()
+    }
+
+    /// Reads what applying a commit will read, to have it fetched early.
+    pub(crate) fn touch(&self) -> i32 {
+        self.entries.touch()
     }
 
     /// No committed offset; there may be pending ones.
@@ -119,6 +124,18 @@ impl GroupOffsets {
         entries.map(|entry| (entry.topic, entry.partition))
     }
 
+    /// What a producer has pending here.
+    pub fn pending_of<'a>(
+        &'a self,
+        producer_id: i64,
+        topics: &'a TopicTable,
+    ) -> impl Iterator<Item = (&'a str, i32, CommittedOffset<'a>)> {
+        let pending = self.pending().into_iter().flat_map(move |of| of.of_producer(producer_id));
+        pending.map(|PendingOffset { entry, extra }| {
+            (topics.name(entry.topic), entry.partition, view(topics, entry, extra.as_ref()))
+        })
+    }
+
     pub(super) fn pending(&self) -> Option<&Pending> {
         self.side.as_ref().map(|side| &side.pending)
     }
@@ -148,16 +165,20 @@ impl GroupOffsets {
 
     fn view<'a>(&'a self, topics: &TopicTable, entry: &Entry) -> CommittedOffset<'a> {
         let extra = self.side.as_ref().and_then(|side| side.extras.get(&entry.key()));
-        CommittedOffset {
-            offset: entry.offset,
-            leader_epoch: entry.leader_epoch,
-            metadata: extra.map_or("", |extra| &extra.metadata),
-            commit_timestamp: entry.commit_timestamp,
-            expire_timestamp: extra
-                .map(|extra| extra.expire_timestamp)
-                .filter(|timestamp| *timestamp != -1),
-            record_offset: entry.record_offset,
-            topic_id: topics.topic_id(entry.topic, entry.topic_id),
-        }
+        view(topics, entry, extra)
+    }
+}
+
+fn view<'a>(topics: &TopicTable, entry: &Entry, extra: Option<&'a Extra>) -> CommittedOffset<'a> {
+    CommittedOffset {
+        offset: entry.offset,
+        leader_epoch: entry.leader_epoch,
+        metadata: extra.map_or("", |extra| &extra.metadata),
+        commit_timestamp: entry.commit_timestamp,
+        expire_timestamp: extra
+            .map(|extra| extra.expire_timestamp)
+            .filter(|timestamp| *timestamp != -1),
+        record_offset: entry.record_offset,
+        topic_id: topics.topic_id(entry.topic, entry.topic_id),
     }
 }

@@ -51,8 +51,14 @@ impl TopicTable {
 
     #[inline]
     pub fn find(&self, name: &str) -> Option<TopicIndex> {
-        let hash = self.hasher.hash_one(name);
-        self.index.find(hash, |topic| &*self.slots[*topic as usize].name == name).copied()
+        self.find_bytes(name.as_bytes())
+    }
+
+    /// The same, where it is not known yet whether the name is UTF-8: a topic's name is.
+    #[inline]
+    pub fn find_bytes(&self, name: &[u8]) -> Option<TopicIndex> {
+        let is_it = |topic: &TopicIndex| self.slots[*topic as usize].name.as_bytes() == name;
+        self.index.find(self.hasher.hash_one(name), is_it).copied()
     }
 
     pub fn name(&self, topic: TopicIndex) -> &str {
@@ -102,7 +108,7 @@ impl TopicTable {
             return;
         }
         let slot = core::mem::take(slot);
-        let hash = self.hasher.hash_one(&*slot.name);
+        let hash = self.hasher.hash_one(slot.name.as_bytes());
         let entry = self.index.find_entry(hash, |known| *known == topic);
         entry.expect("a topic with references is in the index").remove();
         self.free.push(topic);
@@ -121,8 +127,8 @@ impl TopicTable {
             }
         };
         let TopicTable { slots, index, hasher, .. } = self;
-        let rehash = |topic: &TopicIndex| hasher.hash_one(&*slots[*topic as usize].name);
-        index.insert_unique(hasher.hash_one(name), topic, rehash);
+        let rehash = |topic: &TopicIndex| hasher.hash_one(slots[*topic as usize].name.as_bytes());
+        index.insert_unique(hasher.hash_one(name.as_bytes()), topic, rehash);
         topic
     }
 }

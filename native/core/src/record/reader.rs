@@ -4,6 +4,7 @@
 use core::fmt;
 
 use crate::request::Uuid;
+use crate::utf8::utf8;
 
 /// Why bytes of the log cannot be read. The replay adds where.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +19,7 @@ impl fmt::Display for DecodeError {
 impl std::error::Error for DecodeError {}
 
 const ENDS_EARLY: DecodeError = DecodeError("ends in the middle of a field");
-const NOT_UTF8: DecodeError = DecodeError("a string is not UTF-8");
+pub(crate) const NOT_UTF8: DecodeError = DecodeError("a string is not UTF-8");
 const TOO_LONG: DecodeError = DecodeError("a string is longer than 32767 bytes");
 const NULL: DecodeError = DecodeError("a field that cannot be null is null");
 
@@ -126,6 +127,13 @@ impl<'a> Reader<'a> {
         self.nullable_string()?.ok_or(NULL)
     }
 
+    /// The bytes of a string, whatever they are. As for all strings a negative length is an error.
+    #[inline]
+    pub fn string_bytes(&mut self) -> Result<&'a [u8], DecodeError> {
+        let length = usize::try_from(self.i16()?).map_err(|_| NULL)?;
+        self.take(length)
+    }
+
     #[inline]
     pub fn nullable_string(&mut self) -> Result<Option<&'a str>, DecodeError> {
         match usize::try_from(self.i16()?) {
@@ -151,7 +159,7 @@ impl<'a> Reader<'a> {
         if length > i16::MAX as usize {
             return Err(TOO_LONG);
         }
-        core::str::from_utf8(self.take(length)?).map_err(|_| NOT_UTF8)
+        utf8(self.take(length)?).ok_or(NOT_UTF8)
     }
 
     /// int32 length; negative lengths are an error.

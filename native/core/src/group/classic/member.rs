@@ -7,6 +7,7 @@
 use crate::group::slab::NO_ROW;
 use crate::request::Ticket;
 use crate::timer::TimerId;
+use crate::utf8::utf8;
 
 /// The response that waits has nobody left to go to: its connection is gone.
 pub const NO_TICKET: Ticket = Ticket::MAX;
@@ -109,6 +110,19 @@ impl Member {
         self.group_instance_id().is_some()
     }
 
+    /// What a client says of itself besides its id is this.
+    pub fn is_described_as(
+        &self,
+        group_instance_id: Option<&str>,
+        client_id: &str,
+        client_host: &str,
+    ) -> bool {
+        let (_, own_instance_id, own_client_id, own_client_host) = self.read();
+        own_client_id == client_id
+            && own_client_host == client_host
+            && own_instance_id == group_instance_id
+    }
+
     pub fn assignment(&self) -> &[u8] {
         self.read().0.bytes()
     }
@@ -139,7 +153,15 @@ impl Member {
     }
 
     pub fn store_assignment(&mut self, assignment: &[u8]) {
-        if self.assignment() != assignment {
+        let stored = self.assignment();
+        if stored == assignment {
+            return;
+        }
+        if stored.len() == assignment.len() {
+            let behind = self.read().0.0.len();
+            let at = self.packed.len() - behind + number_len(assignment.len());
+            self.packed[at..at + assignment.len()].copy_from_slice(assignment);
+        } else {
             self.packed = pack(&Details { assignment, ..self.details() });
         }
     }
@@ -182,7 +204,18 @@ fn pack(details: &Details<'_>) -> Box<[u8]> {
     ] {
         shape |= if is_set { bit } else { 0 };
     }
-    let mut packer = Packer(Vec::new());
+    let part = |text: &str, is_prefix| {
+        if is_prefix { number_len(text.len()) } else { sized(text) }
+    };
+    let length = sized(details.member_id)
+        + number_len(shape)
+        + part(details.client_id, client_id_is_prefix)
+        + sized(details.client_host)
+        + instance_id.map_or(0, |id| part(id, instance_id_is_prefix))
+        + sized(details.assignment)
+        + number_len(details.protocols.len())
+        + details.protocols.iter().map(|one| sized(one.0) + sized(one.1)).sum::<usize>();
+    let mut packer = Packer(Vec::with_capacity(length));
     packer.text(details.member_id);
     packer.number(shape);
     packer.prefix_or_text(details.client_id, client_id_is_prefix);
@@ -197,6 +230,16 @@ fn pack(details: &Details<'_>) -> Box<[u8]> {
         packer.bytes(metadata);
     }
     packer.0.into_boxed_slice()
+}
+
+/// Bytes of something with its length before it.
+fn sized(bytes: impl AsRef<[u8]>) -> usize {
+    let length = bytes.as_ref().len();
+    number_len(length) + length
+}
+
+const fn number_len(number: usize) -> usize {
+    (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
 }
 
 struct Packer(Vec<u8>);
@@ -250,7 +293,7 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self) -> &'a str {
-        core::str::from_utf8(self.bytes()).expect("packed from a string")
+        utf8(self.bytes()).expect("packed from a string")
     }
 
     fn prefix_or_text(&mut self, member_id: &'a str, is_prefix: bool) -> &'a str {
