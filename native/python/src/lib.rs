@@ -7,6 +7,7 @@ mod error;
 mod inspect;
 mod node;
 mod purgatory;
+mod replica;
 mod timing_wheel;
 
 use pyo3::prelude::*;
@@ -27,6 +28,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node::PyNode>()?;
     module.add_class::<node::PyTurn>()?;
     module.add_class::<purgatory::PyPurgatory>()?;
+    module.add_class::<replica::PyReplica>()?;
     module.add_class::<timing_wheel::PyTimingWheel>()?;
     Ok(())
 }

@@ -2,6 +2,7 @@
 
 use crate::error::replay_error;
 use crate::inspect;
+use crate::replica::PyReplica;
 use kcoord_core::Config;
 use kcoord_core::request::Uuid;
 use kcoord_wire::node::{Frame, Node, Topic, Turn};
@@ -62,6 +63,16 @@ impl PyNode {
     fn replay(&mut self, py: Python<'_>, shard: usize, chunk: &[u8]) -> PyResult<()> {
         self.check(shard)?;
         self.node.replay(shard, chunk).map_err(|error| replay_error(py, error))
+    }
+
+    fn replica(&self) -> PyReplica {
+        PyReplica::new(self.node.replica())
+    }
+
+    fn adopt(&mut self, shard: usize, replica: &mut PyReplica) -> PyResult<()> {
+        self.check(shard)?;
+        self.node.adopt(shard, replica.take()?);
+        Ok(())
     }
 
     fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) -> PyResult<()> {

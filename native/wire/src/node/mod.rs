@@ -161,6 +161,23 @@ impl Node {
         self.shards[shard].replay(chunk)
     }
 
+    /// A shard of this node's configuration, beside it: to be loaded on any thread and then handed
+    /// to [`adopt`](Self::adopt).
+    pub fn replica(&self) -> Shard {
+        Shard::new(self.config.clone())
+    }
+
+    /// Takes a replica in the place of a shard that is not loaded.
+    ///
+    /// # Panics
+    /// If the shard already serves.
+    pub fn adopt(&mut self, shard: usize, replica: Shard) {
+        let live = self.status[shard].active;
+        assert!(!live, "shard {shard} is live: drop it before another takes its place");
+        assert_eq!(replica.config(), &self.config, "a replica of another node");
+        self.shards[shard] = replica;
+    }
+
     /// The shard's log is read to its end; it serves from now on.
     ///
     /// # Panics
