@@ -118,6 +118,24 @@ class Config:
         minimum=1,
         long=True,
     )
+    pykcoord_snapshot_interval_ms: int = _setting(
+        60_000,
+        "How often it is looked whether a shard's state is to be written down beside its log, so "
+        "that the next start need not read all of it; 0: never, and no snapshot is used.",
+        unit="ms",
+        minimum=0,
+        long=True,
+        ours=True,
+    )
+    pykcoord_snapshot_min_bytes: int = _setting(
+        4_194_304,
+        "No snapshot is written for less new log than this, nor for less than half of the last "
+        "snapshot.",
+        unit="bytes",
+        minimum=1,
+        long=True,
+        ours=True,
+    )
     connections_max_idle_ms: int = _setting(
         600_000, "A connection that is silent for so long is closed.", unit="ms", long=True
     )

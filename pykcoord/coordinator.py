@@ -31,6 +31,7 @@ from pykcoord.log.state_file import StateFile
 from pykcoord.member import Listener, Member
 from pykcoord.protocol import decode_response, encode_request
 from pykcoord.runtime import Runtime
+from pykcoord.snapshots import start_snapshots
 
 if TYPE_CHECKING:
     import pyarrow
@@ -324,24 +325,28 @@ class Coordinator:
             self.closed = True
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
+        shards = self.config.offsets_topic_num_partitions
+        node = Node(self.config.native(), shards, os.urandom(32))
         log = LogDirectory.open(
             self._directory,
-            partitions=self.config.offsets_topic_num_partitions,
+            partitions=shards,
             segment_bytes=self.config.offsets_topic_segment_bytes,
             flush=self._flush,
             flush_interval_ms=self.config.log_flush_interval_ms,
             on_corruption=self._on_corruption,
             monotonic=monotonic_seconds,
+            new_replica=node.replica,
+            use_snapshots=self.config.pykcoord_snapshot_interval_ms > 0,
         )
         try:
             catalogue = TopicCatalogue(self._topics, StateFile(self._directory / STATE_FILE))
-            node = Node(self.config.native(), log.shards, os.urandom(32))
             stop = asyncio.Event()
             runtime = Runtime(node, log, self._clock)
             runtime.on_fatal = self._failed
             runtime.set_topics(native_topics(catalogue))
             catalogue.on_change(lambda: runtime.set_topics(native_topics(catalogue)))
-            runtime.load()
+            runtime.load(log.take_replicas())
+            start_snapshots(log, self.config)
             callers = Callers(runtime)
             runtime.start(callers)
             self._callers, self._node, self._catalogue = callers, node, catalogue

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.errors import LogFencedError
@@ -44,6 +44,7 @@ class Node(Protocol):
 
     def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None: ...
     def replay(self, shard: int, chunk: bytes) -> None: ...
+    def adopt(self, shard: int, replica: Any) -> None: ...
     def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
     def step(
         self,
@@ -111,11 +112,15 @@ class Runtime:
         self._timer_at_ms = 0
         self._settled = asyncio.Event()
 
-    def load(self) -> None:
-        """Replay every shard's log into the node. Blocks; raises what the log or replay raises."""
+    def load(self, replicas: Mapping[int, Any] | None = None) -> None:
+        """Load every shard: from its replica of this node, if there is one, else from its log.
+        Blocks; raises what the log or replay raises."""
         for shard in range(self.log.shards):
-            for chunk in self.log.read(shard):
-                self.node.replay(shard, chunk)
+            if replicas is not None and shard in replicas:
+                self.node.adopt(shard, replicas[shard])
+            else:
+                for chunk in self.log.read(shard):
+                    self.node.replay(shard, chunk)
             self._loaded(shard)
 
     def start(self, transport: Transport) -> None:

@@ -36,6 +36,7 @@ from pykcoord.log import Flush, LogDirectory, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.runtime import Runtime
 from pykcoord.server import Server, ServerMetrics, serve_metrics
+from pykcoord.snapshots import start_snapshots
 
 logger = logging.getLogger("pykcoord.serve")
 
@@ -199,19 +200,14 @@ async def _serve(config: Config, options: _Options) -> None:
     asked = _when_asked_to_end()
     metrics = ServerMetrics()
     started = monotonic_seconds()
-    with _open_log(config, options, metrics) as log:
+    node = Node(config.native(), config.offsets_topic_num_partitions, secrets.token_bytes(32))
+    with _open_log(config, options, metrics, node) as log:
         for cut in log.cuts:
             logger.warning("%s", cut, extra={"event": "cut", **_texts(cut._asdict())})
         catalogue = _open_catalogue(options)
-        node = Node(config.native(), log.shards, secrets.token_bytes(32))
         runtime = Runtime(node, log, Clock(), metrics)
-        try:
-            runtime.load()
-        except ReplayError as error:
-            raise LogError(
-                f"{options.directory}: offset {error.offset}: {error.reason}; "
-                f"`pykcoord log state {options.directory}` names the partition"
-            ) from None
+        runtime.load(log.take_replicas())
+        start_snapshots(log, config)
         load_ms = round(1000 * (monotonic_seconds() - started))
         server = Server(
             config,
@@ -256,17 +252,27 @@ async def _run(
             raise KcoordError(f"{error}; the log is as it was: start it again") from error
 
 
-def _open_log(config: Config, options: _Options, metrics: ServerMetrics) -> LogDirectory:
-    return LogDirectory.open(
-        options.directory,
-        partitions=config.offsets_topic_num_partitions,
-        segment_bytes=config.offsets_topic_segment_bytes,
-        flush=options.flush,
-        flush_interval_ms=config.log_flush_interval_ms,
-        on_corruption=options.on_corruption,
-        observer=metrics.log_observer,
-        monotonic=monotonic_seconds,
-    )
+def _open_log(
+    config: Config, options: _Options, metrics: ServerMetrics, node: Node
+) -> LogDirectory:
+    try:
+        return LogDirectory.open(
+            options.directory,
+            partitions=config.offsets_topic_num_partitions,
+            segment_bytes=config.offsets_topic_segment_bytes,
+            flush=options.flush,
+            flush_interval_ms=config.log_flush_interval_ms,
+            on_corruption=options.on_corruption,
+            observer=metrics.log_observer,
+            monotonic=monotonic_seconds,
+            new_replica=node.replica,
+            use_snapshots=config.pykcoord_snapshot_interval_ms > 0,
+        )
+    except ReplayError as error:
+        raise LogError(
+            f"{options.directory}: offset {error.offset}: {error.reason}; "
+            f"`pykcoord log state {options.directory}` names the partition"
+        ) from None
 
 
 def _open_catalogue(options: _Options) -> TopicCatalogue:

@@ -13,8 +13,10 @@ from pykcoord.log.protocol import (
     Log,
     LogObserver,
     OnCorruption,
+    Replica,
 )
 from pykcoord.log.reader import LogReader
+from pykcoord.log.snapshotter import Snapshots
 from pykcoord.log.verify import Problem, Report, verify
 
 __all__ = [
@@ -29,6 +31,8 @@ __all__ = [
     "LogReader",
     "OnCorruption",
     "Problem",
+    "Replica",
     "Report",
+    "Snapshots",
     "verify",
 ]

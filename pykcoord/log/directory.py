@@ -19,9 +19,10 @@ from typing import Self
 from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogLockedError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
+from pykcoord.log.loading import Loaded, load
 from pykcoord.log.partition import Partition
-from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorruption
-from pykcoord.log.recovery import Found
+from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorruption, Replica
+from pykcoord.log.snapshotter import Snapshots, Snapshotter
 from pykcoord.log.writer import Writer
 
 __all__ = ["TOPIC", "LogDirectory", "partition_directories"]
@@ -50,6 +51,8 @@ class LogDirectory:
         self._lock = lock
         self._partitions = partitions
         self._writer = writer
+        self._loaded: list[Loaded | None] = [None] * len(partitions)
+        self._snapshotter: Snapshotter | None = None
 
     @classmethod
     def open(
@@ -63,15 +66,19 @@ class LogDirectory:
         on_corruption: OnCorruption = "refuse",
         observer: LogObserver | None = None,
         monotonic: Callable[[], float] = lambda: 0.0,
+        new_replica: Callable[[], Replica] | None = None,
+        use_snapshots: bool = True,
     ) -> Self:
         """Locks, recovers and opens the directory; creates what is missing of it.
 
         `partitions` is offsets.topic.num.partitions and must be what the directory was made with,
         `segment_bytes` offsets.topic.segment.bytes. What recovery cut is in `cuts`. `monotonic`
-        (seconds) is only used to tell the `observer` how long a sync took.
+        (seconds) is only used to tell the `observer` how long a sync took. With `new_replica` each
+        partition is replayed while it is checked, from its snapshot on if that fits and
+        `use_snapshots`: see `take_replicas`.
 
         Raises LogLockedError, CorruptLogError (nothing was changed), ConfigError for another number
-        of partitions, OSError.
+        of partitions, OSError, and what replay raises.
         """
         _check_arguments(partitions, segment_bytes, flush, flush_interval_ms, on_corruption)
         directory = Path(path)
@@ -84,13 +91,15 @@ class LogDirectory:
             known = checkpoint.read_properties(directory)
             _check_partitions(directory, partitions, known)
             names = [directory / f"{TOPIC}-{number}" for number in range(partitions)]
-            found = _examine_all(names, on_corruption)
+            topic_id = known.topic_id if known else uuid.uuid4().bytes
+            expected = topic_id.hex() if use_snapshots else None
+            loaded = _load_all(names, on_corruption, new_replica, expected)
+            found = [one and one.found for one in loaded]
             newest = max((one.leader_epoch for one in found if one is not None), default=-1)
             epoch = max(newest, known.leader_epoch if known else -1) + 1
             if epoch > 2**31 - 1:
                 reason = "a leader epoch of 2^31-1 cannot be raised"
                 raise CorruptLogError(directory, 0, -1, reason, recovery.ADVICE)
-            topic_id = known.topic_id if known else uuid.uuid4().bytes
             properties = Properties(partitions, epoch, topic_id)
             _prepare(directory, names, properties)
             for name, one in zip(names, found, strict=True):
@@ -105,7 +114,9 @@ class LogDirectory:
                 partition.leader_epoch = epoch
                 opened.append(partition)
             writer = Writer(opened, flush, flush_interval_ms, observer, monotonic)
-            return cls(directory, lock, opened, properties, writer)
+            log = cls(directory, lock, opened, properties, writer)
+            log._loaded = loaded
+            return log
         except BaseException:
             for partition in opened:
                 partition.close()
@@ -121,6 +132,13 @@ class LogDirectory:
     def size_bytes(self) -> int:
         """Bytes of all segments of all partitions. May be asked on any thread."""
         return sum(partition.size_bytes for partition in self._partitions)
+
+    def take_replicas(self) -> dict[int, Replica]:
+        """What the logs amounted to when the directory was opened, by shard: to be taken once. A
+        shard without a log has none."""
+        loaded = dict(enumerate(self._loaded))
+        self._loaded = [one and one._replace(replica=None) for one in self._loaded]
+        return {shard: one.replica for shard, one in loaded.items() if one and one.replica}
 
     def read(self, shard: int) -> Iterator[bytes]:
         """Chunks (up to a MB) of whole, CRC-checked, uncompressed batches, from the log's start."""
@@ -141,6 +159,16 @@ class LogDirectory:
         if cut is not None:
             self.cuts.append(cut)
 
+    def start_snapshots(self, snapshots: Snapshots) -> None:
+        """Writes snapshots in the background from now on."""
+        assert self._snapshotter is None, "snapshots were started before"
+        self._snapshotter = self._new_snapshotter(snapshots)
+        self._snapshotter.start()
+
+    def write_snapshots(self, snapshots: Snapshots) -> list[int]:
+        """Writes those now that are due, and says of which shards. Raises OSError, LogError."""
+        return self._new_snapshotter(snapshots).write_due()
+
     def sync(self) -> None:
         """Makes all that was handed in before durable, whatever the flush policy says."""
         self._writer.sync()
@@ -149,6 +177,8 @@ class LogDirectory:
         """Writes, syncs and closes everything, then gives up the lock. Raises the first OSError."""
         if self._lock < 0:
             return
+        if self._snapshotter is not None:
+            self._snapshotter.close()
         self._writer.close()
         errors: list[OSError] = []
         for partition in self._partitions:
@@ -160,6 +190,11 @@ class LogDirectory:
         self._lock = -1
         if errors:
             raise errors[0]
+
+    def _new_snapshotter(self, snapshots: Snapshots) -> Snapshotter:
+        loaded = enumerate(self._loaded)
+        covered = {shard: one.covered for shard, one in loaded if one and one.covered}
+        return Snapshotter(self._partitions, self._writer, self.topic_id, snapshots, covered)
 
     def __enter__(self) -> Self:
         return self
@@ -242,18 +277,23 @@ def _check_partitions(directory: Path, partitions: int, known: Properties | None
         )
 
 
-def _examine_all(names: list[Path], on_corruption: OnCorruption) -> list[Found | None]:
+def _load_all(
+    names: list[Path],
+    on_corruption: OnCorruption,
+    new_replica: Callable[[], Replica] | None,
+    topic_id: str | None,
+) -> list[Loaded | None]:
     """Checks all partitions, some at a time, and refuses before anything is changed."""
 
-    def examine(name: Path) -> Found | None:
-        return recovery.examine(name) if name.is_dir() else None
+    def examine(name: Path) -> Loaded | None:
+        return load(name, new_replica, topic_id) if name.is_dir() else None
 
     with ThreadPoolExecutor(_SCAN_THREADS) as pool:
-        found = list(pool.map(examine, names))
-    for one in found:
+        loaded = list(pool.map(examine, names))
+    for one in loaded:
         if one is not None:
-            recovery.cut_in_memory(one, on_corruption)
-    return found
+            recovery.cut_in_memory(one.found, on_corruption)
+    return loaded
 
 
 def _prepare(directory: Path, names: list[Path], properties: Properties) -> None:

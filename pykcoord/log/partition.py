@@ -10,6 +10,7 @@ import errno
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pykcoord.errors import CorruptLogError, LogError, LogFencedError
 from pykcoord.log import checkpoint, recovery
@@ -25,12 +26,20 @@ from pykcoord.log.segment import (
     segment_name,
 )
 
-__all__ = ["Partition", "read_segments"]
+__all__ = ["Durable", "Partition", "read_segments"]
 
 # Offsets in Kafka's indexes are 32 bits above the segment's base.
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 _LOST = "restore the file from a copy, or start pykcoord again to go on with what is left"
+
+
+class Durable(NamedTuple):
+    """The segments of a partition with the bytes of each that count, the last one the active one,
+    and (leader epoch, first offset) of what the log holds."""
+
+    segments: list[tuple[SegmentFile, int]]
+    epochs: list[tuple[int, int]]
 
 
 class Partition:
@@ -87,6 +96,14 @@ class Partition:
         """Chunks of whole uncompressed batches from the log's start to what was written so far."""
         sizes = [*self._closed_sizes, self._size]
         yield from read_segments(list(zip(self._files, sizes, strict=False)))
+
+    def durable(self) -> Durable | None:
+        """What of the log nothing takes back any more, once it is synced; None after a failure and
+        where there is no log. On the thread of the writer."""
+        if self.failed is not None or not self._files:
+            return None
+        sizes = [*self._closed_sizes, self._kept_bytes()]
+        return Durable(list(zip(self._files, sizes, strict=True)), self._epochs)
 
     def prepare(self, appends: Sequence[Append]) -> int:
         """Frames the batches, so that `request` holds them; says how many bytes they are.

@@ -11,7 +11,17 @@ from typing import Literal, NamedTuple, Protocol
 
 from pykcoord.errors import LogError
 
-__all__ = ["Append", "Cut", "Done", "Failure", "Flush", "Log", "LogObserver", "OnCorruption"]
+__all__ = [
+    "Append",
+    "Cut",
+    "Done",
+    "Failure",
+    "Flush",
+    "Log",
+    "LogObserver",
+    "OnCorruption",
+    "Replica",
+]
 
 Flush = Literal["commit", "interval", "os"]
 """When an append counts as committed: synced; written, synced at intervals; written."""
@@ -69,6 +79,20 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Writes, syncs and closes everything; appends that arrive later are refused."""
+
+
+class Replica(Protocol):
+    """The state of one partition, as it is built from its log. The log knows no more of it."""
+
+    def replay(self, chunk: bytes) -> None:
+        """Whole, checked, uncompressed batches, in order. Raises ValueError for what no coordinator
+        wrote; the replica is of no use then."""
+
+    def restore(self, chunk: bytes) -> None:
+        """The same, for what `snapshot_chunk` gave, before anything is replayed."""
+
+    def snapshot_chunk(self) -> bytes | None:
+        """The next part of the state, written down; None behind the last."""
 
 
 class LogObserver(Protocol):

@@ -18,12 +18,14 @@ from pykcoord.log._record_batch import Stop, find_sound, header
 from pykcoord.log.protocol import Cut, OnCorruption
 from pykcoord.log.segment import (
     Plan,
+    Replay,
     SegmentFile,
     SegmentScan,
     companions,
     plan,
     scan_segment,
 )
+from pykcoord.log.snapshot import Covered
 
 __all__ = [
     "ADVICE",
@@ -84,9 +86,13 @@ class Found(NamedTuple):
         return self.epochs[-1][0] if self.epochs else -1
 
 
-def examine(directory: Path) -> Found:
-    """Checks every byte of a partition. Changes nothing."""
-    return _examine(directory, plan(directory), checkpoint.read_epochs(directory))
+def examine(directory: Path, replay: Replay | None = None, covered: Covered | None = None) -> Found:
+    """Checks every byte of a partition. Changes nothing.
+
+    `replay` gets what is sound, in order: it is what is left when damage has been cut. What is
+    `covered` by a snapshot that fits the files is neither read nor handed on.
+    """
+    return _examine(directory, plan(directory), checkpoint.read_epochs(directory), replay, covered)
 
 
 def examine_file(file: SegmentFile) -> Found:
@@ -162,21 +168,34 @@ def reason_of(stop: Stop, rest: bytes, next_offset: int, segment_base: int) -> s
     )
 
 
-def _examine(directory: Path, files: Plan, known_epochs: list[tuple[int, int]]) -> Found:
+def _examine(
+    directory: Path,
+    files: Plan,
+    known_epochs: list[tuple[int, int]],
+    replay: Replay | None = None,
+    covered: Covered | None = None,
+) -> Found:
     segments: list[SegmentScan] = []
     epochs: list[tuple[int, int]] = []
     next_offset = files.segments[0].base_offset if files.segments else 0
+    start = 0
+    if covered is not None:
+        skipped = zip(files.segments, covered.closed, strict=False)
+        segments = [_unread(file, size) for file, (_, size, _) in skipped]
+        epochs, next_offset, start = list(covered.epochs), covered.offset, covered.active[1]
     damage: Damage | None = None
     behind: list[SegmentFile] = []
-    for index, file in enumerate(files.segments):
+    for index, file in enumerate(files.segments[len(segments) :], len(segments)):
         behind = files.segments[index + 1 :]
-        if file.base_offset < next_offset:
+        if file.base_offset < next_offset and not start:
             reason = f"the segment starts below the log's next offset, {next_offset}"
             damage = _damage(file, 0, next_offset, reason, [file, *behind])
             behind = [file, *behind]
             break
         last_epoch = epochs[-1][0] if epochs else -1
-        found = scan_segment(file, max(next_offset, file.base_offset), last_epoch)
+        expected = max(next_offset, file.base_offset)
+        found = scan_segment(file, expected, last_epoch, start, replay)
+        start = 0
         segments.append(found)
         epochs += found.epochs
         next_offset = found.next_offset
@@ -187,6 +206,11 @@ def _examine(directory: Path, files: Plan, known_epochs: list[tuple[int, int]]) 
         behind = []
     epochs = _merged(known_epochs, epochs, next_offset)
     return Found(directory, files, segments, behind, next_offset, epochs, damage)
+
+
+def _unread(file: SegmentFile, size: int) -> SegmentScan:
+    """A segment that was checked when the snapshot that covers it was written."""
+    return SegmentScan(file, size, size, Stop.END, -1, 0, 0, -1, [])
 
 
 def _merged(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,6 +18,7 @@ from pykcoord.log._record_batch import Scan, Stop, header, next_compressed, refr
 __all__ = [
     "Piece",
     "Plan",
+    "Replay",
     "SegmentFile",
     "SegmentScan",
     "companions",
@@ -32,6 +33,9 @@ __all__ = [
 CHUNK_BYTES = 512 << 10
 
 _NAME = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex)(\.deleted|\.cleaned|\.swap)?")
+
+
+Replay = Callable[[bytes], None]
 
 
 class SegmentFile(NamedTuple):
@@ -128,9 +132,14 @@ def plan(directory: Path) -> Plan:
 
 
 def pieces(
-    file: SegmentFile, expected_offset: int, limit_bytes: int | None = None, leader_epoch: int = -1
+    file: SegmentFile,
+    expected_offset: int,
+    limit_bytes: int | None = None,
+    leader_epoch: int = -1,
+    start: int = 0,
 ) -> Iterator[Piece]:
-    """Reads and checks the file, up to a MB at a time, up to `limit_bytes` or its end.
+    """Reads and checks the file from byte `start` on, up to a MB at a time, up to `limit_bytes` or
+    its end.
 
     The last piece says by its `scan.stop` whether all of it was sound. Every piece's view is of the
     same buffer: use it before asking for the next.
@@ -139,8 +148,8 @@ def pieces(
     try:
         size = os.fstat(descriptor).st_size
         limit = size if limit_bytes is None else min(size, limit_bytes)
-        buffer = bytearray(min(CHUNK_BYTES, limit))
-        position = filled = 0
+        buffer = bytearray(max(0, min(CHUNK_BYTES, limit - start)))
+        position, filled = start, 0
         while True:
             filled += _fill(descriptor, buffer, filled, position, limit)
             view = memoryview(buffer)[:filled]
@@ -164,13 +173,24 @@ def pieces(
         os.close(descriptor)
 
 
-def scan_segment(file: SegmentFile, expected_offset: int, leader_epoch: int = -1) -> SegmentScan:
-    """Checks the whole file. Reads it once, sequentially, and keeps none of it."""
-    sound_bytes = batches = records = 0
+def scan_segment(
+    file: SegmentFile,
+    expected_offset: int,
+    leader_epoch: int = -1,
+    start: int = 0,
+    replay: Replay | None = None,
+) -> SegmentScan:
+    """Checks the file from byte `start` on. Reads it once, sequentially, and keeps none of it:
+    `replay` gets what is sound, in chunks of whole uncompressed batches."""
+    batches = records = 0
+    sound_bytes = start
     max_timestamp = -1
     epochs: list[tuple[int, int]] = []
     stop = Stop.END
-    for piece in pieces(file, expected_offset, leader_epoch=leader_epoch):
+    for piece in pieces(file, expected_offset, leader_epoch=leader_epoch, start=start):
+        if replay is not None:
+            for chunk in plain(file, piece):
+                replay(chunk)
         sound_bytes = piece.position + piece.scan.end
         batches += piece.scan.batches
         records += piece.scan.records

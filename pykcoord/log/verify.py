@@ -9,13 +9,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from pykcoord.log import recovery
+from pykcoord.log import recovery, snapshot
 from pykcoord.log._record_batch import Stop, find_sound, scan
 from pykcoord.log.reader import segment_files
 from pykcoord.log.segment import SegmentFile, scan_segment
+from pykcoord.log.snapshot import SnapshotError
 
 __all__ = ["Problem", "Report", "verify"]
 
+_NO_SNAPSHOT = "the next start reads the log instead; delete it"
 _TORN = "nothing sound follows, as after a crash: the next start cuts it and says so"
 
 
@@ -66,8 +68,22 @@ def verify(path: Path | str) -> Report:
             if any_sound:
                 # Sound batches after them: what was broken up to here is no torn tail.
                 problems[:start] = [p._replace(advice=recovery.ADVICE) for p in problems[:start]]
+        if files and Path(path).is_dir():
+            problems += _verify_snapshot(files[0].path.parent)
         report.problems += problems
     return report
+
+
+def _verify_snapshot(directory: Path) -> list[Problem]:
+    """Whether all of it can be read. One that is stale is no damage: a start says so."""
+    try:
+        for _ in snapshot.chunks(directory):
+            pass
+    except FileNotFoundError:
+        return []
+    except SnapshotError as error:
+        return [Problem(error.path, 0, -1, error.reason, _NO_SNAPSHOT)]
+    return []
 
 
 def _verify_segment(

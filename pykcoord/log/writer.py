@@ -90,7 +90,7 @@ class Writer:
             with self._submitting:
                 self._expected[shard] = partition.next_offset
 
-        self._call(recover)
+        self.call(recover)
 
     def sync(self) -> None:
         """Syncs what was queued before. Raises the first failure."""
@@ -100,7 +100,7 @@ class Writer:
             for error in self._write(dirty, True).values():
                 raise error
 
-        self._call(sync_dirty)
+        self.call(sync_dirty)
 
     def close(self) -> None:
         """Finishes what is queued and ends the thread; the partitions stay open."""
@@ -114,7 +114,8 @@ class Writer:
             self._flusher.join()
         self._thread.join()
 
-    def _call(self, function: Callable[[], None]) -> None:
+    def call(self, function: Callable[[], None]) -> None:
+        """Calls it on the writer's thread, after what was queued before. Raises what it raises."""
         result: Future[None] = Future()
         with self._submitting:
             if self._closed:

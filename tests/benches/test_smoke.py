@@ -24,6 +24,13 @@ def test_in_process_benchmarks() -> None:
     assert result.returncode == 0, result.stdout + result.stderr
 
 
+def test_cold_start() -> None:
+    command = [sys.executable, "-m", "benches.cold_start", "--groups", "60"]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout + result.stderr
+    assert "by snapshots (" in result.stdout
+
+
 @pytest.fixture
 def load_generator(tmp_path: Path) -> Path:
     program = tmp_path / "load"

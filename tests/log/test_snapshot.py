@@ -1,0 +1,411 @@
+"""Snapshots: a start by way of one knows what a start without it knows, and one that is damaged,
+stale or of something else is told of in one line and not used."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import shutil
+import struct
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pykcoord.errors import CorruptLogError
+from pykcoord.log import Append, LogDirectory, Snapshots, snapshotter, verify
+from pykcoord.log import snapshot as file
+from pykcoord.log._record_batch import crc32c, frame
+from pykcoord.log.snapshot import SNAPSHOT_FILE, SnapshotError
+
+FOLDER = "__consumer_offsets-0"
+
+
+class Kept:
+    """A replica that keeps what it was given: its state is the log."""
+
+    def __init__(self) -> None:
+        self.restored: list[bytes] = []
+        self.replayed: list[bytes] = []
+        self._written = 0
+
+    def replay(self, chunk: bytes) -> None:
+        self.replayed.append(chunk)
+
+    def restore(self, chunk: bytes) -> None:
+        assert not self.replayed
+        self.restored.append(chunk)
+
+    def snapshot_chunk(self) -> bytes | None:
+        chunks = [*self.restored, *self.replayed]
+        self._written += 1
+        return chunks[self._written - 1] if self._written <= len(chunks) else None
+
+    @property
+    def content(self) -> bytes:
+        return b"".join(self.restored + self.replayed)
+
+
+DUE = Snapshots(Kept, 3_600_000, 1)
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshotter, "_PAUSE_SECONDS", 0)
+
+
+def opened(root: Path, **options: object) -> LogDirectory:
+    fixed = {"partitions": 1, "new_replica": Kept, "segment_bytes": 400}
+    return LogDirectory.open(root, **{**fixed, **options})  # type: ignore[arg-type]
+
+
+def append(log: LogDirectory, count: int = 1) -> None:
+    """Batches of 2 records and 161 bytes."""
+    for _ in range(count):
+        log.append([Append(0, log.next_offset(0), 2, 1, 2, bytes(100))], lambda *_: None)
+        log.sync()
+
+
+def read(root: Path, **options: object) -> Kept:
+    with opened(root, **options) as log:
+        replica = log.take_replicas()[0]
+        assert isinstance(replica, Kept)
+        assert replica.content == b"".join(log.read(0))
+        return replica
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Three segments of two batches each, the last with one more behind the snapshot."""
+    with opened(tmp_path) as log:
+        append(log, 5)
+        assert log.write_snapshots(DUE) == [0]
+        append(log)
+    return tmp_path
+
+
+def covered(root: Path) -> file.Covered:
+    return file.read_covered(root / FOLDER)
+
+
+def ignored(root: Path, caplog: pytest.LogCaptureFixture, reason: str) -> None:
+    """The log is read whole, and one line says why."""
+    caplog.clear()
+    assert read(root).restored == []
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert reason in line, line
+    assert str(root / FOLDER / SNAPSHOT_FILE) in line
+
+
+def test_only_what_follows_is_read(root: Path):
+    assert (covered(root).offset, len(covered(root).closed)) == (10, 2)
+    replica = read(root)
+    assert (len(replica.restored), len(b"".join(replica.replayed))) == (3, 161)
+
+
+def test_it_stays_good_while_the_log_grows(root: Path):
+    with opened(root) as log:
+        append(log, 9)
+    assert len(b"".join(read(root).replayed)) == 10 * 161
+
+
+def test_the_next_one_is_made_of_the_one_before(root: Path, monkeypatch: pytest.MonkeyPatch):
+    made: list[Kept] = []
+    with opened(root) as log:
+        append(log, 4)
+        again = Snapshots(lambda: made.append(Kept()) or made[-1], 1, 1)
+        assert log.write_snapshots(again) == [0]
+        assert log.write_snapshots(DUE) == []
+    assert [len(b"".join(one.replayed)) for one in made] == [5 * 161]
+    assert (covered(root).offset, read(root).replayed) == (20, [])
+
+
+def test_nothing_is_written_for_little(root: Path):
+    with opened(root) as log:
+        size = (root / FOLDER / SNAPSHOT_FILE).stat().st_size
+        assert log.write_snapshots(Snapshots(Kept, 1, 162)) == []
+        assert size // 2 > 161
+        assert log.write_snapshots(DUE) == []
+
+
+def test_not_wanted(root: Path, caplog: pytest.LogCaptureFixture):
+    assert read(root, use_snapshots=False).restored == []
+    with LogDirectory.open(root, partitions=1) as log:
+        assert log.take_replicas() == {}
+    assert caplog.records == []
+
+
+def test_empty_partitions_have_none(tmp_path: Path):
+    with opened(tmp_path, partitions=2) as log:
+        assert (log.write_snapshots(DUE), log.take_replicas()) == ([], {})
+
+
+def test_every_flipped_bit(root: Path, caplog: pytest.LogCaptureFixture):
+    path = root / FOLDER / SNAPSHOT_FILE
+    sound = path.read_bytes()
+    assert len(list(file.chunks(root / FOLDER))) == 3
+    for at in range(len(sound)):
+        path.write_bytes(sound[:at] + bytes([sound[at] ^ 0x10]) + sound[at + 1 :])
+        with pytest.raises(SnapshotError):
+            list(file.chunks(root / FOLDER))
+    for at, reason in ((3, "not a snapshot"), (99, "head is damaged"), (-1, "damaged before")):
+        broken = bytearray(sound)
+        broken[at] ^= 0x10
+        path.write_bytes(broken)
+        ignored(root, caplog, reason)
+
+
+def test_cut_anywhere(root: Path, caplog: pytest.LogCaptureFixture):
+    path = root / FOLDER / SNAPSHOT_FILE
+    sound = path.read_bytes()
+    for size in range(len(sound)):
+        path.write_bytes(sound[:size])
+        with pytest.raises(SnapshotError):
+            list(file.chunks(root / FOLDER))
+    for content, reason in ((sound[:-9], "damaged before"), (sound + b"\0", "behind its end")):
+        path.write_bytes(content)
+        ignored(root, caplog, reason)
+
+
+def test_another_version(root: Path, caplog: pytest.LogCaptureFixture):
+    path = root / FOLDER / SNAPSHOT_FILE
+    sound = path.read_bytes()
+    path.write_bytes(sound[:8] + struct.pack(">H", 2) + sound[10:])
+    ignored(root, caplog, "version 2; only version 1 is read")
+
+
+def test_a_head_that_makes_no_sense(root: Path, caplog: pytest.LogCaptureFixture):
+    path = root / FOLDER / SNAPSHOT_FILE
+    for text in (b"[]", b"{}", b"\xff", json.dumps({"offset": 1}).encode()):
+        head = struct.pack(">8sHI", b"pykstate", 1, len(text)) + text
+        path.write_bytes(head + struct.pack(">I", crc32c(head)))
+        ignored(root, caplog, "its head makes no sense")
+
+
+def test_of_another_partition(root: Path, caplog: pytest.LogCaptureFixture):
+    properties = root / "pykcoord.properties"
+    text = properties.read_text().replace("partitions=1", "partitions=2")
+    properties.write_text(text)
+    shutil.copytree(root / FOLDER, root / "__consumer_offsets-1")
+    with opened(root, partitions=2) as log:
+        replicas = log.take_replicas()
+        assert [bool(one.restored) for one in replicas.values()] == [True, False]  # type: ignore[attr-defined]
+    (record,) = caplog.records
+    assert "another partition" in record.getMessage()
+
+
+def test_of_another_topic(root: Path, caplog: pytest.LogCaptureFixture):
+    (root / "pykcoord.properties").unlink()
+    ignored(root, caplog, "another topic")
+
+
+Change = Callable[[Path], object]
+
+
+def _touch(path: Path) -> None:
+    status = path.stat()
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns + 1))
+
+
+def _cut_last(folder: Path) -> None:
+    os.truncate(folder / f"{8:020d}.log", 0)
+
+
+def _other_history(folder: Path) -> None:
+    """What a broker leaves that cut the log and wrote on, under the next epoch."""
+    path = folder / f"{8:020d}.log"
+    path.write_bytes(frame(bytes(100), 2, 8, 1, 2, 1) + frame(bytes(100), 2, 10, 1, 2, 1))
+
+
+def _other_records(folder: Path) -> None:
+    path = folder / f"{8:020d}.log"
+    path.write_bytes(frame(b"1" * 100, 2, 8, 1, 2, 0) + frame(bytes(100), 2, 10, 1, 2, 0))
+
+
+def _merged(folder: Path) -> None:
+    (folder / f"{4:020d}.log").replace(folder / f"{4:020d}.log.swap")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        (lambda folder: _touch(folder / f"{4:020d}.log"), "segment 4 was changed"),
+        (lambda folder: os.truncate(folder / f"{4:020d}.log", 161), "segment 4 was changed"),
+        (_cut_last, "the log ends below offset 10"),
+        (lambda folder: (folder / f"{8:020d}.log").unlink(), "the segments are others"),
+        (_other_history, "the log below offset 10 is another"),
+        (_other_records, "the log below offset 10 is another"),
+        (_merged, "a compaction has not finished"),
+        (
+            lambda folder: (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 4\n"),
+            "the leader epochs are others",
+        ),
+    ],
+)
+def test_stale(root: Path, caplog: pytest.LogCaptureFixture, change: Change, reason: str):
+    change(root / FOLDER)
+    ignored(root, caplog, reason)
+
+
+def test_a_state_that_cannot_be_restored(root: Path, caplog: pytest.LogCaptureFixture):
+    class Refusing(Kept):
+        def restore(self, chunk: bytes) -> None:
+            raise ValueError("unknown key")
+
+    with opened(root, new_replica=Refusing) as log:
+        replica = log.take_replicas()[0]
+        assert isinstance(replica, Refusing)
+        assert replica.content == b"".join(log.read(0))
+    (record,) = caplog.records
+    assert "its state cannot be used (unknown key)" in record.getMessage()
+
+
+def test_a_torn_tail_behind_it_is_cut(root: Path):
+    path = root / FOLDER / f"{8:020d}.log"
+    os.truncate(path, 161 + 100)
+    with opened(root) as log:
+        (cut,) = log.cuts
+        assert (cut.position, cut.offset, log.next_offset(0)) == (161, 10, 10)
+        replica = log.take_replicas()[0]
+    assert isinstance(replica, Kept)
+    assert (len(replica.restored), replica.replayed) == (3, [])
+
+
+def test_damage_behind_it_is_refused(root: Path):
+    with opened(root) as log:
+        append(log)
+    path = root / FOLDER / f"{8:020d}.log"
+    data = bytearray(path.read_bytes())
+    data[161 + 90] ^= 1
+    path.write_bytes(data)
+    before = {path.name: path.read_bytes() for path in (root / FOLDER).iterdir()}
+    with pytest.raises(CorruptLogError, match=f"{8:020d}.log: byte 161, offset 10"):
+        opened(root)
+    assert before == {path.name: path.read_bytes() for path in (root / FOLDER).iterdir()}
+
+
+def _rot(path: Path) -> None:
+    """A flipped bit that nobody wrote: the times stay."""
+    status = path.stat()
+    data = bytearray(path.read_bytes())
+    data[90] ^= 1
+    path.write_bytes(data)
+    os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
+
+
+def test_damage_below_it_is_found_after_the_start(root: Path, caplog: pytest.LogCaptureFixture):
+    _rot(root / FOLDER / f"{4:020d}.log")
+    with opened(root) as log:
+        assert log.next_offset(0) == 12
+        log.start_snapshots(Snapshots(Kept, 1, 1 << 30))
+        worker = log._snapshotter
+        assert worker is not None
+        while worker._unread:
+            worker._thread.join(0.01)
+    (record,) = caplog.records
+    assert f"{4:020d}.log: byte 0, offset 4: damaged (crc)" in record.getMessage()
+    assert [problem.position for problem in verify(root).problems] == [0]
+
+
+def test_damage_below_it_ends_in_no_snapshot(root: Path):
+    """Without the snapshot before, the log must be read, and cannot be."""
+    with opened(root) as log:
+        (root / FOLDER / SNAPSHOT_FILE).unlink()
+        _rot(root / FOLDER / f"{4:020d}.log")
+        append(log, 9)
+        with pytest.raises(CorruptLogError, match="not any more"):
+            log.write_snapshots(DUE)
+    assert not (root / FOLDER / SNAPSHOT_FILE).exists()
+
+
+def test_verify_looks_at_it(root: Path):
+    assert verify(root).problems == []
+    path = root / FOLDER / SNAPSHOT_FILE
+    path.write_bytes(path.read_bytes()[:-1])
+    (problem,) = verify(root).problems
+    assert (problem.file, problem.reason) == (path, "it ends too early")
+
+
+def test_compacted_meanwhile(root: Path):
+    class Slow(Kept):
+        def replay(self, chunk: bytes) -> None:
+            _touch(root / FOLDER / f"{0:020d}.log")
+            super().replay(chunk)
+
+    before = (root / FOLDER / SNAPSHOT_FILE).read_bytes()
+    with opened(root) as log:
+        append(log, 9)
+        assert log.write_snapshots(Snapshots(Slow, 1, 1)) == []
+    assert (root / FOLDER / SNAPSHOT_FILE).read_bytes() == before
+
+
+class Crash(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Crash()])
+@pytest.mark.parametrize("step", range(12))
+def test_every_step_may_fail(
+    root: Path, monkeypatch: pytest.MonkeyPatch, step: int, error: BaseException
+):
+    """The old one or the new one is there, whole; and the next try succeeds."""
+    steps = iter(range(100))
+
+    def failing(function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **options: object) -> object:
+            if next(steps) == step:
+                raise error
+            return function(*arguments, **options)
+
+        return call
+
+    with opened(root) as log:
+        append(log, 9)
+        with monkeypatch.context() as patched:
+            for name in ("fsync", "replace"):
+                patched.setattr(os, name, failing(getattr(os, name)))
+            patched.setattr(file, "crc32c", failing(crc32c))
+            patched.setattr(file.checkpoint, "sync_directory", failing(lambda _: None))
+            with pytest.raises(type(error)):
+                log.write_snapshots(DUE)
+    names = {path.name for path in (root / FOLDER).iterdir()}
+    assert SNAPSHOT_FILE in names
+    assert SNAPSHOT_FILE + ".tmp" not in names
+    assert read(root).restored
+    with opened(root) as log:
+        append(log, 20)
+        assert log.write_snapshots(DUE) == [0]
+    assert read(root).replayed == []
+
+
+def test_a_failure_is_told_and_tried_again(
+    root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+):
+    caplog.set_level(logging.INFO)
+    failures = iter([OSError(28, "No space left on device")])
+    write = file.write
+
+    def fail_once(*arguments: object) -> int:
+        for error in failures:
+            raise error
+        return write(*arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(file, "write", fail_once)
+    with opened(root) as log:
+        append(log, 9)
+        log.start_snapshots(Snapshots(Kept, 1, 1))
+        while covered(root).offset < 30:
+            assert log._snapshotter is not None
+            log._snapshotter._thread.join(0.01)
+    lines = [record.getMessage() for record in caplog.records]
+    assert ["tried again: [Errno 28]" in lines[0], "at offset 30" in lines[1]] == [True, True]
+
+
+def test_left_over_from_a_crash(root: Path):
+    (root / FOLDER / (SNAPSHOT_FILE + ".tmp")).write_bytes(b"half")
+    assert read(root).restored
+    with opened(root) as log:
+        append(log, 9)
+        assert log.write_snapshots(DUE) == [0]
+    assert not (root / FOLDER / (SNAPSHOT_FILE + ".tmp")).exists()
