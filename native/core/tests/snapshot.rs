@@ -17,6 +17,9 @@ use kcoord_core::views::GroupView;
 use kcoord_core::{Config, Shard};
 use proptest::prelude::*;
 
+/// A record: producer id, offset, key and value.
+type Written = (i64, i64, Vec<u8>, Option<Vec<u8>>);
+
 /// Everything that a shard knows: what people see of it, and every record of its snapshot.
 #[derive(Debug, PartialEq)]
 struct State {
@@ -24,7 +27,7 @@ struct State {
     offsets: Vec<String>,
     unstable: Vec<(String, String, i32)>,
     unknown: BTreeMap<i16, u64>,
-    written: Vec<(i64, i64, Vec<u8>, Option<Vec<u8>>)>,
+    written: Vec<Written>,
 }
 
 fn state(shard: &Shard) -> State {
@@ -47,7 +50,7 @@ fn snapshot(shard: &Shard) -> Vec<Vec<u8>> {
 }
 
 /// Sorted: what has an order is told by `groups`. The offset counts where there is an offset.
-fn records(chunks: &[Vec<u8>]) -> Vec<(i64, i64, Vec<u8>, Option<Vec<u8>>)> {
+fn records(chunks: &[Vec<u8>]) -> Vec<Written> {
     let mut found = Vec::new();
     for batch in chunks.iter().flat_map(|chunk| Batches::new(chunk)) {
         let batch = batch.unwrap();
