@@ -19,10 +19,14 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
+# The jars are those of the tests, fetched once.
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+
+from support.kafka.jars import library_directory
+
 TOPIC = "topic"
 PARTITIONS = 100
 _HERE = Path(__file__).parent
-_VERSION = "4.3.1"
 _READY_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 60.0
 
@@ -228,25 +232,6 @@ def _java(options: list[str]) -> list[str]:
     logging = (_HERE / "log4j2.properties").as_uri()
     classes = os.fspath(library_directory() / "*")
     return ["java", "-cp", classes, *options, f"-Dlog4j2.configurationFile={logging}"]
-
-
-def library_directory() -> Path:
-    """The folder of Kafka's jars, filled by Maven on first use; KAFKA_LIBS names a complete one."""
-    if "KAFKA_LIBS" in os.environ:
-        return Path(os.environ["KAFKA_LIBS"])
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    directory = cache / "pykcoord" / f"kafka-{_VERSION}" / "libs"
-    stamp = directory / f".complete-{_VERSION}"
-    if not stamp.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        command = ["mvn", "-q", "-B", "-f", os.fspath(_HERE / "pom.xml")]
-        command += ["dependency:copy-dependencies", f"-DoutputDirectory={directory}"]
-        command += ["-DincludeScope=runtime", "-Dmdep.overWriteReleases=false"]
-        result = subprocess.run(command, capture_output=True, text=True, check=False)
-        if result.returncode != 0:
-            raise ServerError(f"Maven failed:\n{result.stdout}\n{result.stderr}")
-        stamp.touch()
-    return directory
 
 
 def build_load_generator(build: Path) -> Path:
