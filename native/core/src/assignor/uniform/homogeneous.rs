@@ -33,19 +33,47 @@ pub fn assign(group: &Group<'_>, order: &[u32]) -> Vec<u32> {
         extra -= usize::from(has_extra && !passed_on);
     }
 
-    // What nobody keeps goes to those below their quota, in order.
-    let mut unfilled = unfilled.into_iter();
-    let mut next = (NONE, 0);
-    for owner in &mut owners {
-        if *owner != NONE && kept[*owner as usize] > 0 {
-            kept[*owner as usize] -= 1;
+    // What nobody had goes to those below their quota, and then what each had to give up.
+    let partitions = 0..owners.len() as u32;
+    let mut free: Vec<u32> =
+        partitions.filter(|&partition| owners[partition as usize] == NONE).collect();
+    let given_up = give_up(&owners, sizes, &kept, order);
+    free.extend(given_up);
+    let mut free = free.into_iter();
+    for (member, missing) in unfilled {
+        free.by_ref().take(missing as usize).for_each(|p| owners[p as usize] = member);
+    }
+    debug_assert!(free.next().is_none(), "quotas add up to all partitions");
+    owners
+}
+
+/// Member after member in `order` what it had beyond what it keeps, which is the lowest.
+fn give_up(owners: &[u32], sizes: Vec<u32>, kept: &[u32], order: &[u32]) -> Vec<u32> {
+    // Where each member's part begins, and then where its next partition goes.
+    let mut places = sizes;
+    let mut total = 0;
+    for &member in order {
+        let at = member as usize;
+        let beyond = places[at] - kept[at];
+        places[at] = total;
+        total += beyond;
+    }
+    let mut given_up = vec![NONE; total as usize];
+    if total == 0 {
+        return given_up;
+    }
+    let mut kept = kept.to_vec();
+    for (partition, &owner) in (0..).zip(owners) {
+        if owner == NONE {
             continue;
         }
-        if next.1 == 0 {
-            next = unfilled.next().expect("quotas add up to all partitions");
+        let at = owner as usize;
+        if kept[at] > 0 {
+            kept[at] -= 1;
+            continue;
         }
-        *owner = next.0;
-        next.1 -= 1;
+        given_up[places[at] as usize] = partition;
+        places[at] += 1;
     }
-    owners
+    given_up
 }
