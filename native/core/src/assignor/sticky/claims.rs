@@ -30,7 +30,8 @@ impl Claims {
         let known = group.partition_count() + group.phantoms.len();
         let subscriptions_equal = subscriptions_equal(group, &order, compat);
         let mut disputed = vec![false; known];
-        let mut owned = Vec::with_capacity(group.claims.len());
+        // Mostly nobody claims what another does, and what is lost to a newer claim is rare.
+        let mut owned = Vec::with_capacity(group.claims.len().min(known));
         let mut ends = Vec::with_capacity(order.len());
         // Who claimed a partition last with success, and where it stands in `owned`.
         let mut owners = vec![NONE; known];

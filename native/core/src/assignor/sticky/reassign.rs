@@ -74,6 +74,7 @@ impl Pass<'_> {
         for &partition in partitions {
             let owner = self.ledger.owners[partition as usize];
             let Some(new) = self.better_owner(topic, partition, owner) else { continue };
+            debug_assert!(self.left > 0, "more moves than any group needs");
             if self.left == 0 {
                 break;
             }
