@@ -41,3 +41,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         action="store_true",
         help="every cell of the crash matrix at every moment, with and without a power cut",
     )
+    group.addoption(
+        "--java-cases",
+        type=int,
+        default=150,
+        metavar="N",
+        help="random groups per assignor that Kafka's own classes are asked about (default: 150)",
+    )

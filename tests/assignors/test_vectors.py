@@ -3,10 +3,8 @@ in their order; without it the same wherever those keep the laws, and lawful one
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
-from support.assignor_cases import Case
+from support.assignor_cases import Case, broken_laws
 
 import pykcoord
 from pykcoord.errors import JavaAssignorError
@@ -44,33 +42,6 @@ def test_the_default_is_lawful_and_deviates_only_where_java_is_not(
         deviations += 1
         assert isinstance(case.expected, str) or any(broken_laws(case, case.expected)), case.name
     assert deviations > 0
-
-
-def broken_laws(case: Case, lists: Lists) -> Iterator[str]:
-    """Which partitions are not assigned to exactly one subscriber. A cooperative group may hold
-    back what somebody else claims."""
-    sizes = {
-        topic: value if isinstance(value, int) else len(value)
-        for topic, value in case.topics.items()
-    }
-    subscribed = {topic for member in case.members.values() for topic in member.topics}
-    wanted = {(topic, number) for topic in subscribed for number in range(sizes.get(topic, 0))}
-    given: list[tuple[str, int]] = []
-    for member, partitions in lists.items():
-        for topic, number in partitions:
-            given.append((topic, number))
-            if topic not in case.members[member].topics:
-                yield f"{member} has {topic}-{number} without a subscription"
-            if (topic, number) not in wanted:
-                yield f"{member} has {topic}-{number}, which does not exist"
-    if len(given) != len(set(given)):
-        yield f"{len(given)} partitions are {len(set(given))}"
-    missing = wanted - set(given)
-    if case.strategy == "cooperative-sticky":
-        claims = [set(member.owned_partitions) for member in case.members.values()]
-        missing = {partition for partition in missing if not any(partition in c for c in claims)}
-    if missing:
-        yield f"nobody has {sorted(missing)}"
 
 
 @pytest.mark.parametrize("strategy", ["range", "roundrobin", "server-range", "uniform"])
