@@ -22,10 +22,10 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help demo test build lint format test-rust test-python bench bench-kafka diff-kafka crash docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python bench bench-kafka bench-assignors diff-kafka crash docs lock clean tools
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 demo: build ## build, then run the main job once, in the open
 	@$(BIN)/pykcoord demo
@@ -60,6 +60,10 @@ bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narro
 bench-kafka: build ## pykcoord beside a real Kafka broker, in turns: the table of README.md
 	@.ci/require java cc
 	python -m benches.kafka.compare $(BENCH_ARGS)
+
+bench-assignors: build ## assignors beside Kafka's own classes; BENCH_ARGS=--docs writes the tables
+	@.ci/require java
+	python -m benches.kafka.assignors $(BENCH_ARGS)
 
 diff-kafka: build ## 1,000 random scenarios beside a real Kafka broker; DIFF_ARGS="--seeds 1:50"
 	@.ci/require java

@@ -1,11 +1,11 @@
-//! How long assignors take for the rows of docs/assignors.md, and how many bytes a partition they
-//! hold at most beside their input, the result included: members, partitions and topics, all members with the same subscription or each with a
-//! random half of the topics; from nothing, or with one member more than owns everything.
+//! How long assignors take on generated groups, and how many bytes a partition they hold at most
+//! beside their input, the result included; each with a checksum of all lists in their order, to
+//! be compared with that of the Java classes on the same group (benches/kafka/java).
 //!
-//! The last column is a checksum of all lists in their order, to be compared with that of the
-//! Java classes on the same group.
-//!
-//! `cargo run --release -p kcoord-core --example assignors [ROW...]`
+//! `cargo run --release -p kcoord-core --example assignors STRATEGY MEMBERS PARTITIONS TOPICS
+//! same|but-one|random full|one-more`, as often as wanted in one command. All members subscribe to
+//! all topics; or each to all but one, the next with every member; or each to a random half.
+//! *one-more*: the last member joins those who own everything.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::print_stdout)]
 
@@ -40,29 +40,35 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-const ROUNDS: usize = 5;
+const LEAST_ROUNDS: usize = 5;
+const MOST_ROUNDS: usize = 200;
+const TIME: Duration = Duration::from_secs(1);
 const GENERATION: i32 = 7;
 
-/// Strategy, members, partitions, topics, and whether all subscriptions are the same.
-type Row = (Strategy, usize, usize, usize, bool);
+/// A generated group, and who computes.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    strategy: Strategy,
+    members: usize,
+    partitions: usize,
+    topics: usize,
+    kind: &'a str,
+    one_more: bool,
+}
 
-const ROWS: [Row; 15] = [
-    (Strategy::CooperativeSticky, 1_000, 10_000, 100, true),
-    (Strategy::CooperativeSticky, 10_000, 500_000, 1_000, true),
-    (Strategy::Sticky, 10_000, 500_000, 1_000, true),
-    (Strategy::CooperativeSticky, 1_000, 10_000, 100, false),
-    (Strategy::Sticky, 1_000, 10_000, 100, false),
-    (Strategy::CooperativeSticky, 1_000, 50_000, 1_000, false),
-    (Strategy::CooperativeSticky, 5_000, 50_000, 100, false),
-    (Strategy::CooperativeSticky, 10_000, 100_000, 10, false),
-    (Strategy::Range, 10_000, 500_000, 1_000, true),
-    (Strategy::RoundRobin, 10_000, 500_000, 1_000, true),
-    (Strategy::Range, 1_000, 50_000, 1_000, false),
-    (Strategy::RoundRobin, 1_000, 50_000, 1_000, false),
-    (Strategy::Uniform, 10_000, 500_000, 1_000, true),
-    (Strategy::Uniform, 10_000, 500_000, 1_000, false),
-    (Strategy::ServerRange, 10_000, 500_000, 1_000, true),
-];
+impl<'a> Row<'a> {
+    fn of(arguments: &'a [String]) -> Self {
+        let number = |at: usize| arguments[at].parse().expect("a number");
+        Row {
+            strategy: Strategy::of_name(&arguments[0]).expect("a strategy"),
+            members: number(1),
+            partitions: number(2),
+            topics: number(3),
+            kind: &arguments[4],
+            one_more: arguments[5] == "one-more",
+        }
+    }
+}
 
 struct Names {
     topics: Vec<String>,
@@ -72,7 +78,7 @@ struct Names {
 }
 
 impl Names {
-    fn new((_, members, _, topics, same): Row) -> Self {
+    fn new(row: Row<'_>) -> Self {
         let mut state = 42u64;
         let mut coin = || {
             state = state
@@ -80,18 +86,26 @@ impl Names {
                 .wrapping_add(1_442_695_040_888_963_407);
             state >> 63 == 1
         };
-        let mut subscription = || (0..topics).filter(|_| same || coin()).collect();
+        let all = 0..row.topics;
+        let mut subscription = |member: usize| -> Vec<usize> {
+            match row.kind {
+                "same" => all.clone().collect(),
+                "but-one" => all.clone().filter(|&at| at != member % row.topics).collect(),
+                "random" => all.clone().filter(|_| coin()).collect(),
+                other => panic!("{other}: neither same, but-one nor random"),
+            }
+        };
         Names {
-            topics: (0..topics).map(|topic| format!("topic-{topic}")).collect(),
-            members: (0..members).map(|member| format!("member-{member}")).collect(),
-            subscriptions: (0..members).map(|_| subscription()).collect(),
+            subscriptions: (0..row.members).map(&mut subscription).collect(),
+            topics: all.map(|topic| format!("topic-{topic}")).collect(),
+            members: (0..row.members).map(|member| format!("member-{member}")).collect(),
         }
     }
 
     /// The group of the first `members`; those of them in `owned` claim what they own.
-    fn group(&self, row: Row, members: usize, owned: Option<&[Vec<(u32, i32)>]>) -> Group<'_> {
+    fn group(&self, row: Row<'_>, members: usize, owned: Option<&[Vec<(u32, i32)>]>) -> Group<'_> {
         let mut builder = GroupBuilder::new(7);
-        let each = row.2 / self.topics.len();
+        let each = row.partitions / row.topics;
         let topics: Vec<u32> =
             self.topics.iter().map(|name| builder.add_topic(name, each as u32)).collect();
         for member in 0..members {
@@ -110,7 +124,7 @@ impl Names {
                 subscription,
             );
             let claims = claims.map_or(&[][..], Vec::as_slice);
-            if row.0 == Strategy::Sticky {
+            if row.strategy == Strategy::Sticky {
                 self.add_user_data(&mut builder, claims);
             } else {
                 claims.iter().for_each(|&(topic, number)| builder.add_claim(topic, number));
@@ -149,64 +163,48 @@ fn checksum(lists: &[Vec<(u32, i32)>]) -> u64 {
     })
 }
 
-/// The fastest of several rounds, what it returned, and the most bytes that were held at once.
-fn timed<T>(mut work: impl FnMut() -> T) -> (Duration, T, usize) {
-    let mut best = None;
+/// Milliseconds of the fastest of several rounds, what it returned, and the most bytes that were
+/// held at once.
+fn timed<T>(mut work: impl FnMut() -> T) -> (f64, T, usize) {
     let before = HELD.load(Relaxed);
     MOST.store(before, Relaxed);
-    let result = work();
+    drop(black_box(work()));
     let bytes = MOST.load(Relaxed) - before;
-    drop(result);
-    for _ in 0..ROUNDS {
+    let began = Instant::now();
+    let (mut best, mut rounds) = (None, 0);
+    while rounds < LEAST_ROUNDS || (began.elapsed() < TIME && rounds < MOST_ROUNDS) {
         let start = Instant::now();
         let result = black_box(work());
         let took = start.elapsed();
         if best.as_ref().is_none_or(|(least, _)| took < *least) {
             best = Some((took, result));
         }
+        rounds += 1;
     }
     let (took, result) = best.expect("one round at least");
-    (took, result, bytes)
+    (took.as_secs_f64() * 1e3, result, bytes)
 }
 
-fn measure(row: Row) {
-    let (strategy, members, partitions, topics, same) = row;
-    let kind = if same { "same" } else { "different" };
+/// Milliseconds to build the group from names and to assign, bytes a partition, checksum.
+fn measure(row: Row<'_>) {
     let names = Names::new(row);
     let assign = |group: &Group<'_>| {
-        assignor::assign(strategy, group, Compat::Correct).expect("never fails")
+        assignor::assign(row.strategy, group, Compat::Correct).expect("never fails")
     };
-    let print = |what: &str, build: Duration, took: Duration, bytes: usize, sum: u64| {
-        let each = bytes / partitions;
-        let (build, took) = (build.as_secs_f64() * 1e3, took.as_secs_f64() * 1e3);
-        println!(
-            "{:<18} {members:>6} {partitions:>7} {topics:>5} {kind:<9} {what:<9} \
-             {took:>9.2} {build:>9.2} {each:>5}  {sum:016x}",
-            strategy.name(),
-        );
-    };
-    let (build, group, _) = timed(|| names.group(row, members, None));
+    let owned = row.one_more.then(|| {
+        let before = names.group(row, row.members - 1, None);
+        names.lists(&before, &assign(&before))
+    });
+    let (build, group, _) = timed(|| names.group(row, row.members, owned.as_deref()));
     let (took, assignment, bytes) = timed(|| assign(&group));
-    print("full", build, took, bytes, checksum(&names.lists(&group, &assignment)));
-    if !strategy.knows_the_past() {
-        return;
-    }
-    let before = names.group(row, members - 1, None);
-    let owned = names.lists(&before, &assign(&before));
-    let (build, group, _) = timed(|| names.group(row, members, Some(&owned)));
-    let (took, assignment, bytes) = timed(|| assign(&group));
-    print("one more", build, took, bytes, checksum(&names.lists(&group, &assignment)));
+    let sum = checksum(&names.lists(&group, &assignment));
+    println!("{build:.3} {took:.3} {} {sum:016x}", bytes / row.partitions);
 }
 
 fn main() {
-    let chosen: Vec<usize> =
-        std::env::args().skip(1).map(|row| row.parse().expect("the number of a row")).collect();
-    println!(
-        "members, partitions, topics, subscriptions; ms to assign, ms to build the group, bytes"
-    );
-    for (number, &row) in ROWS.iter().enumerate() {
-        if chosen.is_empty() || chosen.contains(&number) {
-            measure(row);
-        }
-    }
+    assert!(!cfg!(debug_assertions), "figures of a debug build say nothing: use --release");
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    assert!(!arguments.is_empty() && arguments.len() % 6 == 0, "see the head of this file");
+    println!("ms to build the group, ms to assign, bytes a partition, checksum");
+    arguments.chunks(6).for_each(|row| measure(Row::of(row)));
 }
