@@ -55,6 +55,16 @@ def test_sticky_believes_user_data_alone() -> None:
         assert len(pykcoord.assign("sticky", {"t": 4}, {"a": a, "b": ["t"]})["a"]) == 2
 
 
+def test_user_data_of_another_assignor_claims_nothing() -> None:
+    of_sticky = assignors.sticky_user_data([("t", 0), ("t", 1), ("t", 2)], 4)
+    of_cooperative = struct.pack(">i", 4)
+    for strategy, user_data in (("cooperative-sticky", of_sticky), ("sticky", of_cooperative)):
+        a = Subscription(["t"], user_data=user_data)
+        assigned = pykcoord.assign(strategy, {"t": 4}, {"a": a, "b": ["t"]})
+        assert sorted(assigned["a"] + assigned["b"]) == [("t", number) for number in range(4)]
+        assert assigned == pykcoord.assign(strategy, {"t": 4}, {"a": ["t"], "b": ["t"]})
+
+
 def test_java_fails_where_asked_for() -> None:
     """The last example of section 10: an old claim of a member that has left the topic."""
 
