@@ -8,7 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from support.kafka import jars
 from support.server import PykcoordServer
 
 ROOT = Path(__file__).parents[2]
@@ -58,12 +57,3 @@ def test_load_generator_stays_at_home(load_generator: Path) -> None:
     result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=10)
     assert result.returncode == 3
     assert "only loopback addresses" in result.stderr
-
-
-@pytest.mark.java
-def test_assignors_beside_those_of_kafka() -> None:
-    if (reason := jars.missing_tool_chain()) is not None:
-        pytest.skip(reason)
-    command = [sys.executable, "-m", "benches.kafka.assignors", "--smoke"]
-    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert result.returncode == 0, result.stdout + result.stderr

@@ -202,9 +202,14 @@ fn measure(row: Row<'_>) {
 }
 
 fn main() {
-    assert!(!cfg!(debug_assertions), "figures of a debug build say nothing: use --release");
+    if cfg!(debug_assertions) {
+        panic!("figures of a debug build say nothing: use --release");
+    }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    assert!(!arguments.is_empty() && arguments.len() % 6 == 0, "see the head of this file");
+    assert!(
+        !arguments.is_empty() && arguments.len().is_multiple_of(6),
+        "see the head of this file"
+    );
     println!("ms to build the group, ms to assign, bytes a partition, checksum");
     arguments.chunks(6).for_each(|row| measure(Row::of(row)));
 }
