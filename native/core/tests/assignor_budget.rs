@@ -146,9 +146,9 @@ fn group<'a>(shape: &Shape, names: &'a [String]) -> Group<'a> {
             },
             subscription,
         );
-        for topic in 0..shape.topics {
+        for (topic, &id) in topics.iter().enumerate() {
             let claims = (0..shape.partitions).filter(|&p| (shape.claims)(member, topic, p));
-            claims.for_each(|number| builder.add_claim(topics[topic], number as i32));
+            claims.for_each(|number| builder.add_claim(id, number as i32));
         }
     }
     builder.build().expect("few partitions")
