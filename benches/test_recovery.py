@@ -1,7 +1,8 @@
-"""Reading a log of commits back: CRC and frames (pykcoord.log), then the core's replay, one core.
+"""Reading a log back: CRC and frames (pykcoord.log), then the core's replay, one core.
 
-Compared with a short Python script that reads the same bytes. Kafka 4.3.1 in a warm JVM was
-measured at 1.9 M records/s (not measured here; `make bench-kafka` times a broker's start).
+Commits are compared with a short Python script that reads the same bytes, records of groups with
+commits. Kafka 4.3.1 in a warm JVM was measured at 1.9 M commits/s and 0.25 M records of groups/s
+(not measured here; `make bench-kafka` times a broker's start).
 """
 
 from __future__ import annotations
@@ -29,6 +30,8 @@ from pykcoord.log import _record_batch
 
 # Of the records that the script reads, per CPU second; measured: 14 times.
 LEAST = 8.0
+# Of records of groups, per commit in the same time; Kafka has 0.13.
+LEAST_OF_GROUPS = 0.06
 
 
 class Log:
@@ -67,6 +70,46 @@ class Log:
     def by_script(self) -> int:
         assert len(plain.replay(self.data)) == self.offsets
         return self.records
+
+
+class GroupLog:
+    """What a node wrote while groups of one member were made, twice as many records as groups."""
+
+    def __init__(self, groups: int) -> None:
+        host = Host()
+        one_member_groups(host, groups)
+        self.data = b"".join(
+            _record_batch.frame(records, count, base, base_timestamp, max_timestamp, 0)
+            for _, base, count, base_timestamp, max_timestamp, records in host.appends
+        )
+        self.records = sum(append[2] for append in host.appends)
+
+    def by_node(self) -> int:
+        scan = _record_batch.scan(self.data, 0, 0)
+        assert scan.stop == _record_batch.Stop.END, scan
+        replica = Node({}, 1, SEED).replica()
+        replica.replay(self.data)
+        return scan.records
+
+
+@pytest.fixture(scope="module")
+def group_log(size: Size) -> GroupLog:
+    return GroupLog(groups=size.of(20_000, 20))
+
+
+@pytest.mark.benchmark(group="recovery of a log of groups")
+def test_recovery_of_groups(benchmark: BenchmarkFixture, group_log: GroupLog) -> None:
+    records = benchmark.pedantic(group_log.by_node, rounds=ROUNDS)
+    assert records == group_log.records
+
+
+def test_gate_recovery_of_groups(log: Log, group_log: GroupLog, size: Size) -> None:
+    works: dict[str, Callable[[], int]] = {"commits": log.by_node, "groups": group_log.by_node}
+    seconds = best_seconds(
+        **{name: functools.partial(_itself, work) for name, work in works.items()}
+    )
+    rate = rates({"commits": log.records, "groups": group_log.records}, seconds)
+    size.hold(rate["groups"] >= LEAST_OF_GROUPS * rate["commits"], told(rate, "records"))
 
 
 @pytest.fixture(scope="module")
