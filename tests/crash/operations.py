@@ -18,6 +18,8 @@ from crash.world import PARTITIONS, ROLLING_SHARD, TIMEOUT_S, TOPIC, Seen, World
 
 _UNKNOWN_MEMBER_ID, _ILLEGAL_GENERATION = 25, 22
 _ROLLING_COMMITS = 40
+# Several times what makes the next snapshot due, and no full segment.
+_SNAPSHOT_COMMITS = 8
 
 
 @dataclass
@@ -170,12 +172,19 @@ def _leave(world: World) -> Attempt:
 
 
 def _roll(world: World) -> Attempt:
-    subject = world.new_group(ROLLING_SHARD, "plain")
+    return _many_commits(world, world.new_group(ROLLING_SHARD, "plain"), _ROLLING_COMMITS)
+
+
+def _snapshot(world: World) -> Attempt:
+    return _many_commits(world, world.new_group(prefix="plain"), _SNAPSHOT_COMMITS)
+
+
+def _many_commits(world: World, subject: str, count: int) -> Attempt:
     acknowledged, attempted = 0, 0
 
     def ask() -> int:
         nonlocal acknowledged, attempted
-        for attempted in range(1, _ROLLING_COMMITS):
+        for attempted in range(1, count):
             if error := world.commit_all(subject, attempted):
                 return error
             acknowledged = attempted
@@ -339,6 +348,19 @@ OPERATIONS = {
             ),
             _commit,
             is_first=True,
+        ),
+        Operation(
+            "snapshot",
+            (
+                *(*_small_file("metadata"), "segment.create", "partition.sync", *_APPEND),
+                *(*_small_file("epochs"), *_small_file("snapshot")),
+            ),
+            _snapshot,
+            is_first=True,
+            arguments=(
+                *("--set", "pykcoord.snapshot.interval.ms=5"),
+                *("--set", "pykcoord.snapshot.min.bytes=1"),
+            ),
         ),
         Operation("commit", _APPEND, _commit),
         Operation("join", _APPEND, _join),

@@ -49,6 +49,7 @@ POINTS = {
         Point("partition.sync", "sync-directory", _PARTITION, "names of segments"),
         *_replaced("metadata", f"{_PARTITION}/partition.metadata", "the topic's id"),
         *_replaced("epochs", f"{_PARTITION}/leader-epoch-checkpoint", "epochs of the partition"),
+        *_replaced("snapshot", f"{_PARTITION}/pykcoord.state", "the state beside the log"),
         Point("segment.create", "create", f"{_PARTITION}/{0:020d}.log", "the first segment"),
         Point("segment.write", "write", f"{_PARTITION}/*.log", "batches"),
         Point("segment.sync", "sync", f"{_PARTITION}/*.log", "batches made durable"),
