@@ -129,18 +129,28 @@ def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[s
 
 
 def measure_recovery(kafka: Kafka, directory: Path) -> tuple[Loaded, Loaded]:
-    """Kafka restarted on its log with one loading thread, and pykcoord on a copy of that log."""
+    """Kafka restarted on its log with one loading thread, and pykcoord on a copy of that log, in
+    `directory`, on one core."""
     console.print("recovery: both read the log that Kafka wrote")
     kafka.threads = 1
     kafka.start()
     by_kafka = kafka.loaded()
     kafka.stop()
-    pykcoord = Pykcoord(directory / "recovery", "os")
+    pykcoord = Pykcoord(directory, "os", one_core=True)
     for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
         shutil.copytree(partition, pykcoord.directory / partition.name)
     with pykcoord:
         by_pykcoord = pykcoord.loaded()
     return by_kafka, Loaded(by_kafka.records, by_pykcoord.seconds)
+
+
+def measure_recovery_of_groups(size: Size, load: Load, directory: Path) -> tuple[Loaded, Loaded]:
+    """The same for a log of groups of one member, without commits."""
+    kafka = Kafka(directory / "kafka-groups")
+    with kafka:
+        create_topic(kafka)
+        load.run(kafka, ["find", "join", f"fill={size.groups}", "leave"])
+    return measure_recovery(kafka, directory / "recovery-groups")
 
 
 def measure_memory(size: Size, load: Load, server: Server) -> tuple[float, float]:
@@ -207,12 +217,16 @@ def rows_of_load(runs: dict[str, list[Run]]) -> list[Row]:
 
 def rows_of_state(
     recovery: tuple[Loaded, Loaded],
+    of_groups: tuple[Loaded, Loaded],
     memory: dict[str, tuple[float, float]],
     in_process: InProcess,
 ) -> list[Row]:
-    speeds = [(loaded.records or 0) / max(loaded.seconds, 1e-3) for loaded in recovery]
+    def speeds(both: tuple[Loaded, Loaded]) -> list[float]:
+        return [(loaded.records or 0) / max(loaded.seconds, 1e-3) for loaded in both]
+
     rows = [
-        Row("recovery", "records/s", speeds[0], speeds[1], least=2.5, note=QUOTED["recovery"]),
+        Row("recovery", "records/s", *speeds(recovery), least=4, note=QUOTED["recovery"]),
+        Row("", "of groups/s", *speeds(of_groups), least=4, note=QUOTED["recovery of groups"]),
         Row(
             "heartbeats in process",
             "/CPU s",
@@ -246,7 +260,8 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
             create_topic(servers[KAFKA])
             runs = measure_rounds(size, load, servers)
             load.run(kafka, LONGER_LOG, OFFSETS_A_GROUP)
-        recovery = measure_recovery(kafka, directory)
+        recovery = measure_recovery(kafka, directory / "recovery")
+        of_groups = measure_recovery_of_groups(size, load, directory)
         memory = {}
         for name, server in (
             (KAFKA, Kafka(directory / "kafka-memory")),
@@ -258,7 +273,8 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
                     create_topic(server)
                 memory[name] = measure_memory(size, load, server)
         in_process = measure_in_process(size)
-        return runs, rows_of_load(runs) + rows_of_state(recovery, memory, in_process)
+        of_state = rows_of_state(recovery, of_groups, memory, in_process)
+        return runs, rows_of_load(runs) + of_state
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 

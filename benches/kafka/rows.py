@@ -16,6 +16,7 @@ QUOTED = {
     "group": "quoted of a bare shard: 1,817 B",
     "offset": "quoted of a bare shard: 96 B",
     "recovery": "quoted of a warm JVM: 1.9 M/s",
+    "recovery of groups": "quoted of a warm JVM: 0.25 M/s",
 }
 QUOTED_HEARTBEATS = 740_000
 

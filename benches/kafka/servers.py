@@ -118,13 +118,15 @@ class Server:
 class Pykcoord(Server):
     """`pykcoord serve` with one flush policy."""
 
-    def __init__(self, directory: Path, flush: str) -> None:
+    def __init__(self, directory: Path, flush: str, *, one_core: bool = False) -> None:
         super().__init__(directory)
         self.name = f"pykcoord --flush {flush}"
         self._flush = flush
+        self._pin = ["taskset", "-c", "0"] if one_core else []
 
     def command(self) -> list[str]:
         return [
+            *self._pin,
             *(sys.executable, "-m", "pykcoord", "serve", os.fspath(self.directory)),
             *("--listen", self.address, "--topic", f"{TOPIC}:{PARTITIONS}"),
             *("--flush", self._flush, "--set", "group.initial.rebalance.delay.ms=0"),

@@ -26,6 +26,7 @@ def test_in_process_benchmarks() -> None:
 
 def test_cold_start() -> None:
     command = [sys.executable, "-m", "benches.cold_start", "--groups", "60"]
+    command += ["--starts", "1"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
     assert "by snapshots (" in result.stdout
