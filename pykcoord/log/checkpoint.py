@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pykcoord.errors import CorruptLogError
+from pykcoord.log.naming import naming
 
 __all__ = [
     "EPOCH_FILE",
@@ -102,7 +103,8 @@ def sync_directory(directory: Path) -> None:
     """Makes created, renamed and deleted names in `directory` durable."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
-        os.fsync(descriptor)
+        with naming(directory):
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)
 
@@ -110,7 +112,7 @@ def sync_directory(directory: Path) -> None:
 def _replace(path: Path, text: str) -> None:
     # Kafka's CheckpointFile does the same, with the same suffix.
     fresh = path.with_name(path.name + ".tmp")
-    with open(fresh, "w", encoding="ascii") as file:
+    with naming(fresh), open(fresh, "w", encoding="ascii") as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())

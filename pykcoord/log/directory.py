@@ -20,6 +20,7 @@ from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogLock
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.loading import Loaded, load
+from pykcoord.log.naming import naming
 from pykcoord.log.partition import Partition
 from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorruption, Replica
 from pykcoord.log.snapshotter import Snapshots, Snapshotter
@@ -251,8 +252,9 @@ def _lock(directory: Path) -> int:
             fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise LogLockedError(directory) from None
-        os.ftruncate(descriptor, 0)
-        os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
+        with naming(directory / ".lock"):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
     except BaseException:
         os.close(descriptor)
         raise

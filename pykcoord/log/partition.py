@@ -16,6 +16,7 @@ from pykcoord.errors import CorruptLogError, LogError, LogFencedError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log._disk import Outcome, write_files
 from pykcoord.log._record_batch import Stop, frame, header
+from pykcoord.log.naming import naming
 from pykcoord.log.protocol import Append, Cut, Failure, OnCorruption
 from pykcoord.log.recovery import Found
 from pykcoord.log.segment import (
@@ -180,7 +181,8 @@ class Partition:
         """
         if self._descriptor >= 0:
             if isinstance(self.failed, OSError):
-                self._take_back()
+                with naming(self._files[-1].path):
+                    self._take_back()
             os.close(self._descriptor)
             self._descriptor = -1
         found = recovery.examine(self.directory)

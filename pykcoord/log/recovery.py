@@ -15,6 +15,7 @@ from typing import NamedTuple
 from pykcoord.errors import CorruptLogError
 from pykcoord.log import checkpoint
 from pykcoord.log._record_batch import Stop, find_sound, header
+from pykcoord.log.naming import naming
 from pykcoord.log.protocol import Cut, OnCorruption
 from pykcoord.log.segment import (
     Plan,
@@ -262,7 +263,7 @@ def _stands_by_itself(stop: Stop, rest: bytes) -> bool:
 
 def _copy_tail(path: Path, position: int) -> Path:
     aside = _free_name(path)
-    with open(path, "rb") as source, open(aside, "xb") as target:
+    with open(path, "rb") as source, naming(aside), open(aside, "xb") as target:
         source.seek(position)
         while chunk := source.read(1 << 20):
             target.write(chunk)
@@ -293,7 +294,8 @@ def _free_name(path: Path) -> Path:
 def _truncate(path: Path, position: int) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CLOEXEC)
     try:
-        os.ftruncate(descriptor, position)
-        os.fsync(descriptor)
+        with naming(path):
+            os.ftruncate(descriptor, position)
+            os.fsync(descriptor)
     finally:
         os.close(descriptor)

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from pykcoord.errors import CorruptLogError
 from pykcoord.log import compression
 from pykcoord.log._record_batch import Scan, Stop, header, next_compressed, reframe, scan
+from pykcoord.log.naming import naming
 
 __all__ = [
     "Piece",
@@ -151,7 +152,8 @@ def pieces(
         buffer = bytearray(max(0, min(CHUNK_BYTES, limit - start)))
         position, filled = start, 0
         while True:
-            filled += _fill(descriptor, buffer, filled, position, limit)
+            with naming(file.path):
+                filled += _fill(descriptor, buffer, filled, position, limit)
             view = memoryview(buffer)[:filled]
             found = scan(view, 0, expected_offset, file.base_offset, leader_epoch)
             yield Piece(position, view[: found.end], found)

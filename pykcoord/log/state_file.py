@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from pykcoord.errors import LogError
+from pykcoord.log.checkpoint import sync_directory
+from pykcoord.log.naming import naming
 
 
 class StateFileError(LogError):
@@ -54,13 +56,9 @@ class StateFile:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         text = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
         temporary = self.path.with_name(self.path.name + ".tmp")
-        with temporary.open("wb") as file:
+        with naming(temporary), temporary.open("wb") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(self.path)
-        directory = os.open(self.path.parent, os.O_RDONLY)
-        try:
-            os.fsync(directory)
-        finally:
-            os.close(directory)
+        sync_directory(self.path.parent)
