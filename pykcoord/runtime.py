@@ -20,6 +20,8 @@ logger = logging.getLogger("pykcoord.runtime")
 
 # Between two attempts to load a shard whose log failed: first, and at most.
 _RELOAD_SECONDS = (0.1, 5.0)
+# The same where the disk works and what it holds cannot be used: somebody has to restore it first.
+_RESTORE_SECONDS = 60.0
 
 
 class Turn(Protocol):
@@ -137,6 +139,11 @@ class Runtime:
             self._awake = True
             assert self._loop is not None
             self._loop.call_soon(self._turn)
+
+    @property
+    def shards_away(self) -> int:
+        """How many shards failed and are not loaded again yet: their groups are not served."""
+        return len(self._dropped)
 
     def abandon(self, ticket: int) -> None:
         """The client of this ticket is gone: its parked response is forgotten."""
@@ -290,9 +297,16 @@ class Runtime:
                 self._fail(error, "the log was taken over; nothing is served any more")
                 return
             except Exception as error:
-                logger.error(
-                    "shard %d cannot be loaded, next attempt in %g s: %s",
+                if isinstance(error, OSError):
+                    level, text = logging.ERROR, "cannot be loaded"
+                else:
+                    level, text = logging.CRITICAL, "is out of service until its log is restored"
+                    pause_seconds = longest_seconds = _RESTORE_SECONDS
+                logger.log(
+                    level,
+                    "shard %d %s, next attempt in %g s: %s",
                     shard,
+                    text,
                     pause_seconds,
                     error,
                     extra={"event": "reload_failed", "shard": shard, "error": str(error)},

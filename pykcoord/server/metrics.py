@@ -130,6 +130,8 @@ class _ServerCollector(Collector):
     def _sample(self) -> list[Metric]:
         metrics = [*_connections(self._hub), _requests(self._hub)]
         metrics += _groups(_stats_of(self._runtime.node))
+        text = "Shards that failed and are not loaded again yet."
+        metrics.append(_gauge("pykcoord_shards_away", text, self._runtime.shards_away))
         size_bytes = getattr(self._runtime.log, "size_bytes", None)
         if size_bytes is not None:
             metrics.append(_gauge("pykcoord_log_bytes", "Size of the log's segments.", size_bytes))

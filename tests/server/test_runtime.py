@@ -11,7 +11,7 @@ from support.memory_log import MemoryLog
 from support.scripted_node import COMMIT, HEARTBEAT, JOIN, NOT_COORDINATOR, ScriptedNode
 
 from pykcoord.clock import Clock
-from pykcoord.errors import LogFencedError
+from pykcoord.errors import CorruptLogError, LogFencedError
 from pykcoord.runtime import Runtime
 
 from .conftest import frame
@@ -196,6 +196,35 @@ def test_what_hears_not_coordinator_while_a_shard_is_away_is_served_after(run, m
         await until(lambda: after in wire.replies)
         assert wire.replies[after] == b"durable"
         assert log.reopened == [0, 0, 0, 0]
+        await runtime.stop()
+
+    run(main())
+
+
+def test_a_shard_whose_log_must_be_restored_is_tried_seldom_and_said_so(run, monkeypatch, caplog):
+    async def main():
+        monkeypatch.setattr("pykcoord.runtime._RELOAD_SECONDS", (1000.0, 1000.0))
+        monkeypatch.setattr("pykcoord.runtime._RESTORE_SECONDS", 0.001)
+        runtime, node, log, wire = made()
+        log.fail[0] = OSError(5, "Input/output error")
+        reopen, broken = log.reopen, [CorruptLogError("0.log", 61, 7, "cut off", "restore it")]
+
+        def restored_later(shard: int) -> None:
+            if broken:
+                raise broken.pop()
+            reopen(shard)
+
+        monkeypatch.setattr(log, "reopen", restored_later)
+        wire.send(COMMIT)
+        await until(lambda: node.dropped)
+        assert runtime.shards_away == 1
+        await until(lambda: len(node.loads) == 2)
+        await until(lambda: runtime.shards_away == 0)
+        (line,) = [one for one in caplog.records if one.levelno == logging.CRITICAL]
+        assert line.getMessage() == (
+            "shard 0 is out of service until its log is restored, next attempt in 0.001 s: "
+            "0.log: byte 61, offset 7: cut off; restore it"
+        )
         await runtime.stop()
 
     run(main())
