@@ -10,9 +10,11 @@ import asyncio
 import contextlib
 import errno
 import logging
+import os
 import resource
 import secrets
 import signal
+import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,8 @@ from pykcoord.snapshots import start_snapshots
 logger = logging.getLogger("pykcoord.serve")
 
 _NOWHERE = ("0.0.0.0", "::")
+# What a stop waits for connections and for the disk, all together.
+_STOP_SECONDS = 10.0
 
 
 class _Address(click.ParamType[tuple[str, int]]):
@@ -243,6 +247,7 @@ async def _run(
         click.echo(f"pykcoord ready listen={_text(server.address)} {ready_fields}")
         ended = asyncio.ensure_future(server.wait_ended())
         await asyncio.wait((asked, ended), return_when=asyncio.FIRST_COMPLETED)
+        _end_in_time(options.directory)
         try:
             if not ended.done():
                 logger.info("%s: ending", asked.result(), extra={"event": "stop"})
@@ -288,6 +293,24 @@ def _ready_fields(node: Node, shards: int, load_ms: int) -> str:
     stats = node.stats()
     groups = sum(count for name, count in stats.items() if name.startswith("groups_"))
     return f"shards={shards} groups={groups} offsets={stats['offsets']} load_ms={load_ms}"
+
+
+def _end_in_time(directory: Path) -> None:
+    """A disk that hangs holds every thread that waits for it, and Python's own end with them."""
+
+    def give_up() -> None:
+        logger.critical(
+            "%s: the disk did not take the last writes within %g s, ended without waiting for it; "
+            "nothing that was acknowledged is lost, and the next start checks the log",
+            directory,
+            _STOP_SECONDS,
+            extra={"event": "stop", "directory": str(directory)},
+        )
+        os._exit(1)
+
+    timer = threading.Timer(_STOP_SECONDS, give_up)
+    timer.daemon = True
+    timer.start()
 
 
 def _when_asked_to_end() -> asyncio.Future[str]:
