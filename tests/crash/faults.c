@@ -14,7 +14,8 @@
 //   CALL      write sync sync-directory create open read rename unlink mkdir truncate
 //   PATTERN   as the shell's; of a rename the new name counts
 //   MOMENT    before half after (half: the first half of a write is done)
-//   ACTION    kill; error NUMBER (errno); short (write half, and say so); hang (while the rules stay)
+//   ACTION    kill; error NUMBER (errno); short (write half, and say so); hang (as long as these
+//             rules stay)
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
@@ -331,6 +332,20 @@ ssize_t pread64(int fd, void *data, size_t size, off64_t at) {
 ssize_t preadv64(int fd, const struct iovec *parts, int count, off64_t at) {
     return read_at(fd, (struct iovec *)parts, count, at);
 }
+
+// What Python's os.preadv and os.pwritev call.
+ssize_t preadv64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags) {
+    (void)flags;
+    return read_at(fd, (struct iovec *)parts, count, at);
+}
+
+ssize_t pwritev64v2(int fd, const struct iovec *parts, int count, off64_t at, int flags) {
+    (void)flags;
+    return write_parts(fd, parts, count, at);
+}
+
+ssize_t preadv2(int, const struct iovec *, int, off_t, int) __attribute__((alias("preadv64v2")));
+ssize_t pwritev2(int, const struct iovec *, int, off_t, int) __attribute__((alias("pwritev64v2")));
 
 int ftruncate64(int fd, off64_t size) {
     char buffer[PATH_MAX];

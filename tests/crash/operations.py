@@ -184,7 +184,7 @@ def _many_commits(world: World, subject: str, count: int) -> Attempt:
 
     def ask() -> int:
         nonlocal acknowledged, attempted
-        for attempted in range(1, count):
+        for attempted in range(acknowledged + 1, count):
             if error := world.commit_all(subject, attempted):
                 return error
             acknowledged = attempted
