@@ -75,6 +75,16 @@ fn bucket(hash: u32, capacity: usize) -> usize {
     (hash ^ (hash >> 16)) as usize & (capacity - 1)
 }
 
+/// Where a table that never grew keeps a hash.
+pub fn smallest_table_bucket(hash: u32) -> usize {
+    bucket(hash, SMALLEST_CAPACITY)
+}
+
+/// Whether a table that never grew does so with so many entries, so many of them in one bucket.
+pub fn outgrows_smallest_table(entries: usize, of_one_bucket: usize) -> bool {
+    entries > SMALLEST_CAPACITY / 4 * 3 || of_one_bucket > LONGEST_BUCKET as usize
+}
+
 /// The growth of a table with few entries, collisions included.
 struct Table {
     capacity: usize,

@@ -38,7 +38,7 @@ pub fn assign(group: &Group<'_>, claims: &Claims, prior: &Prior, compat: Compat)
     // Topics with one subscriber leave nothing to decide, nor do members that can get no more.
     let shared = |topic: u32| listings[topic as usize] >= 2;
     set_aside(group, shared, &mut ledger);
-    let mut movements = Movements::new();
+    let mut movements = Movements::new(group.partition_count());
     let before = (!initializing).then(|| ledger.clone());
     if !revocation_required {
         let runs: Vec<Run> = unassigned.into_iter().filter(|run| shared(run.0)).collect();

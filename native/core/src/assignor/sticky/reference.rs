@@ -96,7 +96,7 @@ impl<'a> Builder<'a> {
             current,
             owners,
             consumers: BTreeSet::new(),
-            movements: Movements::new(),
+            movements: Movements::new(known),
         }
     }
 
