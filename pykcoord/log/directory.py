@@ -6,6 +6,7 @@ see. Must never create, cut or rename anything before it holds the lock.
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import os
 import re
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogLockedError
+from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogError, LogLockedError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.loading import Loaded, load
@@ -240,7 +241,15 @@ def _check_arguments(
 
 def _lock(directory: Path) -> int:
     """Takes the lock. Kafka's brokers lock the same file, by fcntl: that one is taken as well."""
-    descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        raise LogError(
+            f"{directory}: cannot be written to ({error.strerror}); serve needs to write there, "
+            "`pykcoord log state|dump|verify` do not"
+        ) from error
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -276,6 +285,13 @@ def _check_partitions(directory: Path, partitions: int, known: Properties | None
             "offsets.topic.num.partitions",
             f"{directory} was made with {made_with} partitions, not {partitions}; "
             f"set it to {made_with}, or use another directory",
+        )
+    if present and present[-1] >= partitions:
+        raise ConfigError(
+            "offsets.topic.num.partitions",
+            f"{directory / f'{TOPIC}-{present[-1]}'} is beyond the {partitions} partitions that "
+            "this directory was made with: its groups would be lost; move the folder away, or "
+            "bring its groups in with `pykcoord log import`",
         )
 
 

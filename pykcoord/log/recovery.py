@@ -25,6 +25,7 @@ from pykcoord.log.segment import (
     companions,
     plan,
     scan_segment,
+    segment_name,
 )
 from pykcoord.log.snapshot import Covered
 
@@ -37,11 +38,15 @@ __all__ = [
     "examine_file",
     "reason_of",
     "repair",
+    "way_out",
 ]
 
 ADVICE = (
     "restore the file from a copy, or start with --on-corruption truncate to cut the log there "
     "as Kafka does (what is cut is kept beside it as .corrupt-N)"
+)
+_OLD_FORMAT_ADVICE = (
+    "let a broker of Kafka 0.11 to 3.9 write it anew, as docs/migration.md says; it is never cut"
 )
 
 
@@ -58,15 +63,16 @@ class Damage(NamedTuple):
     reason: str
     sound_at: tuple[Path, int] | None
     lost_bytes: int
+    advice: str = ADVICE
 
-    def error(self, advice: str = ADVICE) -> CorruptLogError:
+    def error(self) -> CorruptLogError:
         """The refusal."""
         reason = self.reason
         if self.sound_at is not None:
             file, position = self.sound_at
             where = "" if file == self.file else f" of {file.name}"
             reason += f"; sound batches follow at byte {position}{where}"
-        return CorruptLogError(self.file, self.position, self.offset, reason, advice)
+        return CorruptLogError(self.file, self.position, self.offset, reason, self.advice)
 
 
 class Found(NamedTuple):
@@ -106,7 +112,8 @@ def cut_in_memory(found: Found, on_corruption: OnCorruption) -> Cut | None:
     damage = found.damage
     if damage is None:
         return None
-    if damage.sound_at is not None and on_corruption == "refuse":
+    is_old = damage.advice is _OLD_FORMAT_ADVICE
+    if is_old or (damage.sound_at is not None and on_corruption == "refuse"):
         raise damage.error()
     return Cut(damage.file, damage.position, damage.offset, damage.lost_bytes, damage.reason)
 
@@ -167,6 +174,16 @@ def reason_of(stop: Stop, rest: bytes, next_offset: int, segment_base: int) -> s
         f"a sound batch of base offset {batch.base_offset} does not fit; this one, or the one "
         f"before it, has a wrong offset (next is {next_offset}, the segment's first {segment_base})"
     )
+
+
+def way_out(stop: Stop, rest: bytes, segment_base: int) -> str | None:
+    """What to do where it is no damage that stopped a scan at the first byte of `rest`."""
+    if stop == Stop.MAGIC and _stands_by_itself(stop, rest):
+        return _OLD_FORMAT_ADVICE
+    if stop == Stop.OFFSET and (base_offset := header(rest, 0).base_offset) < segment_base:
+        name = segment_name(base_offset)
+        return f"if the file was renamed, call it {name} again; if not, {ADVICE}"
+    return None
 
 
 def _examine(
@@ -233,8 +250,11 @@ def _broken(found: SegmentScan, behind: list[SegmentFile]) -> Damage:
         sound_at = (found.file.path, found.sound_bytes + at)
     reason = reason_of(found.stop, rest, found.next_offset, found.file.base_offset)
     damage = _damage(found.file, found.sound_bytes, found.next_offset, reason, behind)
-    lost_bytes = damage.lost_bytes + len(rest)
-    return damage._replace(sound_at=sound_at or damage.sound_at, lost_bytes=lost_bytes)
+    return damage._replace(
+        sound_at=sound_at or damage.sound_at,
+        lost_bytes=damage.lost_bytes + len(rest),
+        advice=way_out(found.stop, rest, found.file.base_offset) or ADVICE,
+    )
 
 
 def _damage(

@@ -67,11 +67,15 @@ def verify(path: Path | str) -> Report:
             next_offset, any_sound = _verify_segment(file, next_offset, report, problems)
             if any_sound:
                 # Sound batches after them: what was broken up to here is no torn tail.
-                problems[:start] = [p._replace(advice=recovery.ADVICE) for p in problems[:start]]
+                problems[:start] = [_not_torn(problem) for problem in problems[:start]]
         if files and Path(path).is_dir():
             problems += _verify_snapshot(files[0].path.parent)
         report.problems += problems
     return report
+
+
+def _not_torn(problem: Problem) -> Problem:
+    return problem._replace(advice=recovery.ADVICE) if problem.advice is _TORN else problem
 
 
 def _verify_snapshot(directory: Path) -> list[Problem]:
@@ -110,7 +114,8 @@ def _verify_segment(
         reason = recovery.reason_of(stop, rest[position:], next_offset, file.base_offset)
         found_at = find_sound(rest, position + 1, file.base_offset)
         torn = found_at < 0 and stop not in (Stop.OFFSET, Stop.COUNT)
-        advice = _TORN if torn else recovery.ADVICE
+        advice = recovery.way_out(stop, rest[position:], file.base_offset)
+        advice = advice or (_TORN if torn else recovery.ADVICE)
         at = first.sound_bytes + position
         problems.append(Problem(file.path, at, next_offset, reason, advice))
         if found_at < 0:
