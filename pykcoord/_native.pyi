@@ -5,6 +5,7 @@ from types import GenericAlias
 from typing import Any, Generic, TypeVar, final, overload
 
 __all__ = [
+    "LiveRecords",
     "Node",
     "Purgatory",
     "ReplayError",
@@ -17,6 +18,7 @@ __all__ = [
     "dump",
     "encode_assignment",
     "encode_subscription",
+    "partition_of",
     "profile",
     "read_sticky_user_data",
     "reencode",
@@ -111,6 +113,26 @@ _Row = tuple[
 
 def dump(chunk: bytes) -> list[_Row]: ...
 def reencode(frame: bytes, api_key: int, api_version: int, is_request: bool) -> bytes: ...
+
+# partition, producer id, producer epoch, record count, base timestamp, max timestamp, records
+_Run = tuple[int, int, int, int, int, int, bytes]
+
+@final
+class LiveRecords:
+    def __new__(cls) -> LiveRecords: ...
+    def add(self, chunk: bytes) -> None: ...
+    @property
+    def pending_count(self) -> int: ...
+    def uninterpreted(self) -> dict[bytes, bytes]: ...
+    def take_runs(
+        self,
+        partitions: int,
+        unknown: int,
+        topic_ids: Sequence[bytes],
+        keep_open: bool,
+    ) -> list[_Run]: ...
+
+def partition_of(group: str, partitions: int) -> int: ...
 
 @final
 class Node:

@@ -225,6 +225,16 @@ class TopicCatalogue:
             callback()
 
 
+def stored_topics(store: Store) -> list[Topic]:
+    """The topics that a store remembers; none where it is empty. Raises StoredCatalogueError."""
+    return _topics_of(store.read())
+
+
+def store_topics(store: Store, topics: Iterable[Topic]) -> None:
+    """Begins a catalogue of topics that have their ids already, with a new cluster id."""
+    store.write({"cluster_id": new_id_text(), "topics": _document_of(topics)})
+
+
 def native_topics(catalogue: Catalogue) -> list[tuple[str, bytes, int]]:
     """The catalogue as `_native.Node.set_topics` takes it."""
     return [(t.name, t.topic_id.bytes, t.partitions) for t in catalogue.topics().values()]

@@ -1,6 +1,7 @@
 """`pykcoord log state|dump|verify`: a log looked at from outside, Kafka's or pykcoord's own.
 
-Nothing here changes, creates or locks a file: it works beside a running server.
+Nothing here changes, creates or locks a file: it works beside a running server. (`import` and
+`export`, which make a new directory, are in `transfer.py`.)
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from rich.table import Table
 from pykcoord._native import dump
 from pykcoord.cli.plain import plain
 from pykcoord.cli.state import State, state_of
+from pykcoord.cli.transfer import export_log, import_log
 from pykcoord.errors import LogError
 from pykcoord.log import LogReader, OnCorruption, verify
 
@@ -38,9 +40,10 @@ _on_corruption = click.option(
 )
 
 
-@click.group(short_help="Look into a log, pykcoord's own or Kafka's.")
+@click.group(short_help="Look into a log, pykcoord's own or Kafka's; carry it over.")
 def command() -> None:
-    """Look into a log: pykcoord's own, or the __consumer_offsets of a Kafka broker.
+    """Look into a log: pykcoord's own, or the __consumer_offsets of a Kafka broker; or carry it
+    from one to the other.
 
     PATH is a data directory, one __consumer_offsets-N folder, or a .log segment file.
 
@@ -48,6 +51,10 @@ def command() -> None:
     Example:
       pykcoord log state pykcoord-data
     """
+
+
+command.add_command(export_log)
+command.add_command(import_log)
 
 
 @command.command(short_help="Print the groups and offsets that a log holds.")

@@ -19,6 +19,7 @@ __all__ = [
     "EPOCH_FILE",
     "PROPERTIES_FILE",
     "Properties",
+    "decoded_id",
     "read_epochs",
     "read_properties",
     "sync_directory",
@@ -76,7 +77,7 @@ def read_properties(directory: Path) -> Properties | None:
         found = Properties(
             int(pairs["offsets.topic.num.partitions"]),
             int(pairs["leader.epoch"]),
-            base64.urlsafe_b64decode(pairs["topic.id"] + "=="),
+            decoded_id(pairs["topic.id"]),
         )
         if pairs["version"] != "1" or found.partitions < 1 or len(found.topic_id) != 16:
             raise ValueError(pairs)
@@ -97,6 +98,11 @@ def write_properties(directory: Path, properties: Properties) -> None:
     )
     _replace(directory / PROPERTIES_FILE, text)
     sync_directory(directory)
+
+
+def decoded_id(text: str) -> bytes:
+    """Kafka's Uuid.fromString. Raises ValueError."""
+    return base64.urlsafe_b64decode(text + "==")
 
 
 def sync_directory(directory: Path) -> None:

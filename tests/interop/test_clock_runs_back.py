@@ -1,5 +1,6 @@
-"""A log whose timestamps lie ahead of the clock: somebody set the time back, or brought the log from
-a machine that was ahead. It is served; sessions run by the clock of now, and nothing expires early.
+"""A log whose timestamps lie ahead of the clock: somebody set the time back, or brought the log
+from a machine that was ahead. It is served; sessions run by the clock of now, and nothing expires
+early.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ mod codec;
 mod dump;
 mod error;
 mod inspect;
+mod live;
 mod node;
 mod purgatory;
 mod replica;
@@ -25,6 +26,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_subscription, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_assignment, module)?)?;
+    module.add_function(wrap_pyfunction!(live::partition_of, module)?)?;
+    module.add_class::<live::PyLiveRecords>()?;
     module.add_class::<node::PyNode>()?;
     module.add_class::<node::PyTurn>()?;
     module.add_class::<purgatory::PyPurgatory>()?;
