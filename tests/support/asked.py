@@ -9,7 +9,8 @@ from __future__ import annotations
 import base64
 import socket
 import struct
-from collections.abc import Iterable, Iterator, Sequence
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
 from types import TracebackType
@@ -23,6 +24,8 @@ JOIN_GROUP, SYNC_GROUP, OFFSET_COMMIT, OFFSET_FETCH = 11, 14, 8, 9
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
 FIND_COORDINATOR, LEAVE_GROUP, HEARTBEAT, METADATA = 10, 13, 12, 3
 _AT_ONCE = 500
+# A ConsumerProtocolAssignment of no partition.
+_NOTHING = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 
 _Item = TypeVar("_Item")
 Offsets = dict[str, dict[str, dict[str, dict[str, Any]]]]
@@ -56,6 +59,34 @@ class Asked:
         assert len(head) == 4, "the server closed the connection"
         (size,) = struct.unpack(">i", head)
         return decode(key, version, self._file.read(size))
+
+    def ensure_coordinator(self, group: str) -> None:
+        """Asks for the group's coordinator until there is one: a new broker makes the topic now."""
+        self._until(
+            lambda: (
+                self.ask(FIND_COORDINATOR, 4, key_type=0, coordinator_keys=(group,))
+                .coordinators[0]
+                .error_code
+            )
+        )
+        self.wait_loaded()
+
+    def wait_loaded(self) -> None:
+        """Until every partition is loaded: a broker serves before that. The ids that are asked for
+        hash to all of them."""
+        ids = tuple(f"probe-{number}" for number in range(_AT_ONCE))
+
+        def worst() -> ErrorCode:
+            response = self.ask(DESCRIBE_GROUPS, 5, groups=ids, include_authorized_operations=False)
+            return max((group.error_code for group in response.groups), key=int)
+
+        self._until(worst)
+
+    def _until(self, ask: Callable[[], ErrorCode], timeout_s: float = 60) -> None:
+        deadline = time.monotonic() + timeout_s
+        while (code := ask()) is not ErrorCode.none:
+            assert time.monotonic() < deadline, code
+            time.sleep(0.05)
 
     def listed(self) -> dict[str, tuple[str, str, str]]:
         """Type, state and protocol type of every group, by id."""
@@ -175,7 +206,9 @@ class Asked:
             response = self.ask(JOIN_GROUP, 7, **fields, member_id=response.member_id)
         return response
 
-    def join_alone(self, group: str, assignment: bytes = b"\0\0\0\0\0\0", **fields: Any) -> Any:
+    def join_alone(
+        self, group: str, assignment: bytes = b"\0\0\0\0\0\0\xff\xff\xff\xff", **fields: Any
+    ) -> Any:
         """The only member of a group, up to Stable: the answer to its JoinGroup."""
         joined = self.join(group, **fields)
         assert joined.error_code is ErrorCode.none, joined
@@ -184,7 +217,7 @@ class Asked:
             member_id=joined.member_id, protocol_type=joined.protocol_type,
             protocol_name=joined.protocol_name,
             group_instance_id=fields.get("instance_id"),
-            assignments=[{"member_id": joined.member_id, "assignment": assignment}],
+            assignments=[{"member_id": joined.member_id, "assignment": _NOTHING}],
         )  # fmt: skip
         assert synced.error_code is ErrorCode.none, synced
         return joined

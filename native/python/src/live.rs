@@ -54,7 +54,8 @@ impl PyLiveRecords {
         topic_ids: Vec<[u8; 16]>,
         keep_open: bool,
     ) -> PyResult<Vec<PyRun<'py>>> {
-        let ids: Vec<Uuid> = topic_ids.into_iter().map(|id| Uuid(u128::from_be_bytes(id))).collect();
+        let ids: Vec<Uuid> =
+            topic_ids.into_iter().map(|id| Uuid(u128::from_be_bytes(id))).collect();
         let rewriting = Rewriting { keep_open, topic_ids: &ids };
         let records = core::mem::take(&mut self.0);
         let runs = records
