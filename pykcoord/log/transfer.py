@@ -33,6 +33,7 @@ __all__ = [
     "KafkaTopic",
     "Source",
     "Target",
+    "framed",
     "holds_records",
     "kafka_topics",
     "offsets_topic",
@@ -162,13 +163,13 @@ class Target:
         base_offset, size = self._active[partition]
         out = bytearray()
         for batch in batches:
-            framed = _framed(batch, self._next_offsets[partition])
-            if size and size + len(framed) > self._segment_bytes:
+            data = framed(batch, self._next_offsets[partition])
+            if size and size + len(data) > self._segment_bytes:
                 self._write(partition, base_offset, out)
                 out.clear()
                 base_offset, size = self._next_offsets[partition], 0
-            out += framed
-            size += len(framed)
+            out += data
+            size += len(data)
             self._next_offsets[partition] += batch.record_count
         self._active[partition] = base_offset, size
         self._write(partition, base_offset, out)
@@ -210,6 +211,19 @@ class Target:
             with open(self._folder(partition) / segment_name(base_offset), "ab") as file:
                 file.write(data)
             self.size_bytes += len(data)
+
+
+def framed(batch: Batch, base_offset: int) -> bytes:
+    """The whole batch, at its offset."""
+    producer_id, producer_epoch, count, base_timestamp, max_timestamp, records = batch
+    if producer_id < 0:
+        return frame(records, count, base_offset, base_timestamp, max_timestamp, _LEADER_EPOCH)
+    # base offset, length, leader epoch, magic, CRC, attributes, ...: log-format section 4.
+    header = struct.pack(
+        ">qiibIhiqqqhii", base_offset, 0, _LEADER_EPOCH, 2, 0, _TRANSACTIONAL, count - 1,
+        base_timestamp, max_timestamp, producer_id, producer_epoch, 0, count,
+    )  # fmt: skip
+    return reframe(header, records)
 
 
 class KafkaTopic(NamedTuple):
@@ -288,18 +302,6 @@ def _count(paths: Sequence[Path], present: list[int], known: set[int], asked: in
 
 def _newest(found: Found) -> tuple[int, int]:
     return found.leader_epoch, found.next_offset
-
-
-def _framed(batch: Batch, base_offset: int) -> bytes:
-    producer_id, producer_epoch, count, base_timestamp, max_timestamp, records = batch
-    if producer_id < 0:
-        return frame(records, count, base_offset, base_timestamp, max_timestamp, _LEADER_EPOCH)
-    # base offset, length, leader epoch, magic, CRC, attributes, ...: log-format section 4.
-    header = struct.pack(
-        ">qiibIhiqqqhii", base_offset, 0, _LEADER_EPOCH, 2, 0, _TRANSACTIONAL, count - 1,
-        base_timestamp, max_timestamp, producer_id, producer_epoch, 0, count,
-    )  # fmt: skip
-    return reframe(header, records)
 
 
 def _topic_id(folder: Path) -> bytes | None:
