@@ -21,6 +21,7 @@ from rich.table import Table
 
 from pykcoord._native import dump
 from pykcoord.cli.plain import plain
+from pykcoord.cli.records import decode_key, decode_value
 from pykcoord.cli.state import State, state_of
 from pykcoord.cli.transfer import export_log, import_log
 from pykcoord.errors import LogError
@@ -145,6 +146,7 @@ def _records(reader: LogReader, partition: int) -> Iterator[dict[str, Any]]:
     for chunk in reader.read(partition):
         for row in dump(chunk):
             _, batch, _, epoch, producer_id, producer_epoch, offset, at_ms, kind, key, value = row
+            key, value = _decoded(key, value)
             record: dict[str, Any] = {
                 "partition": partition,
                 "offset": offset,
@@ -164,6 +166,18 @@ def _records(reader: LogReader, partition: int) -> Iterator[dict[str, Any]]:
                     "state": _OUTCOMES[ends[at][1]] if at < len(ends) else "pending",
                 }
             yield record
+
+
+def _decoded(
+    key: dict[str, Any], value: dict[str, Any] | None
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """The fields of what the core only keeps; bytes where they are not what is known here."""
+    raw = key.get("raw")
+    if raw is None or (fields := decode_key(raw)) is None:
+        return key, value
+    if value is None:
+        return fields, None
+    return fields, decode_value(raw, value["raw"]) or value
 
 
 def _line(record: dict[str, Any]) -> str:
