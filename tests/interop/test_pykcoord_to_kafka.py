@@ -1,0 +1,84 @@
+"""What pykcoord wrote, as it lies there: Kafka's dump tool reads every segment without a complaint,
+and a broker whose partitions are replaced by these serves the same groups and offsets."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+from support.asked import Asked
+from support.kafka import jars
+from support.kafka.broker import KafkaBroker
+from support.kafka.tools import tool
+from support.server import PykcoordServer
+from support.traffic import Answers, asked_of, drive
+
+from pykcoord.log import verify
+
+pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
+
+_PARTITIONS = 3
+_SETTINGS = {"offsets.topic.num.partitions": str(_PARTITIONS)}
+_SMALL = {**_SETTINGS, "offsets.topic.segment.bytes": "1000"}
+_BATCH = re.compile(r"^baseOffset: \d+ .* count: (\d+) .* isvalid: (\w+)$", re.MULTILINE)
+
+
+@pytest.fixture(autouse=True)
+def _with_java() -> None:
+    if (reason := jars.missing_tool_chain()) is not None:
+        pytest.skip(reason)
+
+
+def _write(directory: Path) -> Answers:
+    """Groups of every kind in segments of 1 kB, killed, with a torn tail, and written on."""
+    server = PykcoordServer(directory, topics={"orders": 4}, settings=_SMALL)
+    with server, Asked(server.address) as asked:
+        drive(asked, rounds=60)
+    for folder in directory.glob("__consumer_offsets-*"):
+        newest = max(folder.glob("*.log"))
+        newest.write_bytes(newest.read_bytes() + newest.read_bytes()[:40])
+    server.start().restart()
+    with server, Asked(server.address) as asked:
+        assert "40 bytes cut" in server.stderr()
+        for number in range(12):
+            asked.commit(f"later-{number}", [("orders", 0, number)], leader_epoch=1)
+        return asked_of(asked)
+
+
+def test_kafkas_tool_reads_every_segment(tmp_path: Path) -> None:
+    _write(tmp_path / "data")
+    files = sorted(tmp_path.glob("data/*/*.log"))
+    assert len(files) > 2 * _PARTITIONS
+    printed = tool(
+        "dump-log", "--offsets-decoder", "--print-data-log", "--deep-iteration", "--files",
+        ",".join(map(str, files)),
+    )  # fmt: skip
+    batches = _BATCH.findall(printed)
+    assert {valid for _, valid in batches} == {"true"}
+    report = verify(tmp_path / "data")
+    assert len(batches) == report.batches
+    assert sum(int(count) for count, _ in batches) == report.records
+    complaints = [word for word in ("Mismatch", "Found", "Exception") if word in printed]
+    assert complaints == []
+
+
+def test_a_broker_serves_them(tmp_path: Path) -> None:
+    before = _write(tmp_path / "data")
+    with KafkaBroker(tmp_path / "broker", topics={"orders": 4}, settings=_SETTINGS) as broker:
+        with Asked(broker.address) as asked:
+            asked.ensure_coordinator("any")
+        broker.stop()
+        for number in range(_PARTITIONS):
+            name = f"__consumer_offsets-{number}"
+            target = broker.directory / "data" / name
+            whose = (target / "partition.metadata").read_text()
+            shutil.rmtree(target)
+            shutil.copytree(tmp_path / "data" / name, target)
+            (target / "partition.metadata").write_text(whose)
+        broker.start()
+        with Asked(broker.address) as asked:
+            asked.wait_loaded()
+            assert asked_of(asked) == before
+            assert {e.name for e in asked.commit("later-3", [("orders", 2, 8)])} == {"none"}
