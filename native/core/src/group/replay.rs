@@ -16,7 +16,7 @@ use crate::record::{Batch, Batches, DecodeError, OffsetCommitValue, Reader, Reco
 use crate::utf8::utf8;
 
 /// Records looked up together.
-const WINDOW: usize = 32;
+const WINDOW: usize = 128;
 
 /// Where batches come from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -161,16 +161,20 @@ impl Machine {
                 key.guess = self.registry.guess(key.hash);
             }
         }
-        let offsets = || {
+        let commits = || {
             window.iter().filter_map(|staged| match &staged.kind {
-                Kind::Commit(key) => self.group(key.guess?).offsets.as_deref(),
+                Kind::Commit(key) => Some((key, self.group(key.guess?).offsets.as_deref()?)),
                 _ => None,
             })
         };
-        let groups = offsets().count();
-        let entries = offsets().filter(|offsets| offsets.is_empty()).count();
-        let touched = offsets().fold(0, |touched, offsets| touched ^ offsets.touch());
-        black_box((groups, entries, touched));
+        let groups = commits().count();
+        let empty = commits().filter(|(_, offsets)| offsets.is_empty()).count();
+        let topics = &self.offsets.topics;
+        let touched = commits().filter(|(key, offsets)| {
+            let topic = topics.find_bytes(key.topic);
+            topic.is_some_and(|topic| offsets.touch(topic, key.partition))
+        });
+        black_box((groups, empty, touched.count()));
     }
 
     #[inline]

@@ -45,8 +45,9 @@ impl GroupOffsets {
     }
 
     /// Reads what applying a commit will read, to have it fetched early.
-    pub(crate) fn touch(&self) -> i32 {
-        self.entries.touch()
+    #[inline]
+    pub(crate) fn touch(&self, topic: TopicIndex, partition: i32) -> bool {
+        self.entries.touch(key(topic, partition))
     }
 
     /// No committed offset; there may be pending ones.
