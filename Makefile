@@ -11,6 +11,7 @@ BIN := $(VENV)/bin
 PYTEST_ARGS ?=
 DIFF_ARGS ?= --seeds 1:1000 --steps 60
 BENCH_ARGS ?=
+FUZZ_SECONDS ?= 60
 # The first of these that is new enough, unless PYTHON says which.
 PYTHON ?= $(shell .ci/find-python)
 
@@ -22,7 +23,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK := 1
 SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd')
 
-.PHONY: help demo test build lint format test-rust test-python bench bench-kafka bench-assignors diff-kafka crash docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python bench bench-kafka bench-assignors diff-kafka crash fuzz docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -71,6 +72,11 @@ diff-kafka: build ## 1,000 random scenarios beside a real Kafka broker; DIFF_ARG
 
 crash: build ## the whole crash matrix, and 50 rounds of SIGKILL under the load of 2,000 connections
 	python -m pytest tests/crash --crash-rounds 50 --crash-matrix $(PYTEST_ARGS)
+
+fuzz: ## fuzz what comes from network and disk, for a minute each; FUZZ_SECONDS=3600 for longer
+	FUZZ_CORPUS=$(abspath native/fuzz/corpus) cargo test --quiet --locked -p kcoord-wire --test fuzz
+	for target in session log member_data; do cargo +nightly fuzz run --fuzz-dir native/fuzz $$target \
+		-- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; done
 
 docs: build ## write the generated parts of docs/ again
 	python .ci/generate_docs.py

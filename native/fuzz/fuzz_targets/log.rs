@@ -1,0 +1,9 @@
+//! Batches of any records into a shard that is loading.
+//! See `entry`, which a bounded run in the suite shares.
+#![no_main]
+
+#[path = "../../wire/tests/fuzz/entry.rs"]
+#[allow(dead_code)]
+mod entry;
+
+libfuzzer_sys::fuzz_target!(|data: &[u8]| entry::log(data));
