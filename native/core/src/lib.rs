@@ -26,6 +26,7 @@
 
 pub mod assignor;
 pub mod config;
+pub mod consumer_protocol;
 pub mod error;
 mod group;
 pub mod inspect;

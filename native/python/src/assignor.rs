@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use kcoord_core::assignor::sticky::user_data::{StickyUserData, cooperative_generation};
 use kcoord_core::assignor::{self, Assignment, Compat, Group, GroupBuilder, NewMember, Strategy};
-use kcoord_wire::consumer_protocol::{self, Subscription};
+use kcoord_core::consumer_protocol::{self, Subscription};
 use pyo3::exceptions::PyValueError;
 use pyo3::ffi;
 use pyo3::prelude::*;

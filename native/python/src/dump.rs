@@ -2,12 +2,12 @@
 //! schemas. Only for looking: nothing that serves requests or replays a log may use it.
 
 use kcoord_core::ReplayError;
+use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
 use kcoord_core::record::offset_commit::OFFSET_COMMIT_KEY_TYPE;
 use kcoord_core::record::{
     Batch, Batches, GroupMetadataMember, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
     Record, RecordKey, TransactionResult,
 };
-use kcoord_wire::consumer_protocol::{Assignment, Subscription, TopicPartitions};
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 

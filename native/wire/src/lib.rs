@@ -5,7 +5,6 @@
 #![forbid(unsafe_code)]
 
 pub mod api;
-pub mod consumer_protocol;
 pub mod header;
 pub mod node;
 pub mod reader;

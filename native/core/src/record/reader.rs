@@ -168,6 +168,14 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
+    /// int32 length, negative for null.
+    pub fn nullable_bytes(&mut self) -> Result<Option<&'a [u8]>, DecodeError> {
+        match usize::try_from(self.i32()?) {
+            Ok(length) => self.take(length).map(Some),
+            Err(_) => Ok(None),
+        }
+    }
+
     pub fn compact_bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         match self.unsigned_varint()? {
             0 => Err(NULL),

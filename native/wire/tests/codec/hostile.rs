@@ -5,9 +5,9 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_wire::DecodeError;
 use kcoord_wire::api;
-use kcoord_wire::consumer_protocol::{Assignment, Subscription};
 use kcoord_wire::header::{APIS, ApiSpec, Incoming, open_request};
 use kcoord_wire::reader::{DecodeErrorKind, Reader};
 use proptest::prelude::*;

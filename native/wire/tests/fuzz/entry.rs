@@ -7,11 +7,11 @@ use std::collections::BTreeMap;
 
 use kcoord_core::Config;
 use kcoord_core::assignor::sticky::user_data::StickyUserData;
+use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_core::record::batch::{Attributes, BatchHeader};
 use kcoord_core::record::{
     Batches, GroupMetadataValue, OffsetCommitValue, RecordKey, TransactionResult,
 };
-use kcoord_wire::consumer_protocol::{Assignment, Subscription};
 use kcoord_wire::header::{Incoming, open_request};
 use kcoord_wire::node::{Frame, Node, Turn};
 

@@ -5,10 +5,10 @@ use std::fs;
 use std::path::Path;
 
 use kcoord_core::assignor::sticky::user_data::StickyUserData;
+use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_core::request::*;
 use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
-use kcoord_wire::consumer_protocol::{Assignment, Subscription};
 use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response, open_response};
 use kcoord_wire::node::Frame;
 

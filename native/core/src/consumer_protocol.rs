@@ -1,11 +1,12 @@
 //! What consumers hide in the opaque bytes of a group whose protocol type is `consumer`:
 //! subscriptions and assignments (ConsumerProtocol, assignors.md section 8).
 //!
-//! The coordinator serves groups without understanding any of it. Nothing here is ever a reason
-//! to refuse a request.
+//! The coordinator serves groups without understanding any of it, unless it was told to assign.
+//! Nothing here is ever a reason to refuse a request.
 
-use crate::reader::{DecodeError, DecodeErrorKind, Reader, Result};
-use crate::writer::Writer;
+use crate::record::{DecodeError, Reader};
+
+type Result<T> = core::result::Result<T, DecodeError>;
 
 /// What Java clients of today write.
 pub const LATEST_VERSION: i16 = 3;
@@ -35,15 +36,36 @@ pub struct Subscription<'a> {
 impl<'a> Subscription<'a> {
     /// Bytes behind the last field are ignored, as by Kafka's consumers.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes, false);
+        let mut reader = Reader::new(bytes);
         let version = version(&mut reader)?;
-        let topics = reader.array("topics", SMALLEST_STRING, |topic| topic.string("topic"))?;
-        let user_data = reader.nullable_bytes("user_data")?;
-        let owned_partitions =
-            if version >= 1 { topic_partitions(&mut reader, "owned_partitions")? } else { vec![] };
-        let generation_id = if version >= 2 { reader.i32("generation_id")? } else { -1 };
-        let rack_id = if version >= 3 { reader.nullable_string("rack_id")? } else { None };
+        let topics = array(&mut reader, SMALLEST_STRING, Reader::string)?;
+        let user_data = reader.nullable_bytes()?;
+        let owned_partitions = if version >= 1 { topic_partitions(&mut reader)? } else { vec![] };
+        let generation_id = if version >= 2 { reader.i32()? } else { -1 };
+        let rack_id = if version >= 3 { reader.nullable_string()? } else { None };
         Ok(Subscription { version, topics, user_data, owned_partitions, generation_id, rack_id })
+    }
+
+    /// The same, but a body of which only version 0 is whole is read as that: some clients write a
+    /// newer version than they have fields for (sarama wrote 1 without owned partitions).
+    pub fn decode_leniently(bytes: &'a [u8]) -> Result<Self> {
+        Subscription::decode(bytes).or_else(|error| {
+            let Some((_, body)) = bytes.split_first_chunk::<2>() else { return Err(error) };
+            let mut reader = Reader::new(body);
+            version(&mut Reader::new(bytes))?;
+            let topics = array(&mut reader, SMALLEST_STRING, Reader::string)?;
+            let user_data = reader.nullable_bytes()?;
+            let owned_partitions = Vec::new();
+            let (version, generation_id, rack_id) = (0, -1, None);
+            Ok(Subscription {
+                version,
+                topics,
+                user_data,
+                owned_partitions,
+                generation_id,
+                rack_id,
+            })
+        })
     }
 
     /// Appends the fields of `self.version`, in their order; see [`Subscription::sort`].
@@ -52,21 +74,21 @@ impl<'a> Subscription<'a> {
     /// On a version outside 0 to 3.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!((0..=LATEST_VERSION).contains(&self.version), "version {}", self.version);
-        let mut out = Writer::new(out, false);
-        out.i16(self.version);
-        out.array_length(self.topics.len());
-        for topic in &self.topics {
-            out.string(topic);
-        }
-        out.nullable_bytes(self.user_data);
+        out.extend_from_slice(&self.version.to_be_bytes());
+        write_length(out, self.topics.len());
+        self.topics.iter().for_each(|topic| write_string(out, topic));
+        write_nullable_bytes(out, self.user_data);
         if self.version >= 1 {
-            write_topic_partitions(&mut out, &self.owned_partitions);
+            write_topic_partitions(out, &self.owned_partitions);
         }
         if self.version >= 2 {
-            out.i32(self.generation_id);
+            out.extend_from_slice(&self.generation_id.to_be_bytes());
         }
         if self.version >= 3 {
-            out.nullable_string(self.rack_id);
+            match self.rack_id {
+                Some(rack_id) => write_string(out, rack_id),
+                None => out.extend_from_slice(&(-1i16).to_be_bytes()),
+            }
         }
     }
 
@@ -92,10 +114,10 @@ pub struct Assignment<'a> {
 impl<'a> Assignment<'a> {
     /// Bytes behind the last field are ignored, as by Kafka's consumers.
     pub fn decode(bytes: &'a [u8]) -> Result<Self> {
-        let mut reader = Reader::new(bytes, false);
+        let mut reader = Reader::new(bytes);
         let version = version(&mut reader)?;
-        let assigned_partitions = topic_partitions(&mut reader, "assigned_partitions")?;
-        let user_data = reader.nullable_bytes("user_data")?;
+        let assigned_partitions = topic_partitions(&mut reader)?;
+        let user_data = reader.nullable_bytes()?;
         Ok(Assignment { version, assigned_partitions, user_data })
     }
 
@@ -105,42 +127,65 @@ impl<'a> Assignment<'a> {
     /// On a version outside 0 to 3.
     pub fn encode(&self, out: &mut Vec<u8>) {
         assert!((0..=LATEST_VERSION).contains(&self.version), "version {}", self.version);
-        let mut out = Writer::new(out, false);
-        out.i16(self.version);
-        write_topic_partitions(&mut out, &self.assigned_partitions);
-        out.nullable_bytes(self.user_data);
+        out.extend_from_slice(&self.version.to_be_bytes());
+        write_topic_partitions(out, &self.assigned_partitions);
+        write_nullable_bytes(out, self.user_data);
     }
 }
 
 fn version(reader: &mut Reader<'_>) -> Result<i16> {
-    const FIELD: &str = "version";
-    let version = reader.i16(FIELD)?;
-    if version < 0 {
-        let (kind, position) = (DecodeErrorKind::UnknownValue, reader.position());
-        return Err(DecodeError { field: FIELD, kind, position });
-    }
-    Ok(version)
+    let version = reader.i16()?;
+    if version < 0 { Err(DecodeError("a negative version")) } else { Ok(version) }
 }
 
-fn topic_partitions<'a>(
+fn topic_partitions<'a>(reader: &mut Reader<'a>) -> Result<Vec<TopicPartitions<'a>>> {
+    array(reader, SMALLEST_TOPIC, |reader| Ok((reader.string()?, array(reader, 4, Reader::i32)?)))
+}
+
+/// An int32 count, believed as far as there are bytes for elements of the least size.
+fn array<'a, T>(
     reader: &mut Reader<'a>,
-    field: &'static str,
-) -> Result<Vec<TopicPartitions<'a>>> {
-    reader.array(field, SMALLEST_TOPIC, |topic| {
-        let name = topic.string("topic")?;
-        let partitions = topic.array("partitions", 4, |partition| partition.i32("partition"))?;
-        Ok((name, partitions))
-    })
+    smallest: usize,
+    element: impl Fn(&mut Reader<'a>) -> Result<T>,
+) -> Result<Vec<T>> {
+    let count = usize::try_from(reader.i32()?).map_err(|_| DecodeError("a negative length"))?;
+    if count > reader.rest().len() / smallest {
+        return Err(DecodeError("a length that is more than the bytes there are"));
+    }
+    let mut elements = Vec::with_capacity(count);
+    for _ in 0..count {
+        elements.push(element(reader)?);
+    }
+    Ok(elements)
 }
 
-fn write_topic_partitions(out: &mut Writer<'_>, topics: &[TopicPartitions<'_>]) {
-    out.array_length(topics.len());
-    for (topic, partitions) in topics {
-        out.string(topic);
-        out.array_length(partitions.len());
-        for &partition in partitions {
-            out.i32(partition);
+fn write_length(out: &mut Vec<u8>, length: usize) {
+    let length = i32::try_from(length).expect("fewer than 2^31 elements");
+    out.extend_from_slice(&length.to_be_bytes());
+}
+
+fn write_string(out: &mut Vec<u8>, text: &str) {
+    let length = i16::try_from(text.len()).expect("a string of at most 32767 bytes");
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn write_nullable_bytes(out: &mut Vec<u8>, bytes: Option<&[u8]>) {
+    match bytes {
+        Some(bytes) => {
+            write_length(out, bytes.len());
+            out.extend_from_slice(bytes);
         }
+        None => out.extend_from_slice(&(-1i32).to_be_bytes()),
+    }
+}
+
+fn write_topic_partitions(out: &mut Vec<u8>, topics: &[TopicPartitions<'_>]) {
+    write_length(out, topics.len());
+    for (topic, partitions) in topics {
+        write_string(out, topic);
+        write_length(out, partitions.len());
+        partitions.iter().for_each(|partition| out.extend_from_slice(&partition.to_be_bytes()));
     }
 }
 
