@@ -7,12 +7,15 @@
 mod builder;
 mod group;
 mod java_order;
+pub mod lag_aware;
+mod levelling;
 mod order;
 mod racks;
 mod range;
 mod round_robin;
 pub mod sticky;
 mod uniform;
+pub mod weighted;
 
 use core::fmt;
 
