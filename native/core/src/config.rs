@@ -1,5 +1,7 @@
 //! A shard's configuration: Kafka's names, units and defaults (spec/states.md section 10).
 
+use crate::assignment_rules::AssignmentRules;
+
 /// Values are plain data; the host has validated what Kafka validates.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
@@ -19,6 +21,10 @@ pub struct Config {
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`.
     pub offsets_retention_check_interval_ms: i64,
+    /// `group.assignment.groups` and what belongs to it; pykcoord's own.
+    pub assignment: AssignmentRules,
+    /// `group.assignment.check`: look at what a leading client assigns; pykcoord's own.
+    pub checks_leaders: bool,
     /// Seed of the hash of keys from the network. Results never depend on it.
     pub hash_seed: [u64; 2],
 }
@@ -34,6 +40,8 @@ impl Default for Config {
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 10_080 * 60_000,
             offsets_retention_check_interval_ms: 600_000,
+            assignment: AssignmentRules::default(),
+            checks_leaders: true,
             hash_seed: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344],
         }
     }

@@ -24,10 +24,13 @@
 //! 9. Two kinds of error: [`ErrorCode`] is a value for the peer, [`ReplayError`] is corrupt data;
 //!    a broken invariant is an assertion.
 
+pub mod assignment_rules;
 pub mod assignor;
+pub mod catalogue;
 pub mod config;
 pub mod consumer_protocol;
 pub mod error;
+pub mod finding;
 mod group;
 pub mod inspect;
 pub mod limits;
@@ -44,6 +47,7 @@ pub mod timer;
 mod utf8;
 pub mod views;
 
+pub use catalogue::Catalogue;
 pub use config::Config;
 pub use error::{ErrorCode, ReplayError};
 pub use shard::Shard;

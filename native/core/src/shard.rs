@@ -1,9 +1,12 @@
 //! One shard: what the host calls. It dispatches requests, timers and records; it decides nothing.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::error::{ErrorCode, ReplayError};
+use crate::finding::Finding;
 use crate::group::Machine;
 use crate::group::replay::Source;
 use crate::outbox::Append;
@@ -74,6 +77,12 @@ impl Shard {
         self.machine.delete_topic_offsets(now_ms, name, topic_id);
     }
 
+    /// The topics that exist: all of them, at each change. Until the first call the shard knows of
+    /// none, and leaves assigning to clients.
+    pub fn handle_topics(&mut self, now_ms: i64, catalogue: &Arc<Catalogue>) {
+        self.machine.topics_changed(now_ms, catalogue);
+    }
+
     /// Everything below `offset` is durable; `now_ms` is not needed for that yet.
     pub fn handle_committed(&mut self, _now_ms: i64, offset: i64) {
         self.machine.outbox.committed(offset);
@@ -86,6 +95,11 @@ impl Shard {
 
     pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
         self.machine.outbox.poll_response()
+    }
+
+    /// What was noticed about groups, for logs; to be asked until there is none.
+    pub fn poll_finding(&mut self) -> Option<Finding> {
+        self.machine.poll_finding()
     }
 
     /// When [`handle_timeout`](Shard::handle_timeout) has to be called at the latest. It may find

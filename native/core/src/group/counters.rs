@@ -1,5 +1,8 @@
 //! What happened in a shard since it was loaded, for metrics. Nothing is decided by it.
 
+use crate::assignment_rules::GroupStrategy;
+use crate::finding::FindingKind;
+
 /// Why a rebalance started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
@@ -15,10 +18,12 @@ pub enum RebalanceCause {
     GroupTooLarge,
     /// The group's record could not be made.
     RecordRefused,
+    /// Partitions of a group that the coordinator assigns came or went.
+    TopicsChanged,
 }
 
 impl RebalanceCause {
-    const ALL: [RebalanceCause; 8] = [
+    const ALL: [RebalanceCause; 9] = [
         RebalanceCause::MemberJoined,
         RebalanceCause::MemberRejoined,
         RebalanceCause::StaticMemberReplaced,
@@ -27,6 +32,7 @@ impl RebalanceCause {
         RebalanceCause::SyncExpired,
         RebalanceCause::GroupTooLarge,
         RebalanceCause::RecordRefused,
+        RebalanceCause::TopicsChanged,
     ];
 
     /// As metrics name it.
@@ -40,6 +46,7 @@ impl RebalanceCause {
             RebalanceCause::SyncExpired => "sync_expired",
             RebalanceCause::GroupTooLarge => "group_too_large",
             RebalanceCause::RecordRefused => "record_refused",
+            RebalanceCause::TopicsChanged => "topics_changed",
         }
     }
 }
@@ -49,6 +56,8 @@ pub struct Counters {
     rebalances: [u64; RebalanceCause::ALL.len()],
     /// Members removed by a timer: their session ended, or they never synced.
     pub members_expired: u64,
+    coordinator_assignments: [u64; GroupStrategy::ALL.len()],
+    findings: [u64; FindingKind::ALL.len()],
 }
 
 impl Counters {
@@ -61,6 +70,33 @@ impl Counters {
             *sum += count;
         }
         self.members_expired += other.members_expired;
+        for (sum, count) in
+            self.coordinator_assignments.iter_mut().zip(other.coordinator_assignments)
+        {
+            *sum += count;
+        }
+        for (sum, count) in self.findings.iter_mut().zip(other.findings) {
+            *sum += count;
+        }
+    }
+
+    pub fn assigned(&mut self, strategy: GroupStrategy) {
+        self.coordinator_assignments[strategy.index()] += 1;
+    }
+
+    pub fn found(&mut self, kind: FindingKind, count: u64) {
+        self.findings[kind as usize] += count;
+    }
+
+    /// Assignments that the coordinator computed, by strategy.
+    pub fn coordinator_assignments(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let strategies = GroupStrategy::ALL.into_iter();
+        strategies.map(|strategy| (strategy.name(), self.coordinator_assignments[strategy.index()]))
+    }
+
+    /// What was found in assignments, by kind.
+    pub fn findings(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        FindingKind::ALL.into_iter().map(|kind| (kind.name(), self.findings[kind as usize]))
     }
 
     /// Rebalances started, by cause.

@@ -110,7 +110,7 @@ impl Machine {
             protocol_type: of.protocol_type(),
             generation: of.generation_id,
             protocol,
-            leader: (of.leader != NO_ROW).then(|| self.leader_id(group)),
+            leader: (of.leader != NO_ROW).then(|| self.registry.members[of.leader].member_id()),
             current_state_timestamp: of.state_timestamp_ms,
             members: of.member_rows().iter().map(member_value).collect(),
         }

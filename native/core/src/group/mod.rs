@@ -20,15 +20,18 @@ pub mod slab;
 pub mod subscription;
 pub mod text;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 use classic::member::{NO_TICKET, flag};
 use classic::rebalance::Rebalance;
 use counters::Counters;
 use registry::{Group, GroupType, Registry};
 
+use crate::catalogue::Catalogue;
 use crate::config::Config;
 use crate::error::ErrorCode;
+use crate::finding::{Finding, FindingKind, MAX_FINDINGS};
 use crate::offset::OffsetTables;
 use crate::outbox::Outbox;
 use crate::purgatory::DelayedOperation;
@@ -50,6 +53,10 @@ pub struct Machine {
     parked: BTreeMap<Ticket, u32>,
     /// Offset after the last group tombstone: what is absent now may be in the log until then.
     pub last_tombstone_end: i64,
+    /// The topics, once the host has told; none where it has no catalogue.
+    pub catalogue: Option<Arc<Catalogue>>,
+    /// For the host; see [`crate::finding`].
+    findings: VecDeque<Finding>,
     /// Records of types that nobody knows, by type: kept in the log, counted here.
     pub unknown_records: BTreeMap<i16, u64>,
     /// Memory of encoders, reused.
@@ -69,6 +76,8 @@ impl Machine {
             counters: Counters::default(),
             parked: BTreeMap::new(),
             last_tombstone_end: 0,
+            catalogue: None,
+            findings: VecDeque::new(),
             unknown_records: BTreeMap::new(),
             scratch_key: Vec::new(),
             scratch_value: Vec::new(),
@@ -111,6 +120,25 @@ impl Machine {
     /// Answers that a group is not there, once that is durable.
     pub fn respond_for_absent(&mut self, ticket: Ticket, response: Response) {
         self.outbox.respond_when_committed(self.last_tombstone_end, ticket, response);
+    }
+
+    /// Counts a finding, and has it told.
+    pub fn found(&mut self, group: u32, kind: FindingKind, count: u64, detail: String) {
+        self.counters.found(kind, count);
+        if self.findings.len() < MAX_FINDINGS {
+            let of = &self.registry.groups[group];
+            self.findings.push_back(Finding {
+                kind,
+                group_id: of.id.as_str().into(),
+                generation_id: of.generation_id,
+                count,
+                detail: detail.into(),
+            });
+        }
+    }
+
+    pub fn poll_finding(&mut self) -> Option<Finding> {
+        self.findings.pop_front()
     }
 
     /// Keeps a response open. An earlier one of the same member is never answered: its connection

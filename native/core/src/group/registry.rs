@@ -39,6 +39,18 @@ impl GroupType {
     }
 }
 
+/// Who assigns a generation. Never logged: found again when a loaded shard hears of the topics.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Assigner {
+    /// A member: Kafka's way.
+    #[default]
+    Leader,
+    Coordinator,
+    /// The same; a client assigned nevertheless, and that was told once.
+    CoordinatorDisputed,
+}
+
 #[derive(Debug)]
 pub struct Group {
     pub id: GroupId,
@@ -47,6 +59,8 @@ pub struct Group {
     pub group_type: GroupType,
     /// KIP-134: somebody joined while the initial delay ran. Kafka never resets it otherwise.
     pub new_member_added: bool,
+    /// Of the generation that is there.
+    pub assigner: Assigner,
     /// Row of the only member, if there is no roster.
     sole: u32,
     /// Row of the leader.
@@ -73,6 +87,7 @@ impl Default for Group {
             state: State::Empty,
             group_type: GroupType::Classic,
             new_member_added: false,
+            assigner: Assigner::Leader,
             sole: NO_ROW,
             leader: NO_ROW,
             roster: None,
@@ -107,6 +122,11 @@ impl Group {
 
     pub fn protocol_name(&self) -> Option<&str> {
         self.protocol_name.as_ref().map(|shared| &***shared)
+    }
+
+    /// Whether the coordinator has assigned this generation: it has no leader then.
+    pub fn is_assigned_here(&self) -> bool {
+        self.assigner != Assigner::Leader
     }
 
     pub fn is_simple(&self) -> bool {

@@ -10,7 +10,9 @@ use kcoord_core::record::{
 use kcoord_core::request::Uuid;
 
 use crate::command::Command;
+use crate::request::assignment;
 use crate::request::partition_and_offset;
+use crate::trace;
 use crate::world::{World, header};
 
 const TRANSACTIONAL: i16 = 1 << 4;
@@ -71,15 +73,28 @@ impl World {
     pub fn log_group(&mut self, command: &Command<'_>) {
         let group = command.option("group").unwrap_or("g");
         let ids = command.option("members").unwrap_or_default();
-        let members = ids.split(',').filter(|id| !id.is_empty()).map(|id| GroupMetadataMember {
+        let topics = command.option("topics");
+        let subscription = match topics {
+            Some(topics) => trace::subscription(&topics.split(',').collect::<Vec<_>>()),
+            None => b"s".to_vec(),
+        };
+        let ids: Vec<&str> = ids.split(',').filter(|id| !id.is_empty()).collect();
+        let assignments: Vec<Vec<u8>> = ids
+            .iter()
+            .map(|id| match command.option(&format!("@{id}")) {
+                Some(partitions) => assignment(partitions),
+                None => b"x".to_vec(),
+            })
+            .collect();
+        let members = ids.iter().zip(&assignments).map(|(id, assignment)| GroupMetadataMember {
             member_id: id,
             group_instance_id: None,
             client_id: id,
             client_host: "/127.0.0.1",
             rebalance_timeout: command.number("rebalance", -1),
             session_timeout: 10_000,
-            subscription: b"s",
-            assignment: b"x",
+            subscription: &subscription,
+            assignment,
         });
         let members: Vec<GroupMetadataMember<'_>> = members.collect();
         let value = GroupMetadataValue {

@@ -89,5 +89,7 @@ scenario_files! {
     pitfalls: "pitfalls.txt";
     administration: "administration.txt";
     durability: "durability.txt";
+    coordinator_assignment: "coordinator_assignment.txt";
+    leader_checks: "leader_checks.txt";
     other_groups: "other_groups.txt";
 }

@@ -1,5 +1,6 @@
 //! The commands that are requests.
 
+use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
 use kcoord_core::request::*;
 
 use crate::command::Command;
@@ -109,14 +110,17 @@ impl World {
 
     fn sync_group(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
         let given = command.option("assign").unwrap_or_default().split(',');
-        let given: Vec<(String, &str)> = given
+        let mut given: Vec<(String, Vec<u8>)> = given
             .filter_map(|entry| entry.split_once(':'))
-            .map(|(who, what)| (self.names.any(who), what))
+            .map(|(who, what)| (self.names.any(who), what.into()))
             .collect();
-        let assignments = given.iter().map(|(member_id, what)| SyncGroupAssignment {
-            member_id,
-            assignment: what.as_bytes(),
-        });
+        for (who, partitions) in command.pairs().iter().filter(|(key, _)| key.starts_with('@')) {
+            command.option(who);
+            given.push((self.names.any(&who[1..]), assignment(partitions)));
+        }
+        let assignments = given
+            .iter()
+            .map(|(member_id, what)| SyncGroupAssignment { member_id, assignment: what });
         let request = SyncGroupRequest {
             group_id: caller.group_id,
             generation_id: caller.generation_id,
@@ -241,9 +245,49 @@ fn offered<'a>(command: &Command<'a>) -> (Vec<&'a str>, Vec<u8>) {
     let topics = command.option("topics").unwrap_or("t1");
     let metadata = match command.option("metadata") {
         Some(raw) => raw.as_bytes().to_vec(),
-        None => trace::subscription(&topics.split(',').collect::<Vec<_>>()),
+        None => subscription(command, &topics.split(',').collect::<Vec<_>>()),
     };
     (names, metadata)
+}
+
+/// Version 2 with `owned=t1:0,t1:1`, of `since=3`; else version 0. `user_data=` is for both.
+fn subscription(command: &Command<'_>, topics: &[&str]) -> Vec<u8> {
+    let (owned, user_data) = (command.option("owned"), command.option("user_data"));
+    if owned.is_none() && user_data.is_none() {
+        return trace::subscription(topics);
+    }
+    let mut bytes = Vec::new();
+    let subscription = Subscription {
+        version: if owned.is_some() { 2 } else { 0 },
+        topics: topics.to_vec(),
+        user_data: user_data.map(str::as_bytes),
+        owned_partitions: by_topic(owned.unwrap_or_default().split(',')),
+        generation_id: command.number("since", -1),
+        rack_id: None,
+    };
+    subscription.encode(&mut bytes);
+    bytes
+}
+
+/// `t1:0,t1:1` as an assignment of version 0.
+pub fn assignment(partitions: &str) -> Vec<u8> {
+    let assigned_partitions = by_topic(partitions.split(','));
+    let mut bytes = Vec::new();
+    Assignment { version: 0, assigned_partitions, user_data: None }.encode(&mut bytes);
+    bytes
+}
+
+/// `t1:0` and `t1:1` as `t1: [0, 1]`.
+fn by_topic<'a>(partitions: impl Iterator<Item = &'a str>) -> Vec<TopicPartitions<'a>> {
+    let mut topics: Vec<TopicPartitions<'_>> = Vec::new();
+    for (topic, number) in partitions.filter_map(|partition| partition.rsplit_once(':')) {
+        let number = number.parse().unwrap();
+        match topics.iter_mut().find(|(name, _)| *name == topic) {
+            Some((_, numbers)) => numbers.push(number),
+            None => topics.push((topic, vec![number])),
+        }
+    }
+    topics
 }
 
 /// The words of the form `t1:0=5`.

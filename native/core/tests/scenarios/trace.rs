@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use kcoord_core::ErrorCode;
+use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
+use kcoord_core::finding::Finding;
 use kcoord_core::record::{Batches, GroupMetadataValue, OffsetCommitValue, RecordKey};
 use kcoord_core::response::Response;
 
@@ -38,6 +40,12 @@ impl Names {
         self.ids[name][number.parse::<usize>().unwrap() - 1].clone()
     }
 
+    /// A text with every id in it by its name.
+    fn in_text(&self, text: &str) -> String {
+        let ids = self.ids.values().flatten();
+        ids.fold(text.into(), |text: String, id| text.replace(id, &self.symbol(id)))
+    }
+
     fn symbol(&self, id: &str) -> String {
         for (name, ids) in &self.ids {
             match ids.iter().position(|known| known == id) {
@@ -60,6 +68,12 @@ pub fn subscription(topics: &[&str]) -> Vec<u8> {
     }
     bytes.extend((-1i32).to_be_bytes());
     bytes
+}
+
+pub fn finding(finding: &Finding, names: &Names) -> String {
+    let Finding { kind, group_id, generation_id, count, detail } = finding;
+    let (kind, detail) = (kind.name(), names.in_text(detail));
+    format!("found {kind} in {group_id} generation={generation_id} {count}: {detail}\n")
 }
 
 pub fn response(response: &Response, names: &Names) -> String {
@@ -233,7 +247,32 @@ fn bytes(bytes: &[u8]) -> String {
             }
         }
     }
-    quoted(&String::from_utf8_lossy(bytes))
+    consumer_protocol(bytes).unwrap_or_else(|| quoted(&String::from_utf8_lossy(bytes)))
+}
+
+/// Assignments by their partitions, subscriptions with more than topics by their fields.
+fn consumer_protocol(bytes: &[u8]) -> Option<String> {
+    if let Ok(assignment) = Assignment::decode(bytes) {
+        return Some(format!("{{{}}}", partitions(&assignment.assigned_partitions)));
+    }
+    let subscription = Subscription::decode(bytes).ok()?;
+    let mut text = format!("<{}", subscription.topics.join(","));
+    if let Some(user_data) = subscription.user_data {
+        let _ = write!(text, " user_data={}", String::from_utf8_lossy(user_data));
+    }
+    if subscription.version > 0 {
+        let owned = partitions(&subscription.owned_partitions);
+        let _ = write!(text, " owned={{{owned}}} since={}", subscription.generation_id);
+    }
+    Some(text + ">")
+}
+
+fn partitions(topics: &[TopicPartitions<'_>]) -> String {
+    let topic = |(name, numbers): &TopicPartitions<'_>| {
+        let numbers: Vec<String> = numbers.iter().map(i32::to_string).collect();
+        format!("{name}:{}", numbers.join(","))
+    };
+    topics.iter().map(topic).collect::<Vec<_>>().join(" ")
 }
 
 fn quoted(text: &str) -> String {

@@ -1,14 +1,18 @@
 //! A shard and its host: a clock, a log, connections, and the names that a scenario gives members.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use kcoord_core::assignment_rules::{GroupStrategy, Pattern};
+use kcoord_core::catalogue::CatalogueTopic;
 use kcoord_core::record::batch::{Attributes, BatchHeader};
 use kcoord_core::request::Ticket;
 use kcoord_core::response::Response;
 use kcoord_core::views::GroupView;
-use kcoord_core::{Config, Shard};
+use kcoord_core::{Catalogue, Config, Shard};
 
 use crate::command::Command;
+use crate::request::partition_and_offset;
 use crate::script::Scenario;
 use crate::trace::{self, Names};
 
@@ -33,6 +37,9 @@ pub struct World {
     pub now_ms: i64,
     pub log: Vec<u8>,
     pub next_offset: i64,
+    topics: BTreeMap<Box<str>, CatalogueTopic>,
+    /// What the shard was told of them.
+    catalogue: Option<Arc<Catalogue>>,
     /// Appended and not committed yet: the log grows, its committed part does not.
     is_held: bool,
     restarts: Restarts,
@@ -52,6 +59,8 @@ impl World {
             now_ms: 0,
             log: Vec::new(),
             next_offset: 0,
+            topics: BTreeMap::new(),
+            catalogue: None,
             is_held: false,
             restarts,
             tickets: 0,
@@ -82,6 +91,8 @@ impl World {
             "hold" => self.is_held = true,
             "commit" => self.is_held = false,
             "restart" => self.restart(),
+            "topics" => self.change_topics(&command),
+            "ends" => self.change_ends(&command),
             "abandon" => self.abandon(command.words[0]),
             "drop" => self.drop_shard(),
             "LogOffset" => self.log_offset(&command),
@@ -110,6 +121,14 @@ impl World {
                     config.offsets_retention_check_interval_ms = command.number(key, 0);
                 }
                 "min_session" => config.group_min_session_timeout_ms = command.number(key, 0),
+                "assign" => config.assignment.groups.push(rule(command.option(key).unwrap())),
+                "capacity" => {
+                    let (pattern, capacity) =
+                        { command.option(key).unwrap() }.split_once(':').unwrap();
+                    let rule = (Pattern::new(pattern), capacity.parse().unwrap());
+                    config.assignment.capacities.push(rule);
+                }
+                "check" => config.checks_leaders = command.number(key, true),
                 "metadata_max" => config.offset_metadata_max_bytes = command.number(key, 0),
                 _ => panic!("config knows no {key}"),
             }
@@ -146,7 +165,43 @@ impl World {
 
     pub fn restart(&mut self) {
         self.waiting.clear();
+        self.serve();
+    }
+
+    /// A shard that has read the log, and was told of the topics.
+    fn serve(&mut self) {
         self.shard = self.load();
+        if let Some(catalogue) = &self.catalogue {
+            self.shard.handle_topics(self.now_ms, catalogue);
+        }
+    }
+
+    /// `topics t1=3 t2=2`: these, and no others.
+    fn change_topics(&mut self, command: &Command<'_>) {
+        let mut topics = BTreeMap::new();
+        for (name, _) in command.pairs() {
+            let partitions = command.number(name, 0);
+            let topic = CatalogueTopic { partitions, ..CatalogueTopic::default() };
+            topics.insert(Box::from(*name), topic);
+        }
+        self.topics = topics;
+        self.tell_topics();
+    }
+
+    /// `ends t1:0=5`: the partition ends there.
+    fn change_ends(&mut self, command: &Command<'_>) {
+        for word in &command.words {
+            let (topic, partition, offset) = partition_and_offset(word);
+            let topic = self.topics.get_mut(topic).expect("a topic");
+            topic.end_offsets.insert(partition, offset);
+        }
+        self.tell_topics();
+    }
+
+    fn tell_topics(&mut self) {
+        let catalogue = Arc::new(Catalogue::new(self.topics.clone()));
+        self.shard.handle_topics(self.now_ms, &catalogue);
+        self.catalogue = Some(catalogue);
     }
 
     fn load(&self) -> Shard {
@@ -173,8 +228,11 @@ impl World {
             self.drain_responses();
             self.check_replay();
             if self.restarts == Restarts::WhereNobodyNotices && self.is_at_rest() {
-                self.shard = self.load();
+                self.serve();
             }
+        }
+        while let Some(finding) = self.shard.poll_finding() {
+            self.trace.push_str(&trace::finding(&finding, &self.names));
         }
     }
 
@@ -251,6 +309,12 @@ impl World {
     fn offsets_of(&self, group: &GroupView) -> Vec<String> {
         offsets(&self.shard, &group.group_id)
     }
+}
+
+/// `g*:sticky`.
+fn rule(text: &str) -> (Pattern, GroupStrategy) {
+    let (pattern, strategy) = text.rsplit_once(':').expect("PATTERN:STRATEGY");
+    (Pattern::new(pattern), GroupStrategy::of_name(strategy).expect("a strategy"))
 }
 
 /// Whether what is seen is what the group's last record says.

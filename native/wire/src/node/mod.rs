@@ -17,11 +17,12 @@ mod uuids;
 
 use std::sync::Arc;
 
+use kcoord_core::finding::Finding;
 use kcoord_core::inspect::Counters;
 use kcoord_core::outbox::Append;
 use kcoord_core::request::{HeartbeatRequest, Request, RequestContext};
 use kcoord_core::response::Response;
-use kcoord_core::{Config, ErrorCode, ReplayError, Shard};
+use kcoord_core::{Catalogue, Config, ErrorCode, ReplayError, Shard};
 
 pub use stats::Stats;
 pub use topics::Topic;
@@ -54,6 +55,8 @@ pub struct Turn {
     pub foreign: Vec<u64>,
     /// Tickets whose frame cannot be read, or whose answer fits no frame, and why.
     pub invalid: Vec<(u64, String)>,
+    /// What shards noticed about groups, for logs.
+    pub findings: Vec<Finding>,
     /// Absolute, on the scale of `now_ms`: call `step` again then.
     pub next_timeout_ms: Option<i64>,
 }
@@ -84,11 +87,14 @@ struct Status {
     active: bool,
     /// It may have responses and records to collect.
     touched: bool,
+    /// It has not heard of the topics as they are now.
+    behind: bool,
     /// What `poll_timeout` said when it was last touched; `i64::MAX`: nothing.
     timeout_ms: i64,
 }
 
-const LOADING: Status = Status { active: false, touched: false, timeout_ms: i64::MAX };
+const LOADING: Status =
+    Status { active: false, touched: false, behind: true, timeout_ms: i64::MAX };
 
 /// Heartbeats that go to the shards together: enough to overlap cache misses, and few enough to
 /// stay in the cache themselves.
@@ -100,6 +106,8 @@ pub struct Node {
     /// One for each shard.
     status: Vec<Status>,
     topics: Arc<Topics>,
+    /// The same for shards; none before the first [`Node::set_topics`].
+    catalogue: Option<Arc<Catalogue>>,
     slots: Slots,
     uuids: Uuids,
     /// Topics that left the catalogue, and the shards that have not heard of it: the others hear
@@ -123,6 +131,7 @@ impl Node {
             shards: (0..shards).map(|_| Shard::new(config.clone())).collect(),
             status: vec![LOADING; shards],
             topics: Arc::new(Topics::open(config.hash_seed)),
+            catalogue: None,
             slots: Slots::new(config.hash_seed),
             uuids,
             deleted: Vec::new(),
@@ -141,14 +150,17 @@ impl Node {
     }
 
     /// The whole catalogue, at each change of it. Until the first call every topic passes. Offsets
-    /// of topics that are gone are deleted in the next turn.
+    /// of topics that are gone are deleted in the next turn, and groups that are assigned here
+    /// start to rebalance then if their topics changed.
     pub fn set_topics(&mut self, topics: impl IntoIterator<Item = Topic>) {
         let next = Topics::of(self.config.hash_seed, topics);
         for topic in self.topics.missing_in(&next).into_iter().map(Arc::new) {
             let shards = 0..self.shards.len();
             self.deleted.extend(shards.map(|shard| (shard, Arc::clone(&topic))));
         }
+        self.catalogue = Some(Arc::new(next.catalogue()));
         self.topics = Arc::new(next);
+        self.status.iter_mut().for_each(|status| status.behind = true);
     }
 
     /// Applies a chunk of whole, uncompressed batches whose CRCs were checked, in log order.
@@ -211,10 +223,22 @@ impl Node {
             }
             !status[*shard].active
         });
+        self.tell_topics(now_ms);
         self.arrive(now_ms, frames, &mut turn);
         self.collect(&mut turn);
         self.slots.settle();
         turn
+    }
+
+    fn tell_topics(&mut self, now_ms: i64) {
+        let Some(catalogue) = &self.catalogue else { return };
+        let is_behind = |status: &Status| status.active && status.behind;
+        for (shard, status) in self.shards.iter_mut().zip(&mut self.status) {
+            if is_behind(status) {
+                shard.handle_topics(now_ms, catalogue);
+                *status = Status { behind: false, touched: true, ..*status };
+            }
+        }
     }
 
     /// Heartbeats without frames: group, member and generation of each; the error codes in order.
@@ -338,6 +362,7 @@ impl Node {
             while let Some(append) = self.shards[at].poll_append() {
                 turn.appends.push((at, append));
             }
+            turn.findings.extend(std::iter::from_fn(|| self.shards[at].poll_finding()));
             let timeout_ms = self.shards[at].poll_timeout().unwrap_or(i64::MAX);
             self.status[at] = Status { touched: false, timeout_ms, ..self.status[at] };
         }

@@ -2,6 +2,7 @@
 
 use ahash::RandomState;
 use hashbrown::HashMap;
+use kcoord_core::catalogue::{Catalogue, CatalogueTopic};
 use kcoord_core::request::Uuid;
 
 #[derive(Clone, Debug)]
@@ -9,6 +10,8 @@ pub struct Topic {
     pub name: Box<str>,
     pub id: Uuid,
     pub partitions: i32,
+    /// Log end offsets by partition, as far as the host knows them.
+    pub end_offsets: Vec<(i32, i64)>,
 }
 
 /// Its order never shows: what is listed is sorted.
@@ -67,6 +70,16 @@ impl Topics {
             Some(topic) => (0..topic.partitions).contains(&partition).then_some(topic.id),
             None => self.open.then_some(Uuid::ZERO),
         }
+    }
+
+    /// The same for shards, which ask only by name.
+    pub fn catalogue(&self) -> Catalogue {
+        let topics = self.by_name.values().map(|topic| {
+            let partitions = u32::try_from(topic.partitions).unwrap_or(0);
+            let end_offsets = topic.end_offsets.iter().copied().collect();
+            (topic.name.clone(), CatalogueTopic { partitions, end_offsets })
+        });
+        Catalogue::new(topics)
     }
 
     pub fn name_of(&self, id: Uuid) -> Option<&str> {

@@ -66,6 +66,7 @@ impl Host {
             name: Box::from(*name),
             id: Uuid(*id),
             partitions: *partitions,
+            end_offsets: Vec::new(),
         };
         self.node.set_topics(topics.iter().map(topic));
     }

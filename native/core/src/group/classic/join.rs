@@ -174,7 +174,7 @@ impl Machine {
         let member = self.identify(group, request.member_id, request.group_instance_id)?;
         let is_unchanged =
             protocols_match(self.registry.members[member].protocols(), &request.protocols);
-        let is_leader = self.group(group).leader == member;
+        let is_leader = self.is_leader(group, member);
         match self.group(group).state {
             State::Empty => return Err(ErrorCode::UnknownMemberId),
             State::PreparingRebalance => {

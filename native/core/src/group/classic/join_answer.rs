@@ -9,11 +9,8 @@ use crate::response::{JoinGroupResponse, JoinGroupResponseMember, Response};
 impl Machine {
     /// Success: the current generation; who is in it is for the leader alone.
     pub fn joined(&self, group: u32, member: u32) -> JoinGroupResponse {
-        let members = if self.group(group).leader == member {
-            self.joined_members(group)
-        } else {
-            Vec::new()
-        };
+        let members =
+            if self.is_leader(group, member) { self.joined_members(group) } else { Vec::new() };
         JoinGroupResponse { members, ..self.joined_as_follower(group, member) }
     }
 
@@ -32,11 +29,18 @@ impl Machine {
         }
     }
 
+    /// Whom members are told to be their leader: nobody, where the coordinator assigns. Every known
+    /// client compares this with its own id, and nothing else.
     pub fn leader_id(&self, group: u32) -> &str {
         match self.group(group).leader {
             NO_ROW => "",
+            _ if self.group(group).is_assigned_here() => "",
             row => self.registry.members[row].member_id(),
         }
+    }
+
+    pub fn is_leader(&self, group: u32, member: u32) -> bool {
+        self.group(group).leader == member && !self.group(group).is_assigned_here()
     }
 
     /// An error, or MEMBER_ID_REQUIRED with the id to come back with. Waits for nothing.

@@ -172,6 +172,7 @@ impl Machine {
         self.group_mut(group).generation_id = generation_id;
         self.enter(group, State::CompletingRebalance, now_ms);
         self.rebalance_mut(group).subscribed_topics = None;
+        self.assign_as_coordinator(now_ms, group);
 
         for member in self.group(group).member_rows().to_vec() {
             if self.registry.members[member].has(flag::AWAITING_JOIN) {

@@ -29,7 +29,9 @@ impl Machine {
         self.registry.members[member].clear(flag::NEW);
         // With the session timeout that the old id had.
         self.restart_session(member, now_ms);
+        let topics = self.topics_assigned_here(member);
         self.update_member(member, request);
+        let same_topics = topics == self.topics_assigned_here(member);
         let state = self.group(group).state;
         match state {
             State::Empty => unreachable!("an empty group has no static members"),
@@ -37,7 +39,7 @@ impl Machine {
                 self.park(member, flag::AWAITING_JOIN, context.ticket);
                 self.maybe_complete_join(now_ms, group);
             }
-            State::Stable if self.keeps_its_protocol(group) => {
+            State::Stable if same_topics && self.keeps_its_protocol(group) => {
                 self.answer_replaced(now_ms, member, &old_leader_id, context);
             }
             State::CompletingRebalance | State::Stable => {
@@ -83,7 +85,7 @@ impl Machine {
             self.refuse_join(context.ticket, "", error_code);
             return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
         }
-        let is_leader = self.group(group).leader == member;
+        let is_leader = self.is_leader(group, member);
         let response = if context.api_version >= SKIP_ASSIGNMENT_VERSION {
             JoinGroupResponse { skip_assignment: is_leader, ..self.joined(group, member) }
         } else {

@@ -33,6 +33,9 @@ impl Machine {
                 }
             }
             State::Stable => {
+                if self.group(group).is_assigned_here() && !request.assignments.is_empty() {
+                    self.replace_assignments(group, member);
+                }
                 self.member_has_synced(member);
                 self.answer_sync(group, member, context.ticket);
             }
@@ -76,6 +79,7 @@ impl Machine {
     /// The leader's SyncGroup. Members that it does not mention get nothing, ids of nobody are
     /// ignored. The group is Stable at once; who waits is answered when the record is durable.
     fn assign(&mut self, now_ms: i64, group: u32, request: &SyncGroupRequest<'_>) {
+        self.check_leader(group, request);
         let mut assignments: Vec<(u32, &[u8])> = Vec::with_capacity(request.assignments.len());
         for given in &request.assignments {
             if let Some(row) = self.registry.find_member(group, given.member_id) {

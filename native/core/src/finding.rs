@@ -1,0 +1,58 @@
+//! What a shard noticed about a group and lets its host know. Nothing is decided by it.
+//!
+//! Counted always (`inspect::Counters`); told once for each generation of a group, and no more than
+//! [`MAX_FINDINGS`] between two polls, since clients can make them.
+
+/// Findings that wait for their host; more are counted only.
+pub const MAX_FINDINGS: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum FindingKind {
+    /// A client sent assignments in a group that the coordinator assigns: they count for nothing.
+    AssignmentReplaced,
+    /// The coordinator should have assigned, and could not: the leader was asked.
+    LeftToLeader,
+    /// A leader gave a partition twice.
+    DuplicatePartition,
+    /// A leader gave something to nobody in the group.
+    UnknownMember,
+    /// A leader gave a partition that does not exist.
+    UnknownPartition,
+    /// A leader gave a partition of a topic that its member does not subscribe to.
+    NotSubscribed,
+}
+
+impl FindingKind {
+    pub const ALL: [FindingKind; 6] = [
+        FindingKind::AssignmentReplaced,
+        FindingKind::LeftToLeader,
+        FindingKind::DuplicatePartition,
+        FindingKind::UnknownMember,
+        FindingKind::UnknownPartition,
+        FindingKind::NotSubscribed,
+    ];
+
+    /// As logs and metrics name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            FindingKind::AssignmentReplaced => "assignment_replaced",
+            FindingKind::LeftToLeader => "left_to_leader",
+            FindingKind::DuplicatePartition => "duplicate_partition",
+            FindingKind::UnknownMember => "unknown_member",
+            FindingKind::UnknownPartition => "unknown_partition",
+            FindingKind::NotSubscribed => "not_subscribed",
+        }
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    pub kind: FindingKind,
+    pub group_id: Box<str>,
+    pub generation_id: i32,
+    /// How many of the kind.
+    pub count: u64,
+    /// One of them, or the reason, for people.
+    pub detail: Box<str>,
+}
