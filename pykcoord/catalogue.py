@@ -168,13 +168,22 @@ class TopicCatalogue:
     def set_end_offset(self, name: str, partition: int, offset: int) -> None:
         """Say where `partition` ends: what ListOffsets answers and lag is measured against.
         Not remembered: it is the owner's knowledge."""
-        topic = self._topic(name)
-        if not 0 <= partition < topic.partitions:
-            raise ArgumentError("partition", f"topic {name} has {topic.partitions} partitions")
-        if offset < 0:
-            raise ArgumentError("offset", f"{offset} is negative")
-        topic = replace(topic, end_offsets={**topic.end_offsets, partition: offset})
-        self._topics[name] = self._by_id[topic.topic_id] = topic
+        self.set_end_offsets({(name, partition): offset})
+
+    def set_end_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """The same for many, told once: each change costs a look at the whole catalogue."""
+        by_topic: dict[str, dict[int, int]] = {}
+        for (name, partition), offset in offsets.items():
+            topic = self._topic(name)
+            if not 0 <= partition < topic.partitions:
+                raise ArgumentError("partition", f"topic {name} has {topic.partitions} partitions")
+            if offset < 0:
+                raise ArgumentError("offset", f"{offset} is negative")
+            by_topic.setdefault(name, {})[partition] = offset
+        for name, ends in by_topic.items():
+            topic = self._topics[name]
+            topic = replace(topic, end_offsets={**topic.end_offsets, **ends})
+            self._topics[name] = self._by_id[topic.topic_id] = topic
         self._changed()
 
     @contextlib.contextmanager
@@ -238,6 +247,12 @@ def store_topics(store: Store, topics: Iterable[Topic]) -> None:
 def native_topics(catalogue: Catalogue) -> list[tuple[str, bytes, int]]:
     """The catalogue as `_native.Node.set_topics` takes it."""
     return [(t.name, t.topic_id.bytes, t.partitions) for t in catalogue.topics().values()]
+
+
+def native_end_offsets(catalogue: Catalogue) -> dict[str, dict[int, int]]:
+    """The same of what is known of ends: topic to partition to end offset."""
+    topics = catalogue.topics().values()
+    return {topic.name: dict(topic.end_offsets) for topic in topics if topic.end_offsets}
 
 
 def check_name(name: str) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pykcoord import properties
+from pykcoord import assignment_rules, properties
 from pykcoord.errors import ConfigError
 from pykcoord.kafka_names import KAFKA_NAMES
 
@@ -31,17 +31,22 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is known about one name: `maximum` follows from the type where Kafka has no bound."""
+    """What is known about one name: `maximum` follows from the type where Kafka has no bound.
+
+    Text and yes-or-no settings have no bounds; `choices` of a text, if not empty, are all there
+    are.
+    """
 
     name: str
     type: str
-    default: int
+    default: int | str | bool
     minimum: int
     maximum: int
     unit: str
     doc: str
     ours: bool
     """Whether the name is pykcoord's own; Kafka has the same as a constant, or not at all."""
+    choices: tuple[str, ...] = ()
 
 
 def _setting(
@@ -65,12 +70,25 @@ def _setting(
     return dataclasses.field(default=default, metadata=metadata)
 
 
+def _text(default: str, doc: str, *, choices: tuple[str, ...] = ()) -> Any:
+    return _ours(default, doc, type="string", choices=choices)
+
+
+def _yes_or_no(default: bool, doc: str) -> Any:
+    return _ours(default, doc, type="boolean")
+
+
+def _ours(default: str | bool, doc: str, **more: Any) -> Any:
+    metadata = {"minimum": 0, "maximum": 0, "unit": "", "doc": doc, "ours": True, **more}
+    return dataclasses.field(default=default, metadata=metadata)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Config:
     """A checked configuration. An attribute is Kafka's name with `_` for `.`.
 
-    Raises ConfigError, which names the setting, the value and the bound, where a value is not an
-    integer, is out of bounds, or contradicts another. Source: `GroupCoordinatorConfig`,
+    Raises ConfigError, which names the setting, the value and the bound, where a value is not of
+    its type, is out of bounds, or contradicts another. Source: `GroupCoordinatorConfig`,
     `OffsetConfig` and `SocketServerConfigs` of Kafka 4.3.1.
     """
 
@@ -152,6 +170,25 @@ class Config:
         minimum=1,
     )
     node_id: int = _setting(1, "The id under which the broker shows itself.", unit="", minimum=0)
+    group_assignment: str = _text(
+        "client",
+        "Who assigns partitions: a leading client, as in Kafka, or the coordinator, in groups that "
+        "`group.assignment.groups` names ([more](assignors.md#the-coordinator-decides)).",
+        choices=("client", "coordinator"),
+    )
+    group_assignment_groups: str = _text(
+        "*:sticky",
+        "`PATTERN:STRATEGY,...`: groups that the coordinator assigns, and how. `*` in a pattern is "
+        "any characters, `?` one; the first that matches the whole group id wins.",
+    )
+    group_assignment_capacities: str = _text(
+        "",
+        "`PATTERN:CAPACITY,...`: capacities of members for the strategy `weighted`, by client id "
+        "or `group.instance.id`; 1 where nothing matches.",
+    )
+    group_assignment_check: bool = _yes_or_no(
+        True, "Look for mistakes in what leading clients assign: counted and logged, never changed."
+    )
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -162,19 +199,21 @@ class Config:
                 "group.min.session.timeout.ms",
                 f"{shortest} is more than group.max.session.timeout.ms, which is {longest}",
             )
+        assignment_rules.groups("group.assignment.groups", self.group_assignment_groups)
+        assignment_rules.capacities("group.assignment.capacities", self.group_assignment_capacities)
 
     @classmethod
-    def of(cls, values: Mapping[str, str | int]) -> tuple[Config, list[str]]:
+    def of(cls, values: Mapping[str, str | int | bool]) -> tuple[Config, list[str]]:
         """The configuration that `values` (by Kafka's names) make, and warnings, one line each.
 
         A name that Kafka has and pykcoord does not need is a warning; one that neither has is a
         ConfigError with the nearest known name.
         """
-        attributes: dict[str, int] = {}
+        attributes: dict[str, Any] = {}
         warnings: list[str] = []
         for name, value in values.items():
             if name in SETTINGS:
-                attributes[_attribute(name)] = _integer(name, value)
+                attributes[_attribute(name)] = _parsed(name, value)
             elif name in KAFKA_NAMES:
                 instead = _INSTEAD.get(name, "pykcoord does not need it")
                 warnings.append(f"{name} is ignored: {instead}")
@@ -182,7 +221,7 @@ class Config:
                 raise ConfigError(name, "unknown name" + _nearest(name))
         return cls(**attributes), warnings
 
-    def native(self) -> dict[str, int]:
+    def native(self) -> dict[str, Any]:
         """What the shards need, by the field names of the native core's `Config`."""
         names = (
             "group_min_session_timeout_ms",
@@ -192,12 +231,16 @@ class Config:
             "offset_metadata_max_bytes",
             "offsets_retention_check_interval_ms",
         )
-        values: dict[str, int] = {name: getattr(self, name) for name in names}
+        values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values["new_member_join_timeout_ms"] = self.group_new_member_join_timeout_ms
         values["offsets_retention_ms"] = self.offsets_retention_minutes * 60_000
+        values["checks_leaders"] = self.group_assignment_check
+        values["assignment"] = assignment_rules.native(
+            self.group_assignment, self.group_assignment_groups, self.group_assignment_capacities
+        )
         return values
 
-    def values(self) -> dict[str, int]:
+    def values(self) -> dict[str, int | str | bool]:
         """Every setting by Kafka's name."""
         return {name: getattr(self, _attribute(name)) for name in SETTINGS}
 
@@ -213,7 +256,7 @@ def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Co
     `source` names the text in errors. Returns the configuration and warnings, one line each.
     Raises ConfigError.
     """
-    values: dict[str, str | int] = {}
+    values: dict[str, str | int | bool] = {}
     lines: dict[str, int] = {}
     try:
         for number, name, value in properties.parse(text):
@@ -237,6 +280,13 @@ def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Co
 
 
 def _check(known: Setting, value: object) -> None:
+    if known.type in ("string", "boolean"):
+        wanted, what = (str, "a string") if known.type == "string" else (bool, "true or false")
+        if not isinstance(value, wanted):
+            raise ConfigError(known.name, f"{value!r} is not {what}")
+        if known.choices and value not in known.choices:
+            raise ConfigError(known.name, f"{value!r} is not one of {', '.join(known.choices)}")
+        return
     if not isinstance(value, int) or isinstance(value, bool):
         raise ConfigError(known.name, f"{value!r} is not an integer")
     if value < known.minimum:
@@ -245,9 +295,20 @@ def _check(known: Setting, value: object) -> None:
         raise ConfigError(known.name, f"{value} is too large: it can be at most {known.maximum}")
 
 
-def _integer(name: str, value: str | int) -> int:
-    if not isinstance(value, str):
-        return value
+def _parsed(name: str, value: str | int | bool) -> int | str | bool:
+    """The value of a text, as Kafka's ConfigDef parses it."""
+    kind = SETTINGS[name].type
+    if not isinstance(value, str) or kind == "string":
+        return value.strip() if isinstance(value, str) else value
+    if kind == "boolean":
+        known = {"true": True, "false": False}.get(value.strip().lower())
+        if known is None:
+            raise ConfigError(name, f"{value!r} is not true or false")
+        return known
+    return _integer(name, value)
+
+
+def _integer(name: str, value: str) -> int:
     text = value.strip()
     # As Integer.parseInt does: no underscores, no blanks inside, ASCII digits.
     digits = text[1:] if text[:1] in ("+", "-") else text
@@ -272,7 +333,7 @@ def _settings() -> dict[str, Setting]:
     found: dict[str, Setting] = {}
     for field in dataclasses.fields(Config):
         name = field.name.replace("_", ".")
-        assert isinstance(field.default, int), name
+        assert field.default is not dataclasses.MISSING, name
         found[name] = Setting(name=name, default=field.default, **field.metadata)
     return found
 

@@ -21,7 +21,7 @@ from pykcoord import _member_requests as requests
 from pykcoord import tables
 from pykcoord._native import Node
 from pykcoord.callers import Callers
-from pykcoord.catalogue import STATE_FILE, TopicCatalogue, native_topics
+from pykcoord.catalogue import STATE_FILE, TopicCatalogue, native_end_offsets, native_topics
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
@@ -145,6 +145,12 @@ class Coordinator:
         """Create topics, or grow them, to so many partitions. Members in process that subscribe to
         them rebalance. Raises ArgumentError for a name or number that Kafka would refuse."""
         self.result_of(self._add_topics(dict(topics)))
+
+    def set_end_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
+        """Say where partitions end, by (topic, partition): what consumers hear from ListOffsets,
+        and what `group.assignment` measures lag against. Not remembered over a restart. Raises
+        ArgumentError for a partition that is not there."""
+        self.result_of(self._set_end_offsets(dict(offsets)))
 
     def join(
         self,
@@ -343,8 +349,12 @@ class Coordinator:
             stop = asyncio.Event()
             runtime = Runtime(node, log, self._clock)
             runtime.on_fatal = self._failed
-            runtime.set_topics(native_topics(catalogue))
-            catalogue.on_change(lambda: runtime.set_topics(native_topics(catalogue)))
+
+            def tell_topics() -> None:
+                runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue))
+
+            tell_topics()
+            catalogue.on_change(tell_topics)
             runtime.load(log.take_replicas())
             start_snapshots(log, self.config)
             callers = Callers(runtime)
@@ -379,6 +389,10 @@ class Coordinator:
         assert self._catalogue is not None
         for name, partitions in topics.items():
             self._catalogue.ensure(name, partitions)
+
+    async def _set_end_offsets(self, offsets: dict[tuple[str, int], int]) -> None:
+        assert self._catalogue is not None
+        self._catalogue.set_end_offsets(offsets)
 
     async def _heartbeat_many(
         self, groups: list[str], members: list[str], generations: list[int]

@@ -24,6 +24,18 @@ _RELOAD_SECONDS = (0.1, 5.0)
 _RESTORE_SECONDS = 60.0
 
 
+# What the node noticed about an assignment, for people.
+_FINDINGS = {
+    "assignment_replaced": "the coordinator assigns it; an assignment {detail} counts for nothing",
+    "left_to_leader": "the coordinator cannot assign it ({detail}); a leading client is asked",
+    "duplicate_partition": "its leader gave {count} partition(s) a second time, such as {detail}",
+    "unknown_member": "its leader assigned to {count} stranger(s), such as {detail}",
+    "unknown_partition": "its leader gave {count} partition(s) that do not exist, such as {detail}",
+    "not_subscribed": "its leader gave {count} topic(s) to members that do not subscribe to them, "
+    "such as {detail}",
+}
+
+
 class Turn(Protocol):
     """What one step of the node yields (`_native.Turn`)."""
 
@@ -38,13 +50,19 @@ class Turn(Protocol):
     @property
     def invalid(self) -> list[tuple[int, str]]: ...
     @property
+    def findings(self) -> list[tuple[str, int, str, int, str]]: ...
+    @property
     def next_timeout_ms(self) -> int | None: ...
 
 
 class Node(Protocol):
     """The shards behind one runtime (`_native.Node`)."""
 
-    def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None: ...
+    def set_topics(
+        self,
+        topics: list[tuple[str, bytes, int]],
+        end_offsets: dict[str, dict[int, int]] | None = None,
+    ) -> None: ...
     def replay(self, shard: int, chunk: bytes) -> None: ...
     def adopt(self, shard: int, replica: Any) -> None: ...
     def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
@@ -150,10 +168,15 @@ class Runtime:
         if self._running:
             self.node.abandon(ticket)
 
-    def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None:
-        """The catalogue, whole: (name, 16-byte topic id, partitions)."""
-        self.node.set_topics(topics)
-        self.wake()  # offsets of topics that are gone are deleted in the next turn
+    def set_topics(
+        self,
+        topics: list[tuple[str, bytes, int]],
+        end_offsets: dict[str, dict[int, int]] | None = None,
+    ) -> None:
+        """The catalogue, whole: (name, 16-byte topic id, partitions), and the ends of partitions
+        as far as they are known, by topic and number."""
+        self.node.set_topics(topics, end_offsets)
+        self.wake()  # the next turn deletes offsets of topics that are gone, and rebalances groups
 
     async def stop(self) -> None:
         """Wait for appends in flight, answer what is parked NOT_COORDINATOR, and end."""
@@ -208,6 +231,8 @@ class Runtime:
             self._transport.refuse(ticket, reason)
         if turn.foreign:
             self._transport.foreign(turn.foreign)
+        for finding in turn.findings:
+            _log_finding(*finding)
         self._schedule(turn.next_timeout_ms)
 
     def _append(self, appends: Sequence[Append]) -> None:
@@ -356,6 +381,23 @@ class Runtime:
         self.halt()
         if self.on_fatal is not None:
             self.on_fatal(error)
+
+
+def _log_finding(group_id: str, generation_id: int, kind: str, count: int, detail: str) -> None:
+    logger.warning(
+        "group %s, generation %d: %s",
+        group_id,
+        generation_id,
+        _FINDINGS[kind].format(count=count, detail=detail),
+        extra={
+            "event": "assignment",
+            "kind": kind,
+            "group": group_id,
+            "generation": generation_id,
+            "count": count,
+            "detail": detail,
+        },
+    )
 
 
 def _next_chunk(chunks: Iterator[bytes]) -> bytes | None:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import os
 import uuid
+from collections import deque
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from pykcoord._native import Node, ReplayError, Turn
@@ -18,7 +20,18 @@ from pykcoord.errors import ArgumentError
 from pykcoord.log._record_batch import frame
 from pykcoord.log.protocol import Append
 
-__all__ = ["Append", "RefusedFrames", "Request", "Response", "Shard", "Step", "record_batch"]
+__all__ = [
+    "Append",
+    "Finding",
+    "RefusedFrames",
+    "Request",
+    "Response",
+    "Shard",
+    "Step",
+    "record_batch",
+]
+
+_MAX_FINDINGS = 1_000
 
 
 class Request(NamedTuple):
@@ -38,6 +51,21 @@ class Response(NamedTuple):
 
     ticket: int
     frame: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a group's assignment that a person may want to know; nothing failed.
+
+    `kind` is that of the metric `pykcoord_findings_total` (docs/operating), `count` how many there
+    were in this generation, `detail` one of them, or the reason.
+    """
+
+    group_id: str
+    generation_id: int
+    kind: str
+    count: int
+    detail: str
 
 
 class Step(NamedTuple):
@@ -90,10 +118,30 @@ class Shard:
         self._loaded = False
         self._dropped = False
         self._waiting: set[int] = set()
+        self._findings: deque[Finding] = deque(maxlen=_MAX_FINDINGS)
         if topics is not None:
-            self._node.set_topics(
-                [(name, _topic_id(name), partitions) for name, partitions in topics.items()]
-            )
+            self.set_topics(topics)
+
+    def set_topics(
+        self,
+        topics: Mapping[str, int],
+        end_offsets: Mapping[str, Mapping[int, int]] | None = None,
+    ) -> None:
+        """All topics that exist from now on, name to number of partitions. `end_offsets`: where
+        partitions end, topic to partition to offset, as far as it is known, for `lag-aware`.
+
+        The next `step` deletes the offsets of topics that are gone, and starts a rebalance of
+        groups that the coordinator assigns and that subscribe to what changed.
+        """
+        native = [(name, _topic_id(name), partitions) for name, partitions in topics.items()]
+        ends = {name: dict(offsets) for name, offsets in (end_offsets or {}).items()}
+        self._node.set_topics(native, ends)
+
+    def take_findings(self) -> list[Finding]:
+        """What was noticed about assignments since the last call, for a log; the last 1,000."""
+        findings = list(self._findings)
+        self._findings.clear()
+        return findings
 
     def replay(self, chunk: bytes, next_offset: int) -> None:
         """Apply a chunk of the shard's log, in order, before the first `step`.
@@ -139,6 +187,7 @@ class Shard:
         if turn.appends:
             _, base_offset, record_count, *_ = turn.appends[-1]
             self._next_offset = base_offset + record_count
+        self._findings.extend(Finding(*finding) for finding in turn.findings)
         self._waiting.update(ticket for ticket, _, _ in frames)
         self._waiting.difference_update(ticket for ticket, _, _ in turn.replies)
         refused = dict(turn.invalid) | dict.fromkeys(turn.foreign, "not a coordinator's API")

@@ -221,7 +221,7 @@ async def _serve(config: Config, options: _Options) -> None:
             listen=options.listen,
             advertise=options.advertise,
             metrics=metrics,
-            broker_configs={name: str(value) for name, value in config.values().items()},
+            broker_configs={name: _config_text(value) for name, value in config.values().items()},
         )
         await asyncio.sleep(0)  # a signal that came meanwhile is heard now
         if not asked.done():
@@ -361,6 +361,11 @@ def _raise_file_limit() -> None:
 def _text(address: tuple[str, int]) -> str:
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _config_text(value: int | str | bool) -> str:
+    """As Java writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _texts(fields: dict[str, object]) -> dict[str, object]:

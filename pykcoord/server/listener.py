@@ -13,7 +13,7 @@ import socket
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from pykcoord.catalogue import Catalogue, native_topics
+from pykcoord.catalogue import Catalogue, native_end_offsets, native_topics
 from pykcoord.clock import monotonic_seconds
 from pykcoord.errors import KcoordError
 from pykcoord.runtime import Runtime
@@ -188,7 +188,8 @@ class Server:
         )
 
     def _push_topics(self) -> None:
-        self._runtime.set_topics(native_topics(self._catalogue))
+        catalogue = self._catalogue
+        self._runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue))
 
     def _close_idle(self) -> None:
         max_idle_ms = self._config.connections_max_idle_ms

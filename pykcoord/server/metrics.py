@@ -181,6 +181,22 @@ def _groups(stats: Mapping[str, Any]) -> Iterable[Metric]:
     for cause, count in stats.get("rebalances_total", {}).items():
         rebalances.add_metric((cause,), count)
     yield rebalances
+    for name, text, label in (
+        (
+            "coordinator_assignments",
+            "Assignments that the coordinator computed, by strategy.",
+            "strategy",
+        ),
+        (
+            "findings",
+            "What was wrong with assignments of clients, or kept the coordinator from its own.",
+            "kind",
+        ),
+    ):
+        family = CounterMetricFamily(f"pykcoord_{name}", text, labels=(label,))
+        for value, count in stats.get(f"{name}_total", {}).items():
+            family.add_metric((value,), count)
+        yield family
     yield CounterMetricFamily(
         "pykcoord_members_expired",
         "Members removed because their session ended.",

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from pykcoord import config, properties
+from pykcoord import assignment_rules, config, properties
+from pykcoord._native import Node
 from pykcoord.config import SETTINGS, Config
 from pykcoord.errors import ConfigError
 from pykcoord.kafka_names import KAFKA_NAMES
@@ -120,7 +121,9 @@ def test_a_line_of_the_file_is_named_where_nothing_overrides_it() -> None:
         config.load(text, ["group.max.size=-1"], source="server.properties")
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize(
+    "name", [n for n, known in SETTINGS.items() if known.type in ("int", "long")]
+)
 def test_every_bound_is_kept(name: str) -> None:
     known = SETTINGS[name]
     attribute = name.replace(".", "_")
@@ -140,3 +143,55 @@ def test_the_native_core_gets_every_field_it_has() -> None:
     # The host makes the hash seed from the entropy that it passes on its own.
     assert set(native) == fields - {"hash_seed"}
     assert native["offsets_retention_ms"] == 120_000
+
+
+def test_what_the_coordinator_assigns_reaches_the_native_core() -> None:
+    loaded, _ = config.load(
+        "group.assignment=coordinator\n"
+        "group.assignment.groups= bill:ing-*:weighted , *:lag-aware\n"
+        "group.assignment.capacities=big-?:4\n"
+        "group.assignment.check=FALSE\n"
+    )
+    native = loaded.native()
+    groups = [("bill:ing-*", "weighted"), ("*", "lag-aware")]
+    assert native["assignment"] == (groups, [("big-?", 4)])
+    assert native["checks_leaders"] is False
+    Node(native, 1, bytes(32))
+
+
+def test_clients_assign_unless_the_switch_says_otherwise() -> None:
+    loaded, _ = config.load("group.assignment.groups=*:uniform\n")
+    assert loaded.native()["assignment"] == ([], [])
+    assert Config(group_assignment="coordinator").native()["assignment"] == ([("*", "sticky")], [])
+
+
+def test_the_core_knows_every_strategy() -> None:
+    rules = [("*", strategy) for strategy in assignment_rules.STRATEGIES]
+    Node({"assignment": (rules, [])}, 1, bytes(32))
+    with pytest.raises(ValueError, match="no strategy .stickier."):
+        Node({"assignment": ([("*", "stickier")], [])}, 1, bytes(32))
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("group.assignment=broker", "'broker' is not one of client, coordinator"),
+        ("group.assignment.check=maybe", "'maybe' is not true or false"),
+        ("group.assignment.groups=billing", "'billing' is not PATTERN:STRATEGY, such as billing-*"),
+        ("group.assignment.groups=a:range,", "'' is not PATTERN:STRATEGY"),
+        ("group.assignment.groups=:range", "':range' is not PATTERN:STRATEGY"),
+        ("group.assignment.groups=a:rnge", "'a:rnge': 'rnge' is no strategy; there are range, "),
+        ("group.assignment.capacities=big*:0", "'big*:0': '0' is no capacity from 1 to 1000000"),
+        ("group.assignment.capacities=big*", "'big*' is not PATTERN:CAPACITY, such as big-*:4"),
+    ],
+)
+def test_what_is_no_rule_is_refused_with_its_form(setting: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=re.escape(f"{setting.partition('=')[0]}: {message}")):
+        config.load("", [setting])
+
+
+def test_settings_of_another_type_are_refused() -> None:
+    with pytest.raises(ConfigError, match="'yes' is not true or false"):
+        Config(group_assignment_check="yes")
+    with pytest.raises(ConfigError, match="5 is not a string"):
+        Config(group_assignment=5)

@@ -385,3 +385,29 @@ def test_a_broken_invariant_is_reported_once_and_ends_everything(run, error, cap
 
     run(main())
     assert [r.levelname for r in caplog.records] == ["CRITICAL"]
+
+
+def test_what_the_node_found_is_logged_with_its_group(run, caplog):
+    kinds = (
+        "assignment_replaced",
+        "left_to_leader",
+        "duplicate_partition",
+        "unknown_member",
+        "unknown_partition",
+        "not_subscribed",
+    )
+
+    async def main():
+        runtime, node, _, wire = made()
+        node.findings = [("billing", 7, kind, 2, "t-0 to m") for kind in kinds]
+        wire.send(HEARTBEAT)
+        await until(lambda: wire.replies)
+        await runtime.stop()
+
+    with caplog.at_level(logging.WARNING, "pykcoord.runtime"):
+        run(main())
+    found = [record for record in caplog.records if getattr(record, "event", "") == "assignment"]
+    assert [record.kind for record in found] == list(kinds)
+    for record in found:
+        assert record.getMessage().startswith("group billing, generation 7: ")
+        assert "t-0 to m" in record.getMessage()

@@ -20,6 +20,7 @@ class ScriptedTurn:
     appends: list[tuple[int, int, int, int, int, bytes]] = field(default_factory=list)
     foreign: list[int] = field(default_factory=list)
     invalid: list[tuple[int, str]] = field(default_factory=list)
+    findings: list[tuple[str, int, str, int, str]] = field(default_factory=list)
     next_timeout_ms: int | None = None
 
     def reply(self, ticket: int, frame: bytes, body: bytes) -> None:
@@ -45,9 +46,15 @@ class ScriptedNode:
         self.timeouts: list[int] = []
         self.error: BaseException | None = None
         self.loaded_shards: set[int] = set()
+        self.findings: list[tuple[str, int, str, int, str]] = []
 
-    def set_topics(self, topics: list[tuple[str, bytes, int]]) -> None:
+    def set_topics(
+        self,
+        topics: list[tuple[str, bytes, int]],
+        end_offsets: dict[str, dict[int, int]] | None = None,
+    ) -> None:
         self.topics = topics
+        self.end_offsets = end_offsets
 
     def replay(self, shard: int, chunk: bytes) -> None:
         self.replayed.append((shard, chunk))
@@ -82,7 +89,8 @@ class ScriptedNode:
         if self.error is not None:
             raise self.error
         self.steps.append((now_ms, frames, committed))
-        turn = ScriptedTurn()
+        turn = ScriptedTurn(findings=self.findings)
+        self.findings = []
         for ticket, _, frame in frames:
             self._handle(turn, now_ms, ticket, frame)
         if self.answer_joins:

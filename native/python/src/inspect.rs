@@ -33,7 +33,8 @@ pub fn offsets<'py>(py: Python<'py>, shard: &Shard) -> PyResult<Bound<'py, PyLis
 }
 
 /// Counts of the whole node: `groups_<state>` in snake case, `members`, `offsets`,
-/// `rebalances_total` by cause and `members_expired_total`.
+/// `rebalances_total` by cause, `coordinator_assignments_total` by strategy, `findings_total` by
+/// kind, and `members_expired_total`.
 pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> {
     let stats = node.stats();
     let dict = PyDict::new(py);
@@ -48,6 +49,16 @@ pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> 
         causes.set_item(cause, count)?;
     }
     dict.set_item("rebalances_total", causes)?;
+    let strategies = PyDict::new(py);
+    for (strategy, count) in stats.counters.coordinator_assignments() {
+        strategies.set_item(strategy, count)?;
+    }
+    dict.set_item("coordinator_assignments_total", strategies)?;
+    let kinds = PyDict::new(py);
+    for (kind, count) in stats.counters.findings() {
+        kinds.set_item(kind, count)?;
+    }
+    dict.set_item("findings_total", kinds)?;
     dict.set_item("members_expired_total", stats.counters.members_expired)?;
     Ok(dict)
 }

@@ -3,7 +3,11 @@
 use crate::error::replay_error;
 use crate::inspect;
 use crate::replica::PyReplica;
+use std::collections::HashMap;
+
 use kcoord_core::Config;
+use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
+use kcoord_core::finding::Finding;
 use kcoord_core::request::Uuid;
 use kcoord_wire::node::{Frame, Node, Topic, Turn};
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -19,6 +23,7 @@ pub struct PyTurn {
     appends: Py<PyList>,
     foreign: Vec<u64>,
     invalid: Vec<(u64, String)>,
+    findings: Vec<(String, i32, &'static str, u64, String)>,
     next_timeout_ms: Option<i64>,
 }
 
@@ -45,7 +50,13 @@ impl PyNode {
         self.node.shard_count()
     }
 
-    fn set_topics(&mut self, topics: Vec<(String, Vec<u8>, i32)>) -> PyResult<()> {
+    #[pyo3(signature = (topics, end_offsets = None))]
+    fn set_topics(
+        &mut self,
+        topics: Vec<(String, Vec<u8>, i32)>,
+        end_offsets: Option<HashMap<String, HashMap<i32, i64>>>,
+    ) -> PyResult<()> {
+        let mut end_offsets = end_offsets.unwrap_or_default();
         let topic = |(name, id, partitions): (String, Vec<u8>, i32)| {
             let bytes: [u8; 16] = id.as_slice().try_into().map_err(|_| {
                 PyValueError::new_err(format!(
@@ -53,7 +64,9 @@ impl PyNode {
                     id.len()
                 ))
             })?;
-            Ok(Topic { name: name.into(), id: Uuid(u128::from_be_bytes(bytes)), partitions })
+            let end_offsets = end_offsets.remove(&name).into_iter().flatten().collect();
+            let id = Uuid(u128::from_be_bytes(bytes));
+            Ok(Topic { name: name.into(), id, partitions, end_offsets })
         };
         let topics: PyResult<Vec<Topic>> = topics.into_iter().map(topic).collect();
         self.node.set_topics(topics?);
@@ -187,8 +200,15 @@ fn into_python(py: Python<'_>, turn: Turn) -> PyResult<PyTurn> {
         appends: PyList::new(py, appends)?.unbind(),
         foreign: turn.foreign,
         invalid: turn.invalid,
+        findings: turn.findings.into_iter().map(finding).collect(),
         next_timeout_ms: turn.next_timeout_ms,
     })
+}
+
+/// Group, generation, kind, how many, and one of them or the reason.
+fn finding(finding: Finding) -> (String, i32, &'static str, u64, String) {
+    let Finding { kind, group_id, generation_id, count, detail } = finding;
+    (group_id.into(), generation_id, kind.name(), count, detail.into())
 }
 
 /// Names are the fields of [`Config`]; what is not named keeps Kafka's default.
@@ -210,6 +230,8 @@ fn config_from(values: &Bound<'_, PyDict>) -> PyResult<Config> {
             "new_member_join_timeout_ms" => config.new_member_join_timeout_ms = value.extract()?,
             "offset_metadata_max_bytes" => config.offset_metadata_max_bytes = value.extract()?,
             "offsets_retention_ms" => config.offsets_retention_ms = value.extract()?,
+            "assignment" => config.assignment = rules_from(&value)?,
+            "checks_leaders" => config.checks_leaders = value.extract()?,
             "offsets_retention_check_interval_ms" => {
                 config.offsets_retention_check_interval_ms = value.extract()?;
             }
@@ -217,4 +239,21 @@ fn config_from(values: &Bound<'_, PyDict>) -> PyResult<Config> {
         }
     }
     Ok(config)
+}
+
+/// (pattern, value) pairs, the first match first.
+type Rules<T> = Vec<(String, T)>;
+
+/// Patterns of group ids with the names of strategies, and patterns of members with capacities.
+fn rules_from(value: &Bound<'_, PyAny>) -> PyResult<AssignmentRules> {
+    let (groups, capacities): (Rules<String>, Rules<u32>) = value.extract()?;
+    let rule = |(pattern, name): (String, String)| match GroupStrategy::of_name(&name) {
+        Some(strategy) => Ok((Pattern::new(&pattern), strategy)),
+        None => Err(PyValueError::new_err(format!("assignment: no strategy {name:?}"))),
+    };
+    let capacity = |(pattern, capacity): (String, u32)| (Pattern::new(&pattern), capacity);
+    Ok(AssignmentRules {
+        groups: groups.into_iter().map(rule).collect::<PyResult<_>>()?,
+        capacities: capacities.into_iter().map(capacity).collect(),
+    })
 }
