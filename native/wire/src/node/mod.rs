@@ -108,6 +108,8 @@ pub struct Node {
     topics: Arc<Topics>,
     /// The same for shards; none before the first [`Node::set_topics`].
     catalogue: Option<Arc<Catalogue>>,
+    /// A shard may not have heard of it.
+    has_news: bool,
     slots: Slots,
     uuids: Uuids,
     /// Topics that left the catalogue, and the shards that have not heard of it: the others hear
@@ -132,6 +134,7 @@ impl Node {
             status: vec![LOADING; shards],
             topics: Arc::new(Topics::open(config.hash_seed)),
             catalogue: None,
+            has_news: false,
             slots: Slots::new(config.hash_seed),
             uuids,
             deleted: Vec::new(),
@@ -161,6 +164,7 @@ impl Node {
         self.catalogue = Some(Arc::new(next.catalogue()));
         self.topics = Arc::new(next);
         self.status.iter_mut().for_each(|status| status.behind = true);
+        self.has_news = true;
     }
 
     /// Applies a chunk of whole, uncompressed batches whose CRCs were checked, in log order.
@@ -198,6 +202,7 @@ impl Node {
         assert!(!self.status[shard].active, "shard {shard} is loaded already");
         self.shards[shard].loaded(now_ms, next_offset);
         self.status[shard] = Status { active: true, touched: true, ..LOADING };
+        self.has_news = true;
     }
 
     /// One turn. `committed`: shard and offset below which everything in its log is durable.
@@ -223,7 +228,9 @@ impl Node {
             }
             !status[*shard].active
         });
-        self.tell_topics(now_ms);
+        if core::mem::take(&mut self.has_news) {
+            self.tell_topics(now_ms);
+        }
         self.arrive(now_ms, frames, &mut turn);
         self.collect(&mut turn);
         self.slots.settle();

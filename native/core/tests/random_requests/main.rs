@@ -2,19 +2,27 @@
 //!
 //! * the same inputs give the same bytes: for another hash seed, and in batches or one by one;
 //! * what was committed is what a shard that replays it has;
+//! * groups that the coordinator assigns have every partition once, as their members subscribe;
 //! * nothing is told before it is durable, nobody is answered twice, and in the end nobody waits.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod calls;
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
+use kcoord_core::assignor;
+use kcoord_core::catalogue::CatalogueTopic;
+use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_core::record::batch::{Attributes, BatchHeader};
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
-use kcoord_core::views::GroupView;
-use kcoord_core::{Config, ErrorCode, Shard};
+use kcoord_core::views::{GroupView, MemberView};
+use kcoord_core::{Catalogue, Config, ErrorCode, Shard};
 use proptest::prelude::*;
 
-const GROUPS: [&str; 3] = ["g", "h", "a group id that is too long to be kept in its row"];
-const MEMBERS: usize = 4;
+use calls::{Call, Client, GROUPS, call, request};
+
 const START_MS: i64 = 1_700_000_000_000;
 
 #[derive(Clone, Debug)]
@@ -25,78 +33,9 @@ enum Step {
     /// All that was appended is durable.
     Commit,
     Abandon(prop::sample::Index),
+    /// So many partitions of two topics.
+    Topics(u32, u32),
     Crash,
-}
-
-#[derive(Clone, Debug)]
-struct Call {
-    api: Api,
-    group: usize,
-    member: usize,
-    identity: Identity,
-    /// Added to the generation that the member believes in.
-    generation_off: i32,
-    /// Which of some protocol lists, topics, timeouts and versions.
-    variant: u8,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Api {
-    Join,
-    Sync,
-    Heartbeat,
-    Leave,
-    Commit,
-    Fetch,
-    DeleteOffsets,
-    Describe,
-    List,
-    DeleteGroup,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-enum Identity {
-    Own,
-    /// Under its instance id too.
-    Static,
-    /// As a static member that starts again.
-    Restarted,
-    Unknown,
-    Nobody,
-}
-
-fn call() -> impl Strategy<Value = Call> {
-    let api = prop_oneof![
-        9 => Just(Api::Join),
-        8 => Just(Api::Sync),
-        4 => Just(Api::Heartbeat),
-        2 => Just(Api::Leave),
-        3 => Just(Api::Commit),
-        2 => Just(Api::Fetch),
-        1 => Just(Api::DeleteOffsets),
-        1 => Just(Api::Describe),
-        1 => Just(Api::List),
-        1 => Just(Api::DeleteGroup),
-    ];
-    let identity = prop_oneof![
-        12 => Just(Identity::Own),
-        3 => Just(Identity::Static),
-        2 => Just(Identity::Restarted),
-        1 => Just(Identity::Unknown),
-        1 => Just(Identity::Nobody),
-    ];
-    let group = prop_oneof![6 => Just(0usize), 1 => Just(1), 1 => Just(2)];
-    let off = prop_oneof![10 => Just(0), 1 => -1..2i32];
-    (api, group, 0..MEMBERS, identity, off, 0..8u8).prop_map(
-        |(api, group, member, identity, generation_off, variant)| Call {
-            api,
-            group,
-            member,
-            identity,
-            generation_off,
-            variant,
-        },
-    )
 }
 
 fn step() -> impl Strategy<Value = Step> {
@@ -105,15 +44,9 @@ fn step() -> impl Strategy<Value = Step> {
         3 => prop_oneof![0..20i64, 0..12_000i64].prop_map(Step::Sleep),
         4 => Just(Step::Commit),
         1 => any::<prop::sample::Index>().prop_map(Step::Abandon),
+        1 => (0..5u32, 0..3u32).prop_map(|(t, u)| Step::Topics(t, u)),
         1 => Just(Step::Crash),
     ]
-}
-
-/// What a client knows.
-#[derive(Clone, Default)]
-struct Client {
-    member_id: String,
-    generation_id: i32,
 }
 
 struct World {
@@ -127,6 +60,7 @@ struct World {
     written_offset: i64,
     committed_offset: i64,
     uncommitted: Vec<(i64, Vec<u8>)>,
+    topics: Option<Arc<Catalogue>>,
 }
 
 fn config(hash_seed: [u64; 2]) -> Config {
@@ -135,6 +69,13 @@ fn config(hash_seed: [u64; 2]) -> Config {
         group_max_size: 3,
         offsets_retention_ms: 20_000,
         offsets_retention_check_interval_ms: 3_000,
+        assignment: AssignmentRules {
+            groups: vec![
+                (Pattern::new("g"), GroupStrategy::Kafka(assignor::Strategy::Sticky)),
+                (Pattern::new("h"), GroupStrategy::Weighted),
+            ],
+            capacities: vec![(Pattern::new("app"), 2)],
+        },
         hash_seed,
         ..Config::default()
     }
@@ -152,6 +93,7 @@ impl World {
             written_offset: 0,
             committed_offset: 0,
             uncommitted: Vec::new(),
+            topics: None,
         };
         world.load();
         world
@@ -162,6 +104,14 @@ impl World {
             *shard = Shard::new(config(seed));
             shard.replay(&self.log).unwrap();
             shard.loaded(self.now_ms, self.committed_offset);
+        }
+        self.tell_topics();
+    }
+
+    fn tell_topics(&mut self) {
+        if let Some(topics) = &self.topics {
+            self.shards.iter_mut().for_each(|shard| shard.handle_topics(self.now_ms, topics));
+            self.drain();
         }
     }
 
@@ -177,6 +127,13 @@ impl World {
                     self.shards.iter_mut().for_each(|shard| shard.abandon(ticket));
                 }
             }
+            Step::Topics(t, u) => {
+                let topics = [("t", *t), ("u", *u)].map(|(name, partitions)| {
+                    (name.into(), CatalogueTopic { partitions, ..CatalogueTopic::default() })
+                });
+                self.topics = Some(Arc::new(Catalogue::new(topics)));
+                self.tell_topics();
+            }
             Step::Crash => {
                 // Requests that were replaced by later ones of the same member are never answered.
                 let [one, two] = self.shards.each_mut().map(Shard::drop_parked);
@@ -189,6 +146,40 @@ impl World {
             }
         }
         self.shards.iter().for_each(Shard::assert_consistent);
+        self.check_assignments();
+    }
+
+    /// What the coordinator assigned is whole, disjoint, and what members subscribe to. Leaders here
+    /// assign bytes that are no assignment, and cannot be mistaken for it.
+    fn check_assignments(&self) {
+        let Some(topics) = &self.topics else { return };
+        for group in self.shards[0].groups().filter(|group| group.state == "Stable") {
+            let read = |member: &MemberView| {
+                let subscription = Subscription::decode(&member.subscription).ok()?;
+                let topics = subscription.topics.into_iter().map(String::from).collect();
+                let assignment = Assignment::decode(&member.assignment).ok()?;
+                let assigned = assignment.assigned_partitions.into_iter();
+                let assigned = assigned.map(|(topic, numbers)| (topic.to_owned(), numbers));
+                Some((topics, assigned.collect()))
+            };
+            type Part = (BTreeSet<String>, Vec<(String, Vec<i32>)>);
+            let parts: Option<Vec<Part>> = group.members.iter().map(read).collect();
+            let Some(parts) = parts else { continue };
+            let mut given = BTreeSet::new();
+            for (subscribed, assigned) in &parts {
+                for (topic, numbers) in assigned {
+                    assert!(subscribed.contains(topic), "{group:?}");
+                    for number in numbers {
+                        assert!(given.insert((topic.as_str(), *number)), "{group:?}: twice");
+                    }
+                }
+            }
+            let wanted: BTreeSet<&String> = parts.iter().flat_map(|part| &part.0).collect();
+            let wanted = wanted.into_iter().flat_map(|topic| {
+                (0..topics.partitions(topic) as i32).map(move |number| (topic.as_str(), number))
+            });
+            assert_eq!(given, wanted.collect(), "{group:?}");
+        }
     }
 
     fn turn(&mut self, calls: &[Call]) {
@@ -318,129 +309,6 @@ impl World {
         assert_eq!(self.shards[0].drop_parked(), []);
         assert_eq!(self.shards[0].member_count(), 0);
         assert_eq!(self.shards[0].group_count(), 0, "{:?}", self.shards[0].groups().next());
-    }
-}
-
-fn request<'a>(
-    ticket: Ticket,
-    call: &Call,
-    client: &'a Client,
-) -> (RequestContext<'a>, Request<'a>) {
-    let context = RequestContext {
-        ticket,
-        api_version: if call.variant & 1 == 0 { 9 } else { 3 },
-        client_id: ["app", "consumer"][usize::from(call.variant / 4)],
-        client_host: "/127.0.0.1",
-        uuid: ticket.into(),
-    };
-    let group_id = GROUPS[call.group];
-    let member_id = match call.identity {
-        Identity::Own | Identity::Static => client.member_id.as_str(),
-        Identity::Restarted | Identity::Nobody => "",
-        Identity::Unknown => "whoever",
-    };
-    let instance_id = matches!(call.identity, Identity::Static | Identity::Restarted)
-        .then_some(["i", "j", "k", "l"][call.member]);
-    let generation_id = client.generation_id + call.generation_off;
-    let request = match call.api {
-        Api::Join => Request::JoinGroup(join(call, group_id, member_id, instance_id)),
-        Api::Sync => Request::SyncGroup(SyncGroupRequest {
-            group_id,
-            generation_id,
-            member_id,
-            group_instance_id: instance_id,
-            protocol_type: (call.variant == 3).then_some("consumer"),
-            protocol_name: (call.variant == 4).then_some("sticky"),
-            assignments: vec![SyncGroupAssignment { member_id, assignment: b"assigned" }],
-        }),
-        Api::Heartbeat => Request::Heartbeat(HeartbeatRequest {
-            group_id,
-            generation_id,
-            member_id,
-            group_instance_id: instance_id,
-        }),
-        Api::Leave => Request::LeaveGroup(LeaveGroupRequest {
-            group_id,
-            members: vec![LeaveGroupMember {
-                member_id,
-                group_instance_id: instance_id,
-                reason: None,
-            }],
-        }),
-        Api::Describe => Request::DescribeGroup(DescribeGroupRequest { group_id }),
-        Api::List => Request::ListGroups(ListGroupsRequest::default()),
-        Api::DeleteGroup => {
-            Request::DeleteGroups(DeleteGroupsRequest { groups_names: vec![group_id] })
-        }
-        Api::Commit | Api::Fetch | Api::DeleteOffsets => {
-            offset_request(call, group_id, member_id, instance_id, generation_id)
-        }
-    };
-    (context, request)
-}
-
-fn join<'a>(
-    call: &Call,
-    group_id: &'a str,
-    member_id: &'a str,
-    group_instance_id: Option<&'a str>,
-) -> JoinGroupRequest<'a> {
-    let lists: [&[&str]; 4] = [&["range"], &["range", "sticky"], &["sticky", "range"], &["other"]];
-    let metadata: &[u8] = match call.variant {
-        0..5 => b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff",
-        5..7 => b"\0\0\0\0\0\x01\0\x01u\xff\xff\xff\xff",
-        _ => b"poison",
-    };
-    let names = lists[[0, 1, 1, 2, 1, 0, 2, 3][usize::from(call.variant)]];
-    JoinGroupRequest {
-        group_id,
-        session_timeout_ms: 6_000 + i32::from(call.variant) * 3_000,
-        rebalance_timeout_ms: [5_000, 60_000, 0, 100, -1][usize::from(call.variant % 5)],
-        member_id,
-        group_instance_id,
-        protocol_type: if call.variant == 6 { "connect" } else { "consumer" },
-        protocols: names.iter().map(|name| JoinGroupProtocol { name, metadata }).collect(),
-        reason: None,
-    }
-}
-
-fn offset_request<'a>(
-    call: &Call,
-    group_id: &'a str,
-    member_id: &'a str,
-    group_instance_id: Option<&'a str>,
-    generation_id: i32,
-) -> Request<'a> {
-    let topic = ["t", "u"][usize::from(call.variant % 2)];
-    match call.api {
-        Api::Commit => Request::OffsetCommit(OffsetCommitRequest {
-            group_id,
-            generation_id_or_member_epoch: if member_id.is_empty() { -1 } else { generation_id },
-            member_id,
-            group_instance_id,
-            retention_time_ms: if call.variant == 7 { 500 } else { -1 },
-            topics: vec![OffsetCommitTopic {
-                name: topic,
-                topic_id: Uuid::ZERO,
-                partitions: vec![OffsetCommitPartition {
-                    partition_index: call.variant.into(),
-                    committed_offset: call.generation_off.into(),
-                    committed_leader_epoch: -1,
-                    committed_metadata: Some(if call.variant == 5 { "a note" } else { "" }),
-                }],
-            }],
-        }),
-        Api::Fetch => Request::OffsetFetch(OffsetFetchRequest {
-            group_id,
-            member_id: None,
-            member_epoch: -1,
-            topics: None,
-            require_stable: call.variant == 1,
-        }),
-        _ => Request::OffsetDelete(OffsetDeleteRequest {
-            group_id,
-            topics: vec![OffsetDeleteTopic { name: topic, partitions: vec![call.variant.into()] }],
-        }),
     }
 }
 
