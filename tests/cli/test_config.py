@@ -168,7 +168,7 @@ def test_clients_assign_unless_the_switch_says_otherwise() -> None:
 def test_the_core_knows_every_strategy() -> None:
     rules = [("*", strategy) for strategy in assignment_rules.STRATEGIES]
     Node({"assignment": (rules, [])}, 1, bytes(32))
-    with pytest.raises(ValueError, match="no strategy .stickier."):
+    with pytest.raises(ValueError, match=r"no strategy .stickier."):
         Node({"assignment": ([("*", "stickier")], [])}, 1, bytes(32))
 
 
