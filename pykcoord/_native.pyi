@@ -5,6 +5,7 @@ from types import GenericAlias
 from typing import Any, Generic, TypeVar, final, overload
 
 __all__ = [
+    "Cleaner",
     "LiveRecords",
     "Node",
     "Purgatory",
@@ -32,6 +33,25 @@ _Value = TypeVar("_Value")
 _Key = TypeVar("_Key", bound=Hashable)
 _Operation = TypeVar("_Operation")
 _Default = TypeVar("_Default")
+
+@final
+class Cleaner:
+    def __new__(
+        cls, hash_key: bytes, dedupe_buffer_bytes: int, now_ms: int, delete_retention_ms: int
+    ) -> Cleaner: ...
+    def observe(self, chunk: bytes) -> bool: ...
+    @property
+    def first_undecided_offset(self) -> int | None: ...
+    def start_index(self, first_dirty_offset: int, bound: int) -> None: ...
+    def index(self, chunk: bytes) -> bool: ...
+    def finish_index(self) -> None: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def keys(self) -> int: ...
+    @property
+    def records(self) -> tuple[int, int]: ...
+    def clean(self, chunk: bytes, retained_end: int) -> bytes: ...
 
 @final
 class TimingWheel(Generic[_Value]):

@@ -24,6 +24,7 @@ LAYERS = [
     {"assignment_rules"},
     {"config", "catalogue", "log"},
     {"runtime", "_native"},
+    {"compaction"},
     # Embedding: the machine without sockets.
     {
         "protocol",
@@ -64,9 +65,10 @@ RESERVED = {
 }
 CRATES = {
     "kcoord-core": set(),
+    "kcoord-log": {"kcoord-core"},
     "kcoord-wire": {"kcoord-core"},
     "kcoord-sim": {"kcoord-core", "kcoord-wire"},
-    "kcoord-python": {"kcoord-core", "kcoord-wire"},
+    "kcoord-python": {"kcoord-core", "kcoord-log", "kcoord-wire"},
 }
 
 

@@ -43,7 +43,8 @@ const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-const fn varint_len(value: i64) -> usize {
+/// How many bytes `write_varint` writes.
+pub const fn varint_len(value: i64) -> usize {
     let bits = 64 - (zigzag(value) | 1).leading_zeros() as usize;
     bits.div_ceil(7)
 }

@@ -1,0 +1,124 @@
+//! The last offset of each key in bounded memory (Kafka's SkimpyOffsetMap): a 128-bit hash stands
+//! for the key.
+//!
+//! Two keys of one hash would cost the older one its record, so the hash is a keyed SipHash: no
+//! client that chooses its group ids can aim for that, and chance does not reach it.
+
+use siphasher::sip128::SipHasher13;
+
+/// Bytes of one slot: the hash, and the offset plus one (0: the slot is free).
+const SLOT_BYTES: usize = 24;
+const SMALLEST_SLOTS: usize = 64;
+/// Of 4 slots 3 are used at most: above, linear probing becomes slow.
+const LOAD: (usize, usize) = (3, 4);
+
+pub type KeyHash = [u64; 2];
+
+#[derive(Clone, Copy, Default)]
+struct Slot {
+    hash: KeyHash,
+    after: u64,
+}
+
+pub struct OffsetMap {
+    hasher: SipHasher13,
+    slots: Vec<Slot>,
+    most_slots: usize,
+    used: usize,
+}
+
+impl OffsetMap {
+    /// Never takes more than `buffer_bytes`, and no more than the keys need.
+    pub fn new(hash_key: &[u8; 16], buffer_bytes: usize) -> Self {
+        OffsetMap {
+            hasher: SipHasher13::new_with_key(hash_key),
+            slots: vec![Slot::default(); SMALLEST_SLOTS],
+            most_slots: (buffer_bytes / SLOT_BYTES).max(SMALLEST_SLOTS),
+            used: 0,
+        }
+    }
+
+    pub fn hash(&self, key: &[u8]) -> KeyHash {
+        let hash = self.hasher.hash(key);
+        [hash.h1, hash.h2]
+    }
+
+    /// Makes room for so many more keys. False: there is no memory for them.
+    pub fn reserve(&mut self, keys: usize) -> bool {
+        while self.room() < keys {
+            // Both are there while the keys move.
+            let most = self.most_slots.saturating_sub(self.slots.len());
+            let wanted = (2 * self.slots.len()).min(most);
+            if wanted <= self.slots.len() {
+                return false;
+            }
+            let old = std::mem::replace(&mut self.slots, vec![Slot::default(); wanted]);
+            for slot in old.iter().filter(|slot| slot.after > 0) {
+                let index = self.find(&slot.hash);
+                self.slots[index] = *slot;
+            }
+        }
+        true
+    }
+
+    /// How many more keys it takes as it is.
+    pub fn room(&self) -> usize {
+        self.slots.len() / LOAD.1 * LOAD.0 - self.used
+    }
+
+    pub fn len(&self) -> usize {
+        self.used
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.used == 0
+    }
+
+    /// Notes each key's offset, if it is not below the known one. There must be room for all.
+    pub fn insert(&mut self, keys: &[(KeyHash, i64)]) {
+        assert!(keys.len() <= self.room(), "the offset map is full");
+        self.fetch(keys.iter().map(|(hash, _)| hash));
+        for (hash, offset) in keys {
+            let after = *offset as u64 + 1;
+            let index = self.find(hash);
+            let slot = &mut self.slots[index];
+            if slot.after == 0 {
+                *slot = Slot { hash: *hash, after };
+                self.used += 1;
+            } else {
+                slot.after = slot.after.max(after);
+            }
+        }
+    }
+
+    /// Replaces hashes by offsets: -1 for a key that is not there.
+    pub fn latest(&self, hashes: &[KeyHash], offsets: &mut Vec<i64>) {
+        self.fetch(hashes.iter());
+        offsets.extend(hashes.iter().map(|hash| self.slots[self.find(hash)].after as i64 - 1));
+    }
+
+    /// Loads the slots, so that their cache misses overlap instead of following each other.
+    fn fetch<'a>(&self, hashes: impl Iterator<Item = &'a KeyHash>) {
+        let seen = hashes.fold(0, |seen, hash| seen ^ self.slots[self.first(hash)].after);
+        core::hint::black_box(seen);
+    }
+
+    fn first(&self, hash: &KeyHash) -> usize {
+        ((u128::from(hash[0]) * self.slots.len() as u128) >> 64) as usize
+    }
+
+    /// The slot of the key, or the free one where it belongs. One is always free.
+    fn find(&self, hash: &KeyHash) -> usize {
+        let mut index = self.first(hash);
+        loop {
+            let slot = &self.slots[index];
+            if slot.after == 0 || slot.hash == *hash {
+                return index;
+            }
+            index += 1;
+            if index == self.slots.len() {
+                index = 0;
+            }
+        }
+    }
+}
