@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from pykcoord.errors import CorruptLogError, LogError, LogFencedError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log._disk import Outcome, write_files
 from pykcoord.log._record_batch import Stop, frame, header
+from pykcoord.log.closed_segments import ClosedSegments
 from pykcoord.log.naming import naming
 from pykcoord.log.protocol import Append, Cut, Failure, OnCorruption
 from pykcoord.log.recovery import Found
@@ -47,7 +48,8 @@ class Partition:
     """A partition that this process writes, under `leader_epoch`.
 
     `segment_bytes` is offsets.topic.segment.bytes. `keep_unsynced` says what counts after a
-    failure: whether what was written but not yet synced was already acknowledged.
+    failure: whether what was written but not yet synced was already acknowledged. `closed` are the
+    segments before the active one, the last; `rolled` is called when there is one more of them.
     """
 
     def __init__(
@@ -65,9 +67,12 @@ class Partition:
         self.next_offset = 0
         self.failed: Failure | None = None
         self.cut: Cut | None = None
+        self.closed = ClosedSegments()
+        self.rolled: Callable[[], None] = lambda: None
         self._topic_id = topic_id
         self._segment_bytes = segment_bytes
         self._keep_unsynced = keep_unsynced
+        self._active: SegmentFile | None = None
         self._descriptor = -1
         self._size = 0
         self._synced = 0
@@ -91,12 +96,13 @@ class Partition:
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments, as far as they are written."""
-        return sum(self._closed_sizes) + self._size
+        return self.closed.size_bytes + self._size
 
     def read(self) -> Iterator[bytes]:
         """Chunks of whole uncompressed batches from the log's start to what was written so far."""
-        sizes = [*self._closed_sizes, self._size]
-        yield from read_segments(list(zip(self._files, sizes, strict=False)))
+        with self.closed.reading() as closed:
+            active = [] if self._active is None else [(self._active, self._size)]
+            yield from read_segments(closed + active)
 
     def durable(self) -> Durable | None:
         """What of the log nothing takes back any more, once it is synced; None after a failure and
@@ -155,6 +161,11 @@ class Partition:
         (outcome,) = write_files([self.request()], True)
         self.finish(outcome, True)
 
+    def roll(self) -> None:
+        """Closes the active segment, if it holds anything. Raises OSError as `prepare` does."""
+        if self._size > 0:
+            self._roll(self.next_offset)
+
     def write_epochs(self) -> None:
         """Brings `leader-epoch-checkpoint` up to date. It is derived: the batches say the same."""
         if not self._epochs_written:
@@ -181,19 +192,20 @@ class Partition:
         """
         if self._descriptor >= 0:
             if isinstance(self.failed, OSError):
-                with naming(self._files[-1].path):
+                with naming(self._active_file.path):
                     self._take_back()
             os.close(self._descriptor)
             self._descriptor = -1
-        found = recovery.examine(self.directory)
-        if found.leader_epoch > self.leader_epoch:
-            raise LogFencedError(self.directory, self.leader_epoch, found.leader_epoch)
-        if found.next_offset < self.next_offset:
-            path = found.segments[-1].file.path if found.segments else self.directory
-            size = found.segments[-1].sound_bytes if found.segments else 0
-            reason = f"the log ends here, but was acknowledged up to offset {self.next_offset}"
-            raise CorruptLogError(path, size, found.next_offset, reason, _LOST)
-        self._load(found, "refuse")
+        with self.closed.recovering():
+            found = recovery.examine(self.directory)
+            if found.leader_epoch > self.leader_epoch:
+                raise LogFencedError(self.directory, self.leader_epoch, found.leader_epoch)
+            if found.next_offset < self.next_offset:
+                path = found.segments[-1].file.path if found.segments else self.directory
+                size = found.segments[-1].sound_bytes if found.segments else 0
+                reason = f"the log ends here, but was acknowledged up to offset {self.next_offset}"
+                raise CorruptLogError(path, size, found.next_offset, reason, _LOST)
+            self._load(found, "refuse")
         self.failed = None
 
     def close(self) -> None:
@@ -218,11 +230,12 @@ class Partition:
         sizes = [scanned.sound_bytes for scanned in found.segments]
         if files:
             self._descriptor = _open_synced(files[-1].path)
+        self._active = files[-1] if files else None
+        end_offset = files[-1].base_offset if files else found.next_offset
+        self.closed.reset(list(zip(files[:-1], sizes[:-1], strict=True)), end_offset)
         self.cut = cut
         self.next_offset = self._waiting_offset = found.next_offset
         self._epochs = found.epochs
-        self._files = files
-        self._closed_sizes = sizes[:-1]
         self._size = self._synced = sizes[-1] if sizes else 0
         self._begun = False
 
@@ -238,7 +251,7 @@ class Partition:
                 checkpoint.write_partition_metadata(self.directory, self._topic_id)
             self._create(self.next_offset)
         else:
-            for index in companions(self._files[-1].path):
+            for index in companions(self._active_file.path):
                 index.unlink()
         if newest < self.leader_epoch:
             self._epochs = [*self._epochs, (self.leader_epoch, self.next_offset)]
@@ -249,23 +262,30 @@ class Partition:
         # Kafka also rolls by age (segment.ms), for the sake of retention and of its cleaner.
         size = self._size + self._waiting_bytes
         too_large = size > 0 and size + more_bytes > self._segment_bytes
-        return too_large or last_offset - self._files[-1].base_offset > _MAX_RELATIVE_OFFSET
+        return too_large or last_offset - self._active_file.base_offset > _MAX_RELATIVE_OFFSET
 
     def _roll(self, base_offset: int) -> None:
         """A new active segment. The old one is synced first: only the last can ever be torn."""
         self.sync()
         os.close(self._descriptor)
         self._descriptor = -1
-        self._closed_sizes.append(self._size)
+        full = (self._active_file, self._size)
         self._create(base_offset)
+        self.closed.append(*full, base_offset)
+        self.rolled()
 
     def _create(self, base_offset: int) -> None:
         path = self.directory / segment_name(base_offset)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         self._descriptor = os.open(path, flags, 0o644)
-        self._files.append(SegmentFile(base_offset, path))
+        self._active = SegmentFile(base_offset, path)
         self._size = self._synced = 0
         checkpoint.sync_directory(self.directory)
+
+    @property
+    def _active_file(self) -> SegmentFile:
+        assert self._active is not None, self.directory
+        return self._active
 
     def _kept_bytes(self) -> int:
         return self._size if self._keep_unsynced else self._synced
@@ -283,7 +303,7 @@ class Partition:
 
     def _check(self, error: int) -> None:
         if error:
-            raise OSError(error, os.strerror(error), str(self._files[-1].path))
+            raise OSError(error, os.strerror(error), str(self._active_file.path))
 
     def _changed(self, outcome: Outcome) -> bool:
         return outcome.found_size != self._size or outcome.links == 0
@@ -297,7 +317,7 @@ class Partition:
                 return LogFencedError(self.directory, self.leader_epoch, newer)
         state = f"it has {outcome.found_size} bytes" if outcome.links else "it was deleted"
         return CorruptLogError(
-            self._files[-1].path,
+            self._active_file.path,
             self._size,
             self.next_offset,
             f"changed by somebody else: {state}",
