@@ -1,7 +1,8 @@
 """A log that is only looked at: a data directory, one partition's folder, or one segment file.
 
 pykcoord's own or Kafka's, stopped or running. Must never change, create or lock anything: damage
-is cut in memory, and what an interrupted compaction left is sorted out there too.
+is cut in memory, and what an interrupted compaction left is sorted out there too. One that goes on
+meanwhile takes files away; then it is looked again, and read on where it was.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Self
 
-from pykcoord.errors import LogError
+from pykcoord.errors import CorruptLogError, LogError
 from pykcoord.log import checkpoint, recovery
+from pykcoord.log._record_batch import header, scan
 from pykcoord.log.directory import TOPIC, partition_directories
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut, OnCorruption
@@ -22,6 +24,7 @@ from pykcoord.log.segment import SegmentFile, plan
 __all__ = ["LogReader", "segment_files"]
 
 _PARTITION_NAME = re.compile(re.escape(TOPIC) + r"-(\d+)")
+_ATTEMPTS = 20
 _MAGIC_AT, _NEWEST_MAGIC = 16, 2
 _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 
@@ -30,11 +33,14 @@ class LogReader:
     """A log opened for reading. `partitions` are the numbers of those that are there, `shards` how
     many the topic has as far as the files tell, `cuts` what was left out as damaged."""
 
-    def __init__(self, found: dict[int, Found], shards: int, cuts: list[Cut]) -> None:
+    def __init__(
+        self, found: dict[int, Found], shards: int, cuts: list[Cut], is_one_file: bool
+    ) -> None:
         self.partitions = list(found)
         self.shards = shards
         self.cuts = cuts
         self._found = found
+        self._is_one_file = is_one_file
 
     @classmethod
     def open(cls, path: Path | str, *, on_corruption: OnCorruption = "refuse") -> Self:
@@ -43,21 +49,35 @@ class LogReader:
         path = Path(path)
         if path.is_dir():
             directories = _directories(path)
-            found = {
-                number: recovery.examine(directory) for number, directory in directories.items()
-            }
+            found = {number: _examine(directory) for number, directory in directories.items()}
         else:
             found = {_number(path.absolute().parent): recovery.examine_file(_segment(path))}
         known = checkpoint.read_properties(path) if path.is_dir() else None
         shards = known.partitions if known else max(found, default=0) + 1
         cuts = [recovery.cut_in_memory(one, on_corruption) for one in found.values()]
-        return cls(found, shards, [cut for cut in cuts if cut is not None])
+        return cls(found, shards, [cut for cut in cuts if cut is not None], not path.is_dir())
 
     def read(self, shard: int) -> Iterator[bytes]:
         """Chunks (up to a MB) of whole, checked, uncompressed batches; none if it is not there."""
-        if shard in self._found:
-            segments = self._found[shard].segments
-            yield from read_segments([(one.file, one.sound_bytes) for one in segments])
+        if shard not in self._found:
+            return
+        segments = _segments(self._found[shard])
+        next_offset = 0
+        while True:
+            try:
+                for chunk in read_segments(segments):
+                    rest = _from_offset(chunk, next_offset)
+                    if rest:
+                        next_offset = scan(rest, 0, next_offset).next_offset
+                        yield rest
+                return
+            except (FileNotFoundError, CorruptLogError):
+                if self._is_one_file:
+                    raise
+                fresh = _segments(_examine(self._found[shard].directory))
+                if fresh == segments:
+                    raise
+                segments = fresh
 
     def next_offset(self, shard: int) -> int:
         """The offset behind the last sound batch; 0 for a partition that is not there."""
@@ -69,6 +89,34 @@ def segment_files(path: Path) -> dict[int, list[SegmentFile]]:
     if not path.is_dir():
         return {_number(path.absolute().parent): [_segment(path)]}
     return {number: plan(directory).segments for number, directory in _directories(path).items()}
+
+
+def _examine(directory: Path) -> Found:
+    for _ in range(_ATTEMPTS):
+        before = set(directory.glob("*.log*"))
+        try:
+            found = recovery.examine(directory)
+        except FileNotFoundError:
+            continue
+        # Names that change while they are listed may be missed, the old one and the new one.
+        if set(directory.glob("*.log*")) == before:
+            return found
+    raise LogError(f"{directory}: its files change all the time; try again, or stop what writes it")
+
+
+def _segments(found: Found) -> list[tuple[SegmentFile, int]]:
+    return [(one.file, one.sound_bytes) for one in found.segments]
+
+
+def _from_offset(chunk: bytes, offset: int) -> bytes:
+    """The batches of the chunk that end behind `offset`."""
+    position = 0
+    while position < len(chunk):
+        batch = header(chunk, position)
+        if batch.base_offset + batch.last_offset_delta >= offset:
+            break
+        position += batch.size
+    return chunk[position:] if position else chunk
 
 
 def _directories(path: Path) -> dict[int, Path]:
