@@ -3,7 +3,8 @@
 Knows bytes and files; nothing of groups, of the native core or of the runtime.
 """
 
-from pykcoord.log.directory import LogDirectory
+from pykcoord.log.compaction import Cleaned, Compaction, NewCleaner, RecordCleaner
+from pykcoord.log.directory import LogDirectory, partitions_of
 from pykcoord.log.protocol import (
     Append,
     Cut,
@@ -21,6 +22,8 @@ from pykcoord.log.verify import Problem, Report, verify
 
 __all__ = [
     "Append",
+    "Cleaned",
+    "Compaction",
     "Cut",
     "Done",
     "Failure",
@@ -29,10 +32,13 @@ __all__ = [
     "LogDirectory",
     "LogObserver",
     "LogReader",
+    "NewCleaner",
     "OnCorruption",
     "Problem",
+    "RecordCleaner",
     "Replica",
     "Report",
     "Snapshots",
+    "partitions_of",
     "verify",
 ]

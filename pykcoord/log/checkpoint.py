@@ -1,7 +1,8 @@
 """The small text files beside the segments: epochs, topic id, and the directory's own properties.
 
-`leader-epoch-checkpoint` is derived from the batches and rebuilt where it is missing or damaged;
-the others are replaced whole or not at all. None is ever edited in place.
+`leader-epoch-checkpoint` is derived from the batches and rebuilt where it is missing or damaged,
+`cleaner-offset-checkpoint` spares work only; the others are replaced whole or not at all. None is
+ever edited in place.
 """
 
 from __future__ import annotations
@@ -16,18 +17,22 @@ from pykcoord.errors import CorruptLogError
 from pykcoord.log.naming import naming
 
 __all__ = [
+    "CLEANER_FILE",
     "EPOCH_FILE",
     "PROPERTIES_FILE",
     "Properties",
     "decoded_id",
+    "read_cleaner_offsets",
     "read_epochs",
     "read_properties",
     "sync_directory",
+    "write_cleaner_offsets",
     "write_epochs",
     "write_partition_metadata",
     "write_properties",
 ]
 
+CLEANER_FILE = "cleaner-offset-checkpoint"
 EPOCH_FILE = "leader-epoch-checkpoint"
 PROPERTIES_FILE = "pykcoord.properties"
 
@@ -61,6 +66,25 @@ def write_epochs(directory: Path, epochs: list[tuple[int, int]]) -> None:
 def write_partition_metadata(directory: Path, topic_id: bytes) -> None:
     """Kafka's PartitionMetadataFile: version and topic id."""
     _replace(directory / "partition.metadata", f"version: 0\ntopic_id: {_encoded(topic_id)}")
+
+
+def read_cleaner_offsets(directory: Path, topic: str) -> dict[int, int]:
+    """Partition of `topic` to the first offset that is not clean (Kafka's OffsetCheckpointFile);
+    empty if the file is missing or makes no sense: then all of it counts as dirty."""
+    return {
+        partition: offset
+        for (of, partition), offset in _read_offsets(directory / CLEANER_FILE).items()
+        if of == topic
+    }
+
+
+def write_cleaner_offsets(directory: Path, topic: str, offsets: dict[int, int]) -> None:
+    """Replaces what the file says of `topic`; what Kafka wrote there of others stays."""
+    known = _read_offsets(directory / CLEANER_FILE)
+    known = {place: offset for place, offset in known.items() if place[0] != topic}
+    known |= {(topic, partition): offset for partition, offset in offsets.items()}
+    rows = [f"{of} {partition} {offset}" for (of, partition), offset in known.items()]
+    _replace(directory / CLEANER_FILE, "\n".join(["0", str(len(rows)), *rows]) + "\n")
 
 
 def read_properties(directory: Path) -> Properties | None:
@@ -113,6 +137,17 @@ def sync_directory(directory: Path) -> None:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _read_offsets(path: Path) -> dict[tuple[str, int], int]:
+    try:
+        lines = path.read_text("ascii").split("\n")
+        rows = [line.split() for line in lines[2:-1]]
+        offsets = {(of, int(partition)): int(offset) for of, partition, offset in rows}
+        sound = lines[0] == "0" and int(lines[1]) == len(rows)
+    except (FileNotFoundError, ValueError, IndexError):
+        return {}
+    return offsets if sound else {}
 
 
 def _replace(path: Path, text: str) -> None:

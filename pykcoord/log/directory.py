@@ -20,6 +20,7 @@ from typing import Self
 from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogError, LogLockedError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
+from pykcoord.log.compaction import Cleaned, Compaction, LogCleaner
 from pykcoord.log.loading import Loaded, load
 from pykcoord.log.naming import naming
 from pykcoord.log.partition import Partition
@@ -27,7 +28,7 @@ from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorru
 from pykcoord.log.snapshotter import Snapshots, Snapshotter
 from pykcoord.log.writer import Writer
 
-__all__ = ["TOPIC", "LogDirectory", "partition_directories"]
+__all__ = ["TOPIC", "LogDirectory", "partition_directories", "partitions_of"]
 
 TOPIC = "__consumer_offsets"
 
@@ -45,6 +46,7 @@ class LogDirectory:
         partitions: list[Partition],
         properties: Properties,
         writer: Writer,
+        segment_bytes: int,
     ) -> None:
         self.path = path
         self.leader_epoch = properties.leader_epoch
@@ -55,6 +57,8 @@ class LogDirectory:
         self._writer = writer
         self._loaded: list[Loaded | None] = [None] * len(partitions)
         self._snapshotter: Snapshotter | None = None
+        self._segment_bytes = segment_bytes
+        self._cleaner: LogCleaner | None = None
 
     @classmethod
     def open(
@@ -116,7 +120,7 @@ class LogDirectory:
                 partition.leader_epoch = epoch
                 opened.append(partition)
             writer = Writer(opened, flush, flush_interval_ms, observer, monotonic)
-            log = cls(directory, lock, opened, properties, writer)
+            log = cls(directory, lock, opened, properties, writer, segment_bytes)
             log._loaded = loaded
             return log
         except BaseException:
@@ -171,6 +175,21 @@ class LogDirectory:
         """Writes those now that are due, and says of which shards. Raises OSError, LogError."""
         return self._new_snapshotter(snapshots).write_due()
 
+    def start_compaction(self, compaction: Compaction) -> None:
+        """Compacts in the background from now on. Best called once everything has been read."""
+        assert self._cleaner is None, "compaction was started before"
+        self._cleaner = self._log_cleaner(compaction)
+        self._cleaner.start()
+
+    def compact(self, compaction: Compaction) -> dict[int, Cleaned]:
+        """Compacts now all that is dirty, the active segments included, which are closed for it.
+
+        By partition, what came of it. Raises OSError or LogError: the log is whole then too.
+        """
+        for partition in self._partitions:
+            self._writer.call(partition.roll)
+        return self._log_cleaner(compaction).clean_all()
+
     def sync(self) -> None:
         """Makes all that was handed in before durable, whatever the flush policy says."""
         self._writer.sync()
@@ -181,6 +200,8 @@ class LogDirectory:
             return
         if self._snapshotter is not None:
             self._snapshotter.close()
+        if self._cleaner is not None:
+            self._cleaner.close()
         self._writer.close()
         errors: list[OSError] = []
         for partition in self._partitions:
@@ -198,6 +219,9 @@ class LogDirectory:
         covered = {shard: one.covered for shard, one in loaded if one and one.covered}
         return Snapshotter(self._partitions, self._writer, self.topic_id, snapshots, covered)
 
+    def _log_cleaner(self, compaction: Compaction) -> LogCleaner:
+        return LogCleaner(self.path, TOPIC, self._partitions, self._segment_bytes, compaction)
+
     def __enter__(self) -> Self:
         return self
 
@@ -208,6 +232,12 @@ class LogDirectory:
         traceback: TracebackType | None,
     ) -> None:
         self.close()
+
+
+def partitions_of(directory: Path) -> int:
+    """How many partitions the data directory was made with, as far as it tells; 0 if it is none."""
+    known = checkpoint.read_properties(directory)
+    return known.partitions if known else max(partition_directories(directory), default=-1) + 1
 
 
 def partition_directories(directory: Path) -> dict[int, Path]:

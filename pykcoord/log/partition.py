@@ -107,10 +107,10 @@ class Partition:
     def durable(self) -> Durable | None:
         """What of the log nothing takes back any more, once it is synced; None after a failure and
         where there is no log. On the thread of the writer."""
-        if self.failed is not None or not self._files:
+        if self.failed is not None or self._active is None:
             return None
-        sizes = [*self._closed_sizes, self._kept_bytes()]
-        return Durable(list(zip(self._files, sizes, strict=True)), self._epochs)
+        active = (self._active, self._kept_bytes())
+        return Durable([*self.closed.now().segments, active], self._epochs)
 
     def prepare(self, appends: Sequence[Append]) -> int:
         """Frames the batches, so that `request` holds them; says how many bytes they are.

@@ -125,7 +125,8 @@ def plan(directory: Path) -> Plan:
     kept: list[SegmentFile] = []
     for file in by_suffix[""]:
         if replaced_from <= file.base_offset < replaced_to:
-            remove += [file.path, *companions(file.path)]
+            # Last what names the others: an index without a log is nobody's.
+            remove += [*companions(file.path), file.path]
         else:
             kept.append(file)
     rename = [(file.path, file.path.with_suffix("")) for file in swaps]
@@ -219,7 +220,7 @@ def plain(file: SegmentFile, piece: Piece) -> Iterator[bytes]:
         if compressed_at > position:
             ready.append(bytes(view[position:compressed_at]))
         if compressed_at < len(view):
-            ready.append(_expanded(file, piece, compressed_at))
+            ready.append(expanded(file, piece, compressed_at))
             position = compressed_at + header(view, compressed_at).size
         else:
             position = len(view)
@@ -230,7 +231,7 @@ def plain(file: SegmentFile, piece: Piece) -> Iterator[bytes]:
             ready_bytes = 0
 
 
-def _expanded(file: SegmentFile, piece: Piece, position: int) -> bytes:
+def expanded(file: SegmentFile, piece: Piece, position: int) -> bytes:
     batch = header(piece.view, position)
     whole = piece.view[position : position + batch.size]
     codec = batch.attributes & 7

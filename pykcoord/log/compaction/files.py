@@ -1,0 +1,49 @@
+"""Every change that compaction makes to a directory, one method each: tests stop it after any."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from pykcoord.log import checkpoint
+
+__all__ = ["Files"]
+
+
+class Files:
+    """The real file system. All methods raise OSError."""
+
+    def create(self, path: Path) -> int:
+        """A descriptor of the new, empty file; an old one of that name is a failed attempt."""
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
+        return os.open(path, flags, 0o644)
+
+    def write(self, descriptor: int, data: bytes) -> None:
+        """All of `data`, behind what was written before."""
+        view = memoryview(data)
+        while view:
+            view = view[os.write(descriptor, view) :]
+
+    def sync(self, descriptor: int) -> None:
+        """What was written is on disk."""
+        os.fsync(descriptor)
+
+    def close(self, descriptor: int) -> None:
+        """Gives the descriptor up; says nothing of the disk."""
+        os.close(descriptor)
+
+    def rename(self, path: Path, name: Path) -> None:
+        """Replaces `name`, if it is there."""
+        os.replace(path, name)
+
+    def unlink(self, path: Path) -> None:
+        """Removes the file, if it is there."""
+        path.unlink(missing_ok=True)
+
+    def sync_directory(self, directory: Path) -> None:
+        """Names that were made, changed or removed there are so on disk."""
+        checkpoint.sync_directory(directory)
+
+    def write_cleaner_offsets(self, directory: Path, topic: str, offsets: dict[int, int]) -> None:
+        """Replaces the cleaner's checkpoint."""
+        checkpoint.write_cleaner_offsets(directory, topic, offsets)
