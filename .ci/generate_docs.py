@@ -87,13 +87,15 @@ a warning; one that neither has is refused with the nearest known name.""",
 
 def _setting(setting: Setting) -> str:
     smallest = -(2**63) if setting.type == "long" else -(2**31)
-    largest = -smallest - 1
+    largest = sys.float_info.max if setting.type == "double" else -smallest - 1
     if setting.type in ("string", "boolean"):
         bounds = " or ".join(f"`{choice}`" for choice in setting.choices)
         text = str(setting.default)
         default = f"`{text.lower() if setting.type == 'boolean' else text}`" if text else ""
     else:
-        bounds = "" if setting.minimum == smallest else f"at least {setting.minimum}"
+        bounds = "" if setting.minimum == smallest else f"at least {setting.minimum:.0f}"
+        if setting.type == "double" and setting.maximum < largest:
+            bounds = f"{setting.minimum:g} to {setting.maximum:g}"
         default = "no limit" if setting.default == largest else str(setting.default)
     doc = setting.doc + (" *pykcoord's own.*" if setting.ours else "")
     return f"| `{setting.name}` | {default} | {bounds} | {setting.unit} | {doc} |"

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -18,6 +19,7 @@ from pykcoord.kafka_names import KAFKA_NAMES
 
 _INT = 2**31 - 1
 _LONG = 2**63 - 1
+_DOUBLE = sys.float_info.max
 
 # What pykcoord offers instead of a name of Kafka that it does not read.
 _INSTEAD = {
@@ -39,9 +41,9 @@ class Setting:
 
     name: str
     type: str
-    default: int | str | bool
-    minimum: int
-    maximum: int
+    default: int | float | str | bool
+    minimum: int | float
+    maximum: int | float
     unit: str
     doc: str
     ours: bool
@@ -74,8 +76,22 @@ def _text(default: str, doc: str, *, choices: tuple[str, ...] = ()) -> Any:
     return _ours(default, doc, type="string", choices=choices)
 
 
-def _yes_or_no(default: bool, doc: str) -> Any:
-    return _ours(default, doc, type="boolean")
+def _yes_or_no(default: bool, doc: str, *, ours: bool = True) -> Any:
+    return _ours(default, doc, type="boolean", ours=ours)
+
+
+def _double(
+    default: float, doc: str, *, unit: str, minimum: float = 0.0, maximum: float = _DOUBLE
+) -> Any:
+    metadata = {
+        "type": "double",
+        "minimum": minimum,
+        "maximum": maximum,
+        "unit": unit,
+        "doc": doc,
+        "ours": False,
+    }
+    return dataclasses.field(default=default, metadata=metadata)
 
 
 def _ours(default: str | bool, doc: str, **more: Any) -> Any:
@@ -89,7 +105,7 @@ class Config:
 
     Raises ConfigError, which names the setting, the value and the bound, where a value is not of
     its type, is out of bounds, or contradicts another. Source: `GroupCoordinatorConfig`,
-    `OffsetConfig` and `SocketServerConfigs` of Kafka 4.3.1.
+    `OffsetConfig`, `CleanerConfig` and `SocketServerConfigs` of Kafka 4.3.1.
     """
 
     group_min_session_timeout_ms: int = _setting(
@@ -154,6 +170,44 @@ class Config:
         long=True,
         ours=True,
     )
+    log_cleaner_enable: bool = _yes_or_no(
+        True, "Whether the log is compacted while it is served.", ours=False
+    )
+    log_cleaner_min_cleanable_ratio: float = _double(
+        0.5,
+        "A shard's log is compacted when more than this part of its closed segments is dirty.",
+        unit="",
+        maximum=1.0,
+    )
+    log_cleaner_min_compaction_lag_ms: int = _setting(
+        0, "Segments with younger records are not compacted.", unit="ms", minimum=0, long=True
+    )
+    log_cleaner_delete_retention_ms: int = _setting(
+        86_400_000,
+        "How long compaction keeps tombstones and transaction markers, from when it first meets "
+        "them.",
+        unit="ms",
+        minimum=0,
+        long=True,
+    )
+    log_cleaner_backoff_ms: int = _setting(
+        15_000,
+        "How often it is looked whether there is something to compact; a full segment is noticed "
+        "at once.",
+        unit="ms",
+        minimum=0,
+        long=True,
+    )
+    log_cleaner_dedupe_buffer_size: int = _setting(
+        134_217_728,
+        "Most memory for the keys of a compaction, 24 bytes each; more keys take several passes.",
+        unit="bytes",
+        minimum=1_048_576,
+        long=True,
+    )
+    log_cleaner_io_max_bytes_per_second: float = _double(
+        _DOUBLE, "Most that compaction reads and writes.", unit="bytes/s", minimum=1.0
+    )
     connections_max_idle_ms: int = _setting(
         600_000, "A connection that is silent for so long is closed.", unit="ms", long=True
     )
@@ -203,7 +257,7 @@ class Config:
         assignment_rules.capacities("group.assignment.capacities", self.group_assignment_capacities)
 
     @classmethod
-    def of(cls, values: Mapping[str, str | int | bool]) -> tuple[Config, list[str]]:
+    def of(cls, values: Mapping[str, str | int | float | bool]) -> tuple[Config, list[str]]:
         """The configuration that `values` (by Kafka's names) make, and warnings, one line each.
 
         A name that Kafka has and pykcoord does not need is a warning; one that neither has is a
@@ -240,7 +294,7 @@ class Config:
         )
         return values
 
-    def values(self) -> dict[str, int | str | bool]:
+    def values(self) -> dict[str, int | float | str | bool]:
         """Every setting by Kafka's name."""
         return {name: getattr(self, _attribute(name)) for name in SETTINGS}
 
@@ -287,15 +341,16 @@ def _check(known: Setting, value: object) -> None:
         if known.choices and value not in known.choices:
             raise ConfigError(known.name, f"{value!r} is not one of {', '.join(known.choices)}")
         return
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ConfigError(known.name, f"{value!r} is not an integer")
+    kinds, what = (int, "an integer") if known.type != "double" else (int | float, "a number")
+    if not isinstance(value, kinds) or isinstance(value, bool) or value != value:
+        raise ConfigError(known.name, f"{value!r} is not {what}")
     if value < known.minimum:
         raise ConfigError(known.name, f"{value} is too small: it must be at least {known.minimum}")
     if value > known.maximum:
         raise ConfigError(known.name, f"{value} is too large: it can be at most {known.maximum}")
 
 
-def _parsed(name: str, value: str | int | bool) -> int | str | bool:
+def _parsed(name: str, value: str | int | float | bool) -> int | float | str | bool:
     """The value of a text, as Kafka's ConfigDef parses it."""
     kind = SETTINGS[name].type
     if not isinstance(value, str) or kind == "string":
@@ -305,6 +360,11 @@ def _parsed(name: str, value: str | int | bool) -> int | str | bool:
         if known is None:
             raise ConfigError(name, f"{value!r} is not true or false")
         return known
+    if kind == "double":
+        try:
+            return float(value)
+        except ValueError:
+            raise ConfigError(name, f"{value!r} is not a number") from None
     return _integer(name, value)
 
 

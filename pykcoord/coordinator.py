@@ -23,6 +23,7 @@ from pykcoord._native import Node
 from pykcoord.callers import Callers
 from pykcoord.catalogue import STATE_FILE, TopicCatalogue, native_end_offsets, native_topics
 from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
 from pykcoord.log import LogDirectory
@@ -357,6 +358,7 @@ class Coordinator:
             catalogue.on_change(tell_topics)
             runtime.load(log.take_replicas())
             start_snapshots(log, self.config)
+            start_compaction(log, self.config)
             callers = Callers(runtime)
             runtime.start(callers)
             self._callers, self._node, self._catalogue = callers, node, catalogue

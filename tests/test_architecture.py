@@ -24,9 +24,9 @@ LAYERS = [
     {"assignment_rules"},
     {"config", "catalogue", "log"},
     {"runtime", "_native"},
-    {"compaction"},
     # Embedding: the machine without sockets.
     {
+        "compaction",
         "protocol",
         "consumer_protocol",
         "shard",

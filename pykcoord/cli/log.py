@@ -1,7 +1,7 @@
 """`pykcoord log state|dump|verify`: a log looked at from outside, Kafka's or pykcoord's own.
 
 Nothing here changes, creates or locks a file: it works beside a running server. (`import` and
-`export`, which make a new directory, are in `transfer.py`.)
+`export`, which make a new directory, are in `transfer.py`, and `compact` in `compact.py`.)
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pykcoord._native import dump
+from pykcoord.cli import compact
 from pykcoord.cli.plain import plain
 from pykcoord.cli.records import decode_key, decode_value
 from pykcoord.cli.state import State, state_of
@@ -41,7 +42,7 @@ _on_corruption = click.option(
 )
 
 
-@click.group(short_help="Look into a log, pykcoord's own or Kafka's; carry it over.")
+@click.group(short_help="Look into a log, pykcoord's own or Kafka's; carry it over; compact it.")
 def command() -> None:
     """Look into a log: pykcoord's own, or the __consumer_offsets of a Kafka broker; or carry it
     from one to the other.
@@ -54,6 +55,7 @@ def command() -> None:
     """
 
 
+command.add_command(compact.command)
 command.add_command(export_log)
 command.add_command(import_log)
 

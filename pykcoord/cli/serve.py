@@ -32,6 +32,7 @@ from pykcoord.catalogue import (
 )
 from pykcoord.cli import logs
 from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError, ConfigError, KcoordError, LogError
 from pykcoord.log import Flush, LogDirectory, OnCorruption
@@ -212,6 +213,7 @@ async def _serve(config: Config, options: _Options) -> None:
         runtime = Runtime(node, log, Clock(), metrics)
         runtime.load(log.take_replicas())
         start_snapshots(log, config)
+        start_compaction(log, config)
         load_ms = round(1000 * (monotonic_seconds() - started))
         server = Server(
             config,
@@ -363,7 +365,7 @@ def _text(address: tuple[str, int]) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _config_text(value: int | str | bool) -> str:
+def _config_text(value: int | float | str | bool) -> str:
     """As Java writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
 

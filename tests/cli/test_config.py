@@ -127,7 +127,8 @@ def test_a_line_of_the_file_is_named_where_nothing_overrides_it() -> None:
 def test_every_bound_is_kept(name: str) -> None:
     known = SETTINGS[name]
     attribute = name.replace(".", "_")
-    for value in (known.minimum - 1, known.maximum + 1):
+    above = known.maximum * 2 if known.type == "double" else known.maximum + 1
+    for value in (known.minimum - 1, above):
         with pytest.raises(ConfigError, match=re.escape(name)):
             dataclasses.replace(Config(), **{attribute: value})
 
