@@ -111,13 +111,14 @@ class Snapshotter:
 
     def _write_if_due(self, number: int) -> bool:
         partition = self._partitions[number]
-        durable = self._durable(partition)
-        if durable is None or not self._is_due(number, durable):
-            return False
-        before = self._identities(durable)
-        replica, covered = self._build(number, durable, before)
-        if self._identities(durable) != before:
-            return False  # compacted meanwhile
+        with partition.closed.reading():  # no file is compacted away meanwhile
+            durable = self._durable(partition)
+            if durable is None or not self._is_due(number, durable):
+                return False
+            before = self._identities(durable)
+            replica, covered = self._build(number, durable, before)
+            if self._identities(durable) != before:
+                return False  # changed by somebody else
         size = snapshot.write(partition.directory, covered, self._state(replica))
         self._covered[number], self._sizes[number] = covered, size
         _logger.info(
@@ -151,8 +152,7 @@ class Snapshotter:
         return size_bytes >= max(self._snapshots.min_bytes, self._sizes[number] // 2)
 
     def _identities(self, durable: Durable) -> list[tuple[int, int, int]]:
-        """Base offset, size and time of the closed segments, durably. They are looked at again when
-        the state has been read: a compaction may put other files in their place."""
+        """Base offset, size and time of the closed segments, durably."""
         return [_identity(file) for file, _ in durable.segments[:-1]]
 
     def _build(
