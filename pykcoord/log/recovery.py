@@ -243,7 +243,7 @@ def _merged(
 def _broken(found: SegmentScan, behind: list[SegmentFile]) -> Damage:
     with open(found.file.path, "rb") as file:
         file.seek(found.sound_bytes)
-        rest = file.read()
+        rest = file.read(found.size - found.sound_bytes)
     sound_at: tuple[Path, int] | None = None
     at = 0 if _stands_by_itself(found.stop, rest) else find_sound(rest, 1, found.file.base_offset)
     if at >= 0:

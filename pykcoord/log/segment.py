@@ -190,7 +190,8 @@ def scan_segment(
     max_timestamp = -1
     epochs: list[tuple[int, int]] = []
     stop = Stop.END
-    for piece in pieces(file, expected_offset, leader_epoch=leader_epoch, start=start):
+    size = file.path.stat().st_size  # a running server may write more meanwhile
+    for piece in pieces(file, expected_offset, size, leader_epoch, start):
         if replay is not None:
             for chunk in plain(file, piece):
                 replay(chunk)
@@ -200,7 +201,6 @@ def scan_segment(
         max_timestamp = max(max_timestamp, piece.scan.max_timestamp)
         epochs += piece.scan.epochs
         expected_offset, stop = piece.scan.next_offset, piece.scan.stop
-    size = file.path.stat().st_size
     return SegmentScan(
         file, size, sound_bytes, stop, expected_offset, batches, records, max_timestamp, epochs
     )
