@@ -61,7 +61,9 @@ class LogReader:
         """Chunks (up to a MB) of whole, checked, uncompressed batches; none if it is not there."""
         if shard not in self._found:
             return
+        directory = self._found[shard].directory
         segments = _segments(self._found[shard])
+        files: list[tuple[str, int, int]] = []
         next_offset = 0
         while True:
             try:
@@ -72,12 +74,11 @@ class LogReader:
                         yield rest
                 return
             except (FileNotFoundError, CorruptLogError):
-                if self._is_one_file:
+                now = _files(directory)
+                if self._is_one_file or now == files:
                     raise
-                fresh = _segments(_examine(self._found[shard].directory))
-                if fresh == segments:
-                    raise
-                segments = fresh
+                files = now
+                segments = _segments(_examine(directory))
 
     def next_offset(self, shard: int) -> int:
         """The offset behind the last sound batch; 0 for a partition that is not there."""
@@ -93,15 +94,23 @@ def segment_files(path: Path) -> dict[int, list[SegmentFile]]:
 
 def _examine(directory: Path) -> Found:
     for _ in range(_ATTEMPTS):
-        before = set(directory.glob("*.log*"))
         try:
+            before = _files(directory)
             found = recovery.examine(directory)
+            # Names that change while they are listed may be missed, the old one and the new one.
+            if _files(directory) == before:
+                return found
         except FileNotFoundError:
             continue
-        # Names that change while they are listed may be missed, the old one and the new one.
-        if set(directory.glob("*.log*")) == before:
-            return found
     raise LogError(f"{directory}: its files change all the time; try again, or stop what writes it")
+
+
+def _files(directory: Path) -> list[tuple[str, int, int]]:
+    """Name, inode and time: a compacted segment has the name of the first that it replaces. Of the
+    last, which grows, the name only."""
+    paths = sorted(directory.glob("*.log*"))
+    known = [(path.name, (of := path.stat()).st_ino, of.st_mtime_ns) for path in paths[:-1]]
+    return known + [(path.name, 0, 0) for path in paths[-1:]]
 
 
 def _segments(found: Found) -> list[tuple[SegmentFile, int]]:
