@@ -212,8 +212,9 @@ def logs(draw) -> list[list[Batch]]:
     return [batches[start:end] for start, end in itertools.pairwise(bounds) if start < end]
 
 
+@pytest.mark.timeout(300)
 @given(logs(), st.integers(100, 2000), st.lists(st.integers(0, 2), min_size=1, max_size=4))
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 def test_a_random_log_means_the_same_after_any_cleanings(tmp_path_factory, log, size, days):
     root = write_log(tmp_path_factory.mktemp("log") / "x", log)
     before = meaning([batch for segment in log for batch in segment])
@@ -225,8 +226,8 @@ def test_a_random_log_means_the_same_after_any_cleanings(tmp_path_factory, log, 
         found = read_log(root)
         assert meaning(found) == before
         assert verify(root).sound
-    # Nothing is there twice but what must not be looked at yet.
-    if not before.pending and len(log) > 1:
+    # Nothing is there twice, unless a marker is in the segment that is written.
+    if not meaning([batch for segment in log[:-1] for batch in segment]).pending:
         closed = [batch for batch in found if batch.base_offset < log[-1][0].base_offset]
         keys = [one.key for b in closed for one in b.records if not b.attributes & CONTROL]
         assert len(keys) == len(set(keys))

@@ -69,6 +69,7 @@ def reading() -> Iterator[Callable[[Path, list[BaseException]], None]]:
         thread.join()
 
 
+@pytest.mark.timeout(300)
 def test_appends_and_readers_beside_it_lose_nothing(tmp_path, reading):
     path = tmp_path / "data"
     chosen = random.Random(3)
@@ -101,6 +102,7 @@ def test_appends_and_readers_beside_it_lose_nothing(tmp_path, reading):
     assert names <= {".log", ".metadata", ""}
 
 
+@pytest.mark.timeout(300)
 def test_the_disk_holds_twice_what_is_live_and_two_segments_at_most(tmp_path):
     segment_bytes, keys = 5000, 300
     peak = 0
