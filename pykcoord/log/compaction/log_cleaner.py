@@ -27,6 +27,10 @@ _logger = logging.getLogger(__name__)
 
 
 _LEAST_WAIT_SECONDS = 0.1
+# In the background it rests three times as long as it works: a quarter of a core at most. What
+# serves waits for a core, or for the interpreter's lock, no longer than one piece of work takes.
+_REST = 3.0
+_LONGEST_REST_SECONDS = 0.1
 
 
 class _Stopped(Exception):
@@ -97,7 +101,7 @@ class LogCleaner:
         self._states = [
             _State(partition, known.get(number, 0)) for number, partition in enumerate(partitions)
         ]
-        self._checkpointed = known
+        self._rested_at = 0.0
         self._thread = threading.Thread(target=self._run, name="pykcoord-log-cleaner", daemon=True)
 
     def start(self) -> None:
@@ -181,6 +185,7 @@ class LogCleaner:
             state.unfinished = None
             closed = state.now()
         now_ms, started = compaction.now_ms(), compaction.monotonic()
+        self._rested_at = started
         shared = Shared(
             self._files, self._segment_bytes, compaction.min_compaction_lag_ms, now_ms, self._spend
         )
@@ -217,6 +222,10 @@ class LogCleaner:
         if self._stopping.is_set():
             raise _Stopped
         self._throttle.spend(size_bytes)
+        if self._thread.is_alive() and size_bytes > 0:
+            worked = self._compaction.monotonic() - self._rested_at
+            self._stopping.wait(min(_REST * worked, _LONGEST_REST_SECONDS))
+            self._rested_at = self._compaction.monotonic()
         if self._stopping.is_set():
             raise _Stopped
 
