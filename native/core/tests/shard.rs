@@ -1,6 +1,6 @@
 //! A shard from outside: the way of one consumer, and what a host sees of it.
 
-use kcoord_core::record::batch::{Attributes, BatchHeader};
+use kcoord_core::record::batch::BatchHeader;
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
 use kcoord_core::{Config, ErrorCode, Shard};
@@ -85,20 +85,7 @@ fn stable_shard() -> (Shard, Vec<u8>, Box<str>) {
 /// What a host does with an append: frames it, makes it durable, and says so.
 fn commit(shard: &mut Shard, log: &mut Vec<u8>) {
     let append = shard.poll_append().expect("something was emitted");
-    let header = BatchHeader {
-        base_offset: append.base_offset,
-        partition_leader_epoch: 0,
-        crc: 0,
-        attributes: Attributes(0),
-        last_offset_delta: append.record_count - 1,
-        base_timestamp: append.base_timestamp,
-        max_timestamp: append.max_timestamp,
-        producer_id: -1,
-        producer_epoch: -1,
-        base_sequence: 0,
-        records_count: append.record_count,
-    };
-    header.encode(&append.records, log);
+    BatchHeader::plain(&append).encode(&append.records, log);
     shard.handle_committed(append.max_timestamp, append.end_offset());
 }
 

@@ -7,6 +7,7 @@
 use super::fields::{write_i16, write_i32, write_i64};
 use super::reader::{DecodeError, Reader};
 use crate::error::ReplayError;
+use crate::outbox::Append;
 
 /// Bytes of a batch before its records.
 pub const BATCH_OVERHEAD: usize = 61;
@@ -61,6 +62,24 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
+    /// The header of records that a shard emitted: uncompressed, of no producer. Leader epoch and
+    /// CRC are 0: they are the host's, who writes the batch.
+    pub fn plain(append: &Append) -> Self {
+        BatchHeader {
+            base_offset: append.base_offset,
+            partition_leader_epoch: 0,
+            crc: 0,
+            attributes: Attributes(0),
+            last_offset_delta: append.record_count - 1,
+            base_timestamp: append.base_timestamp,
+            max_timestamp: append.max_timestamp,
+            producer_id: -1,
+            producer_epoch: -1,
+            base_sequence: 0,
+            records_count: append.record_count,
+        }
+    }
+
     /// Appends a whole batch. The CRC is written as it stands here.
     pub fn encode(&self, records: &[u8], out: &mut Vec<u8>) {
         let length = BATCH_OVERHEAD - LENGTH_END + records.len();

@@ -5,9 +5,7 @@ use kcoord_core::error::ErrorCode;
 use kcoord_core::offset::expiration::{ExpirationBase, expire};
 use kcoord_core::offset::{GroupOffsets, GroupScope, OffsetTables, commit, fetch};
 use kcoord_core::outbox::{Append, Outbox};
-use kcoord_core::record::{
-    Attributes, BatchHeader, Batches, OffsetCommitValue, RecordKey, TransactionResult,
-};
+use kcoord_core::record::{BatchHeader, Batches, OffsetCommitValue, RecordKey, TransactionResult};
 use kcoord_core::request::{
     OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, OffsetFetchRequest,
     OffsetFetchTopic, Uuid,
@@ -184,21 +182,8 @@ pub fn read(record: kcoord_core::record::Record<'_>) -> Written {
 }
 
 pub fn chunk(append: &Append) -> Vec<u8> {
-    let header = BatchHeader {
-        base_offset: append.base_offset,
-        partition_leader_epoch: 0,
-        crc: 0,
-        attributes: Attributes(0),
-        last_offset_delta: append.record_count - 1,
-        base_timestamp: append.base_timestamp,
-        max_timestamp: append.max_timestamp,
-        producer_id: -1,
-        producer_epoch: -1,
-        base_sequence: 0,
-        records_count: append.record_count,
-    };
     let mut chunk = Vec::new();
-    header.encode(&append.records, &mut chunk);
+    BatchHeader::plain(append).encode(&append.records, &mut chunk);
     chunk
 }
 

@@ -14,7 +14,7 @@ use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
 use kcoord_core::assignor;
 use kcoord_core::catalogue::CatalogueTopic;
 use kcoord_core::consumer_protocol::{Assignment, Subscription};
-use kcoord_core::record::batch::{Attributes, BatchHeader};
+use kcoord_core::record::batch::BatchHeader;
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
 use kcoord_core::views::{GroupView, MemberView};
@@ -222,21 +222,8 @@ impl World {
         if let Some(append) = one {
             assert_eq!(append.base_offset, self.written_offset);
             self.written_offset = append.end_offset();
-            let header = BatchHeader {
-                base_offset: append.base_offset,
-                partition_leader_epoch: 0,
-                crc: 0,
-                attributes: Attributes(0),
-                last_offset_delta: append.record_count - 1,
-                base_timestamp: append.base_timestamp,
-                max_timestamp: append.max_timestamp,
-                producer_id: -1,
-                producer_epoch: -1,
-                base_sequence: 0,
-                records_count: append.record_count,
-            };
             let mut batch = Vec::new();
-            header.encode(&append.records, &mut batch);
+            BatchHeader::plain(&append).encode(&append.records, &mut batch);
             self.uncommitted.push((append.end_offset(), batch));
         }
         loop {

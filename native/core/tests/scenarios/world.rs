@@ -218,10 +218,8 @@ impl World {
             return;
         }
         while let Some(append) = self.shard.poll_append() {
-            let header = header(append.base_offset, append.record_count, append.base_timestamp);
-            let header = BatchHeader { max_timestamp: append.max_timestamp, ..header };
             let start = self.log.len();
-            header.encode(&append.records, &mut self.log);
+            BatchHeader::plain(&append).encode(&append.records, &mut self.log);
             self.trace.push_str(&trace::records(&self.log[start..], &self.names));
             self.next_offset = append.end_offset();
             self.shard.handle_committed(self.now_ms, self.next_offset);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kcoord_core::Config;
-use kcoord_core::record::batch::{Attributes, BatchHeader};
+use kcoord_core::record::batch::BatchHeader;
 use kcoord_core::request::Uuid;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response, open_response};
@@ -207,19 +207,6 @@ fn api_of(body: &RequestBody<'_>) -> ApiKey {
 
 fn batch(append: &kcoord_core::outbox::Append) -> Vec<u8> {
     let mut bytes = Vec::new();
-    let header = BatchHeader {
-        base_offset: append.base_offset,
-        partition_leader_epoch: 0,
-        crc: 0,
-        attributes: Attributes(0),
-        last_offset_delta: append.record_count - 1,
-        base_timestamp: append.base_timestamp,
-        max_timestamp: append.max_timestamp,
-        producer_id: -1,
-        producer_epoch: -1,
-        base_sequence: -1,
-        records_count: append.record_count,
-    };
-    header.encode(&append.records, &mut bytes);
+    BatchHeader::plain(append).encode(&append.records, &mut bytes);
     bytes
 }
