@@ -169,3 +169,41 @@ fn what_a_client_can_make_grow_is_limited() {
     shard.handle_request(0, &context(99), &Request::JoinGroup(request));
     assert_eq!(joined(&mut shard).1.error_code, ErrorCode::MemberIdRequired);
 }
+
+/// A static member that comes back with another subscription changes nothing: the topics that its
+/// generation began with are remembered, and a group that remembers them is at rest all the same.
+#[test]
+fn a_group_whose_static_member_came_back_with_other_topics_is_at_rest() {
+    let mut shard = Shard::new(Config::default());
+    let mut log = Vec::new();
+    shard.loaded(0, 0);
+    let join = |metadata: &'static [u8]| {
+        let Request::JoinGroup(join) = join("") else { unreachable!("a join") };
+        let protocols = vec![JoinGroupProtocol { name: "range", metadata }];
+        Request::JoinGroup(JoinGroupRequest { group_instance_id: Some("i"), protocols, ..join })
+    };
+    shard.handle_request(0, &context(1), &join(b"\0\0\0\0\0\x01\0\x01t\xff\xff\xff\xff"));
+    shard.handle_timeout(3_000);
+    commit(&mut shard, &mut log);
+    let (_, leader) = joined(&mut shard);
+    shard.handle_request(
+        3_000,
+        &context(2),
+        &Request::SyncGroup(SyncGroupRequest {
+            group_id: "g",
+            generation_id: leader.generation_id,
+            member_id: &leader.member_id,
+            group_instance_id: Some("i"),
+            protocol_type: None,
+            protocol_name: None,
+            assignments: Vec::new(),
+        }),
+    );
+    commit(&mut shard, &mut log);
+    assert!(matches!(shard.poll_response(), Some((2, Response::SyncGroup(_)))));
+    shard.handle_request(3_000, &context(3), &join(b"\0\0\0\0\0\x01\0\x01u\xff\xff\xff\xff"));
+    commit(&mut shard, &mut log);
+    assert_eq!(joined(&mut shard).1.generation_id, leader.generation_id);
+    assert_eq!(shard.group("g").unwrap().state, "Stable");
+    shard.assert_consistent();
+}

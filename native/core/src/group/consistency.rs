@@ -79,8 +79,9 @@ impl Machine {
         assert_eq!(self.wheel.deadline(soft.join_timer).is_some(), self.is_joining(group));
         assert!(soft.pending_sync == 0 || self.wheel.deadline(soft.sync_timer).is_some());
         if is_at_rest {
+            let keeps_topics = self.remembers_other_topics(group);
             assert!(
-                !soft.pending.is_empty() || soft.pending_sync > 0,
+                !soft.pending.is_empty() || soft.pending_sync > 0 || keeps_topics,
                 "{:?} is not at rest",
                 of.id
             );
