@@ -201,7 +201,9 @@ impl Node {
     pub fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) {
         assert!(!self.status[shard].active, "shard {shard} is loaded already");
         self.shards[shard].loaded(now_ms, next_offset);
-        self.status[shard] = Status { active: true, touched: true, ..LOADING };
+        // Its timers run from now on: what is due when the next turn comes goes first there too.
+        let timeout_ms = self.shards[shard].poll_timeout().unwrap_or(i64::MAX);
+        self.status[shard] = Status { active: true, touched: true, timeout_ms, ..LOADING };
         self.has_news = true;
     }
 

@@ -163,6 +163,17 @@ fn everything_that_waits_in_a_dropped_shard_is_refused_in_its_shape() {
     assert_eq!(code(&host.ask(5, &leave("g", &member))), None);
 }
 
+/// A host that is held up after a load: its first turn comes when sessions are over by then.
+#[test]
+fn a_session_that_ends_before_the_first_turn_after_a_load_has_ended() {
+    let mut host = Host::new(1);
+    let member = stable(&mut host, "g");
+    host.drop_shard(0);
+    host.load(0);
+    host.now_ms += 10_001;
+    assert_eq!(code(&host.ask(4, &heartbeat("g", &member, 1))), UnknownMemberId);
+}
+
 #[test]
 fn joins_and_syncs_that_wait_for_members_are_refused_too() {
     let mut host = Host::new(1);
