@@ -1,0 +1,327 @@
+//! A request as its client means it, and its frame. What the checker compares answers with.
+
+use std::fmt;
+use std::rc::Rc;
+
+use kcoord_core::consumer_protocol::Subscription;
+use kcoord_core::request::{
+    DeleteGroupsRequest, HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, LeaveGroupMember,
+    LeaveGroupRequest, ListGroupsRequest, OffsetCommitPartition, OffsetCommitRequest,
+    OffsetCommitTopic, OffsetDeleteRequest, OffsetDeleteTopic, OffsetFetchRequest,
+    OffsetFetchTopic, SyncGroupAssignment, SyncGroupRequest, Uuid,
+};
+use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::{self, RequestBody};
+use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response};
+use rand::RngExt;
+use rand_xorshift::XorShiftRng;
+
+use crate::client::Catalogue;
+use crate::plan::{GROUPS, TOPICS};
+
+pub const CORRELATION_ID: i32 = 77;
+
+/// A topic, by its number, and some of its partitions.
+pub type Named = (usize, Vec<i32>);
+
+/// An offset to commit: topic, partition, offset.
+pub type Commit = (usize, i32, i64);
+
+#[derive(Clone, Debug)]
+pub struct Ask {
+    pub client: usize,
+    pub version: i16,
+    pub group: usize,
+    pub generation_id: i32,
+    pub member_id: Rc<str>,
+    pub instance_id: Option<&'static str>,
+    pub body: Body,
+}
+
+#[derive(Clone, Debug)]
+pub enum Body {
+    Join {
+        session_timeout_ms: i32,
+        rebalance_timeout_ms: i32,
+        protocol: &'static str,
+        topics: Vec<usize>,
+    },
+    Sync {
+        assignments: Vec<(Rc<str>, Vec<u8>)>,
+    },
+    Heartbeat,
+    Leave,
+    Commit {
+        offsets: Vec<Commit>,
+        retention_ms: i64,
+        metadata: &'static str,
+    },
+    Fetch {
+        /// `None`: all.
+        topics: Option<Vec<Named>>,
+        /// Asked for besides the own one, from the version on that can.
+        other_group: Option<usize>,
+    },
+    DeleteOffsets(Named),
+    Describe(Vec<usize>),
+    DeleteGroups(Vec<usize>),
+    List,
+    /// A frame that ends too early.
+    Garbled,
+}
+
+impl Body {
+    pub fn api(&self) -> ApiKey {
+        match self {
+            Body::Join { .. } => ApiKey::JoinGroup,
+            Body::Sync { .. } => ApiKey::SyncGroup,
+            Body::Heartbeat | Body::Garbled => ApiKey::Heartbeat,
+            Body::Leave => ApiKey::LeaveGroup,
+            Body::Commit { .. } => ApiKey::OffsetCommit,
+            Body::Fetch { .. } => ApiKey::OffsetFetch,
+            Body::DeleteOffsets(_) => ApiKey::OffsetDelete,
+            Body::Describe(_) => ApiKey::DescribeGroups,
+            Body::DeleteGroups(_) => ApiKey::DeleteGroups,
+            Body::List => ApiKey::ListGroups,
+        }
+    }
+}
+
+/// The version of each API that a client speaks: clients are of any age.
+pub struct Versions([i16; APIS.len()]);
+
+impl Versions {
+    /// `is_static`: those that carry an instance id.
+    pub fn draw(rng: &mut XorShiftRng, is_static: bool) -> Versions {
+        Versions(APIS.map(|spec| {
+            let version = rng.random_range(spec.min_version..=spec.max_version);
+            let first_static = match spec.api {
+                ApiKey::JoinGroup => 5,
+                ApiKey::SyncGroup | ApiKey::Heartbeat | ApiKey::LeaveGroup => 3,
+                ApiKey::OffsetCommit => 7,
+                _ => 0,
+            };
+            if is_static { version.max(first_static) } else { version }
+        }))
+    }
+
+    pub fn of(&self, api: ApiKey) -> i16 {
+        let at = APIS.iter().position(|spec| spec.api == api).expect("every API is there");
+        self.0[at]
+    }
+}
+
+impl Ask {
+    pub fn api(&self) -> ApiKey {
+        self.body.api()
+    }
+
+    /// All groups that it names.
+    pub fn groups(&self) -> Vec<usize> {
+        match &self.body {
+            Body::Describe(groups) | Body::DeleteGroups(groups) => groups.clone(),
+            Body::Fetch { other_group, .. } if self.version >= 8 => {
+                [Some(self.group), *other_group].into_iter().flatten().collect()
+            }
+            _ => vec![self.group],
+        }
+    }
+
+    /// The frame, without its length.
+    pub fn frame(&self, catalogue: &Catalogue) -> Vec<u8> {
+        let mut out = Vec::with_capacity(128);
+        let client_id = ["c0", "c1", "c2", "c3"][self.client % 4];
+        let start =
+            begin_request(&mut out, self.api(), self.version, CORRELATION_ID, Some(client_id));
+        self.with_body(catalogue, |body| api::encode_request(&mut out, self.version, body));
+        finish_response(&mut out, start);
+        out.drain(..4);
+        if matches!(self.body, Body::Garbled) {
+            out.truncate(out.len() / 2);
+        }
+        out
+    }
+
+    fn with_body(&self, catalogue: &Catalogue, encode: impl FnOnce(&RequestBody<'_>)) {
+        let group_id = GROUPS[self.group];
+        let member_id = &*self.member_id;
+        let group_instance_id = self.instance_id;
+        let generation_id = self.generation_id;
+        match &self.body {
+            Body::Join { session_timeout_ms, rebalance_timeout_ms, protocol, topics } => {
+                let metadata = subscription(topics);
+                encode(&RequestBody::JoinGroup(JoinGroupRequest {
+                    group_id,
+                    session_timeout_ms: *session_timeout_ms,
+                    rebalance_timeout_ms: *rebalance_timeout_ms,
+                    member_id,
+                    group_instance_id,
+                    protocol_type: "consumer",
+                    protocols: vec![JoinGroupProtocol { name: protocol, metadata: &metadata }],
+                    reason: None,
+                }));
+            }
+            Body::Sync { assignments } => {
+                let assignments = assignments
+                    .iter()
+                    .map(|(member_id, assignment)| SyncGroupAssignment { member_id, assignment });
+                encode(&RequestBody::SyncGroup(SyncGroupRequest {
+                    group_id,
+                    generation_id,
+                    member_id,
+                    group_instance_id,
+                    protocol_type: Some("consumer"),
+                    protocol_name: Some("range"),
+                    assignments: assignments.collect(),
+                }));
+            }
+            Body::Heartbeat | Body::Garbled => encode(&RequestBody::Heartbeat(HeartbeatRequest {
+                group_id,
+                generation_id,
+                member_id,
+                group_instance_id,
+            })),
+            Body::Leave => encode(&RequestBody::LeaveGroup(LeaveGroupRequest {
+                group_id,
+                members: vec![LeaveGroupMember { member_id, group_instance_id, reason: None }],
+            })),
+            Body::Describe(groups) => {
+                let groups = groups.iter().map(|group| GROUPS[*group]).collect();
+                let include_authorized_operations = false;
+                encode(&RequestBody::DescribeGroups(DescribeGroupsRequest {
+                    groups,
+                    include_authorized_operations,
+                }));
+            }
+            Body::DeleteGroups(groups) => {
+                let groups_names = groups.iter().map(|group| GROUPS[*group]).collect();
+                encode(&RequestBody::DeleteGroups(DeleteGroupsRequest { groups_names }));
+            }
+            Body::List => encode(&RequestBody::ListGroups(ListGroupsRequest::default())),
+            Body::Commit { .. } | Body::Fetch { .. } | Body::DeleteOffsets(_) => {
+                self.with_offsets(catalogue, encode);
+            }
+        }
+    }
+
+    fn with_offsets(&self, catalogue: &Catalogue, encode: impl FnOnce(&RequestBody<'_>)) {
+        let group_id = GROUPS[self.group];
+        let id_of =
+            |topic: usize| Uuid(catalogue.topics[topic].map_or(u128::MAX, |found| found.id));
+        match &self.body {
+            Body::Commit { offsets, retention_ms, metadata } => {
+                let topic = |(topic, partition, offset): &Commit| OffsetCommitTopic {
+                    name: TOPICS[*topic],
+                    topic_id: id_of(*topic),
+                    partitions: vec![OffsetCommitPartition {
+                        partition_index: *partition,
+                        committed_offset: *offset,
+                        committed_leader_epoch: -1,
+                        committed_metadata: Some(metadata),
+                    }],
+                };
+                encode(&RequestBody::OffsetCommit(OffsetCommitRequest {
+                    group_id,
+                    generation_id_or_member_epoch: self.generation_id,
+                    member_id: &self.member_id,
+                    group_instance_id: self.instance_id,
+                    retention_time_ms: *retention_ms,
+                    topics: offsets.iter().map(topic).collect(),
+                }));
+            }
+            Body::Fetch { topics, .. } => {
+                let topic = |(topic, partitions): &Named| OffsetFetchTopic {
+                    name: TOPICS[*topic],
+                    topic_id: id_of(*topic),
+                    partition_indexes: partitions.clone(),
+                };
+                let mut topics = topics.as_ref().map(|named| named.iter().map(topic).collect());
+                if self.version < 2 {
+                    topics = Some(topics.unwrap_or_default());
+                }
+                let groups = self.groups();
+                let group = |group: usize| OffsetFetchRequest {
+                    group_id: GROUPS[group],
+                    member_id: None,
+                    member_epoch: -1,
+                    topics: topics.clone(),
+                    require_stable: self.client.is_multiple_of(2),
+                };
+                encode(&RequestBody::OffsetFetch(groups.into_iter().map(group).collect()));
+            }
+            Body::DeleteOffsets((topic, partitions)) => {
+                let topics = vec![OffsetDeleteTopic {
+                    name: TOPICS[*topic],
+                    partitions: partitions.clone(),
+                }];
+                encode(&RequestBody::OffsetDelete(OffsetDeleteRequest { group_id, topics }));
+            }
+            other => unreachable!("{other:?} has no offsets"),
+        }
+    }
+}
+
+fn subscription(topics: &[usize]) -> Vec<u8> {
+    let mut out = Vec::with_capacity(32);
+    let subscription = Subscription {
+        version: 1,
+        topics: topics.iter().map(|topic| TOPICS[*topic]).collect(),
+        user_data: None,
+        owned_partitions: Vec::new(),
+        generation_id: -1,
+        rack_id: None,
+    };
+    subscription.encode(&mut out);
+    out
+}
+
+/// Ids end in a UUID, of which eight characters are enough to tell one from the other.
+pub fn short(member_id: &str) -> &str {
+    match member_id.len().checked_sub(36) {
+        Some(at) => &member_id[at..at + 8],
+        None => member_id,
+    }
+}
+
+impl fmt::Display for Ask {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Ask { version, generation_id, .. } = self;
+        write!(f, "{:?} v{version} {}", self.api(), GROUPS[self.group])?;
+        let is_member = matches!(
+            self.body,
+            Body::Join { .. }
+                | Body::Sync { .. }
+                | Body::Heartbeat
+                | Body::Leave
+                | Body::Commit { .. }
+        );
+        if is_member {
+            write!(f, " member={:?} generation={generation_id}", short(&self.member_id))?;
+            if let Some(instance_id) = self.instance_id {
+                write!(f, " instance={instance_id}")?;
+            }
+        }
+        match &self.body {
+            Body::Join { session_timeout_ms, protocol, topics, .. } => {
+                write!(f, " {protocol} topics={topics:?} session={session_timeout_ms}ms")
+            }
+            Body::Sync { assignments } if assignments.is_empty() => Ok(()),
+            Body::Sync { assignments } => write!(f, " assigns {} members", assignments.len()),
+            Body::Commit { offsets, retention_ms, metadata } => {
+                for (topic, partition, offset) in offsets {
+                    write!(f, " {}-{partition}={offset}", TOPICS[*topic])?;
+                }
+                if *retention_ms >= 0 && *version < 5 {
+                    write!(f, " retention={retention_ms}ms")?;
+                }
+                if metadata.is_empty() { Ok(()) } else { write!(f, " note={metadata:?}") }
+            }
+            Body::Fetch { topics: None, .. } => f.write_str(" all"),
+            Body::Fetch { topics: Some(topics), .. } => write!(f, " {topics:?}"),
+            Body::DeleteOffsets(named) => write!(f, " {named:?}"),
+            Body::Describe(groups) | Body::DeleteGroups(groups) => write!(f, " {groups:?}"),
+            Body::Garbled => f.write_str(" (cut short)"),
+            Body::Heartbeat | Body::Leave | Body::List => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,290 @@
+//! What must hold, by a model of its own that is much simpler than what it checks: it is told what
+//! the node was asked, what it appended, what is durable and what it answered, in that order, and
+//! says what is wrong with it. It never looks into the node to learn what to expect of it.
+
+mod groups;
+mod offsets;
+pub mod replay;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
+
+use kcoord_core::outbox::Append;
+use kcoord_core::record::batch::{BatchHeader, Batches};
+use kcoord_core::record::{GroupMetadataValue, OffsetCommitValue, RecordKey};
+use kcoord_wire::api::ResponseBody;
+use kcoord_wire::node::routing::shard_of;
+
+use crate::ask::{Ask, Body};
+use crate::breaks::{Check, Invariant, check};
+use crate::disk::Log;
+use crate::plan::{GROUPS, Plan, TOPICS};
+use groups::GroupModel;
+use offsets::{Cell, Expected};
+
+pub struct Checker {
+    shards: usize,
+    retention_ms: i64,
+    groups: Vec<GroupModel>,
+    /// By group, topic and partition.
+    cells: Vec<Cell>,
+    /// Next offset of each shard's log when the turn began.
+    turn_start: Vec<i64>,
+    /// What was asked in this turn.
+    asked: Vec<(u64, Rc<Ask>)>,
+    /// What the answers to fetches may be, by ticket.
+    expected: BTreeMap<u64, Vec<Expected>>,
+    /// Requests whose member was one in the turn in which they were decided.
+    by_members: BTreeSet<u64>,
+    /// Partitions of deletions that had no offset to delete when they were asked for.
+    absent: BTreeMap<u64, Vec<i32>>,
+    /// Which of the groups of one id, created one after the other, a join or sync meant.
+    meant: BTreeMap<u64, u32>,
+    /// Topics that were deleted, and of which a shard has not heard.
+    deleted_topics: Vec<[bool; TOPICS.len()]>,
+    /// Offsets that went because their time was over, and groups that went: for the summary.
+    pub offsets_expired: u64,
+    pub groups_deleted: u64,
+    /// Memory of the framing of appends, reused.
+    scratch: Vec<u8>,
+}
+
+/// Where the node stands, for what is checked.
+pub struct Now<'a> {
+    /// The node's clock.
+    pub node_ms: i64,
+    pub logs: &'a [Log],
+    /// Shards that serve.
+    pub is_active: &'a [bool],
+}
+
+impl Checker {
+    pub fn new(plan: &Plan) -> Checker {
+        Checker {
+            shards: plan.shards,
+            retention_ms: plan.config.offsets_retention_ms,
+            groups: GROUPS.iter().map(|_| GroupModel::default()).collect(),
+            cells: vec![Cell::default(); GROUPS.len() * offsets::CELLS],
+            turn_start: vec![0; plan.shards],
+            asked: Vec::new(),
+            expected: BTreeMap::new(),
+            by_members: BTreeSet::new(),
+            absent: BTreeMap::new(),
+            meant: BTreeMap::new(),
+            deleted_topics: vec![[false; TOPICS.len()]; plan.shards],
+            offsets_expired: 0,
+            groups_deleted: 0,
+            scratch: Vec::new(),
+        }
+    }
+
+    pub fn shard_of(&self, group: usize) -> usize {
+        shard_of(GROUPS[group], self.shards)
+    }
+
+    pub fn topic_deleted(&mut self, topic: usize) {
+        self.deleted_topics.iter_mut().for_each(|of_shard| of_shard[topic] = true);
+    }
+
+    pub fn begin_turn(&mut self, now: &Now<'_>) {
+        for (start, log) in self.turn_start.iter_mut().zip(now.logs) {
+            *start = log.written_end();
+        }
+        self.asked.clear();
+    }
+
+    pub fn asked(&mut self, ticket: u64, ask: &Rc<Ask>, now: &Now<'_>) {
+        self.note_member(ticket, ask, now);
+        if matches!(ask.body, Body::Join { .. } | Body::Sync { .. }) {
+            self.meant.insert(ticket, self.groups[ask.group].incarnation);
+        }
+        if let Body::DeleteOffsets(named) = &ask.body {
+            self.absent.insert(ticket, self.absent_offsets(ask.group, named));
+        }
+        self.asked.push((ticket, Rc::clone(ask)));
+    }
+
+    /// Who asks may be a member before its turn, or from then on: the answer may come long after,
+    /// and what the turn writes may come first.
+    fn note_member(&mut self, ticket: u64, ask: &Ask, now: &Now<'_>) {
+        let group = &self.groups[ask.group];
+        let is_member = match ask.body {
+            Body::Commit { .. } => group.has_member(&ask.member_id),
+            Body::Heartbeat => group.check_member(ask, now).is_ok(),
+            _ => false,
+        };
+        if is_member {
+            self.by_members.insert(ticket);
+        }
+    }
+
+    /// Records that the node wants written: what they say is the state from now on.
+    pub fn appended(&mut self, shard: usize, append: &Append, now: &Now<'_>) -> Check {
+        let mut bytes = std::mem::take(&mut self.scratch);
+        bytes.clear();
+        BatchHeader::plain(append).encode(&append.records, &mut bytes);
+        let checked = self.read_batch(shard, &bytes, now);
+        self.scratch = bytes;
+        checked
+    }
+
+    fn read_batch(&mut self, shard: usize, bytes: &[u8], now: &Now<'_>) -> Check {
+        let broken = |what: &str| format!("the shard appends {what}");
+        for batch in Batches::new(bytes) {
+            let batch = batch.map_err(|error| unreadable(&error.to_string()))?;
+            for record in batch.records() {
+                let record = record.map_err(|error| unreadable(&error.to_string()))?;
+                let key = RecordKey::parse(record.key.unwrap_or_default());
+                match key.map_err(|error| unreadable(&error.to_string()))? {
+                    RecordKey::OffsetCommit(key) => {
+                        let value = record.value.map(OffsetCommitValue::parse).transpose();
+                        let value = value.map_err(|error| unreadable(&error.to_string()))?;
+                        let cell = (number(&GROUPS, key.group), number(&TOPICS, key.topic));
+                        let at = (cell.0, cell.1, key.partition);
+                        self.offset_written(shard, at, record.offset, value.as_ref(), now)?;
+                    }
+                    RecordKey::GroupMetadata(key) => {
+                        let group = number(&GROUPS, key.group);
+                        let value = record.value.map(GroupMetadataValue::parse).transpose();
+                        match value.map_err(|error| unreadable(&error.to_string()))? {
+                            Some(value) => {
+                                self.groups[group].written(group, record.offset, &value, now)?;
+                            }
+                            None => self.group_deleted(group, record.offset, now)?,
+                        }
+                    }
+                    other => return Err(unreadable(&broken(&format!("{other:?}")))),
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// All that was asked in this turn was decided: what may be answered later is known now.
+    pub fn end_turn(&mut self, now: &Now<'_>) {
+        let asked = std::mem::take(&mut self.asked);
+        for (ticket, ask) in &asked {
+            if let Body::Fetch { topics, .. } = &ask.body {
+                let expected = self.expect_fetch(ask, topics.as_deref());
+                self.expected.insert(*ticket, expected);
+            }
+            self.note_member(*ticket, ask, now);
+        }
+        self.asked = asked;
+        for (shard, deleted) in self.deleted_topics.iter_mut().enumerate() {
+            if now.is_active[shard] {
+                *deleted = Default::default();
+            }
+        }
+    }
+
+    pub fn answered(
+        &mut self,
+        ticket: u64,
+        ask: &Ask,
+        answer: &ResponseBody,
+        now: &Now<'_>,
+    ) -> Check {
+        let expected = self.expected.remove(&ticket).unwrap_or_default();
+        let by_member = self.by_members.remove(&ticket);
+        let meant = self.meant.remove(&ticket);
+        let absent = self.absent.remove(&ticket).unwrap_or_default();
+        let shard = self.shard_of(ask.group);
+        let log = &now.logs[shard];
+        let group = &mut self.groups[ask.group];
+        // Else it is told of a group that was deleted meanwhile, and may be there anew.
+        let is_meant = meant == Some(group.incarnation);
+        match answer {
+            ResponseBody::JoinGroup(joined) if is_meant => group.joined(ask, joined, now),
+            ResponseBody::JoinGroup(_) => Ok(()),
+            ResponseBody::SyncGroup(synced) => {
+                group.synced(ask, synced, log, now)?;
+                if is_meant { group.own(ask, synced) } else { Ok(()) }
+            }
+            // While its shard loads, a member's heartbeat is always welcome, as in Kafka.
+            ResponseBody::Heartbeat(_) if !now.is_active[shard] => Ok(()),
+            ResponseBody::Heartbeat(code) => group.heartbeat(ask, *code, by_member, now),
+            ResponseBody::LeaveGroup(left) => {
+                group.left(ask, left);
+                Ok(())
+            }
+            ResponseBody::OffsetCommit(committed) => self.committed(ask, committed, by_member, now),
+            ResponseBody::OffsetFetch(groups) => self.fetched(ask, groups, &expected, now),
+            ResponseBody::OffsetDelete(deleted) => self.offsets_deleted(ask, deleted, &absent, now),
+            ResponseBody::DeleteGroups(deleted) => {
+                for (name, code) in &deleted.results {
+                    let group = number(&GROUPS, name);
+                    let log = &now.logs[self.shard_of(group)];
+                    self.groups[group].deleted(group, *code, log)?;
+                }
+                Ok(())
+            }
+            ResponseBody::DescribeGroups(..) | ResponseBody::ListGroups(_) => Ok(()),
+        }
+    }
+
+    /// Nobody waits for this any more.
+    pub fn abandoned(&mut self, ticket: u64) {
+        self.expected.remove(&ticket);
+        self.by_members.remove(&ticket);
+        self.meant.remove(&ticket);
+        self.absent.remove(&ticket);
+    }
+
+    /// A group goes: with its offsets, and for a reason.
+    fn group_deleted(&mut self, group: usize, offset: i64, now: &Now<'_>) -> Check {
+        let left = self.cells_of(group).find(|(_, cell)| cell.value().is_some());
+        check(left.is_none(), Invariant::Acknowledged, || {
+            let (key, cell) = left.expect("just looked at");
+            format!("{} is deleted, but not its offset {key:?}: {:?}", GROUPS[group], cell.value())
+        })?;
+        let is_asked = self.asked.iter().any(|(_, ask)| match &ask.body {
+            Body::DeleteGroups(groups) => groups.contains(&group),
+            _ => false,
+        });
+        self.groups_deleted += 1;
+        self.groups[group].tombstone(group, offset, is_asked, now)
+    }
+
+    /// A shard was loaded again: what it has is what its log said, and nothing acknowledged is
+    /// missing.
+    pub fn reloaded(
+        &mut self,
+        shard: usize,
+        next_offset: i64,
+        loaded: &kcoord_core::Shard,
+        now: &Now<'_>,
+    ) -> Check {
+        let shards = self.shards;
+        for group in (0..GROUPS.len()).filter(|group| shard_of(GROUPS[*group], shards) == shard) {
+            self.groups[group].reloaded(group, next_offset, loaded, now)?;
+            self.offsets_reloaded(group, next_offset, loaded)?;
+        }
+        Ok(())
+    }
+
+    /// All requests in flight are lost with the node.
+    pub fn crashed(&mut self) {
+        self.expected.clear();
+        self.by_members.clear();
+        self.meant.clear();
+        self.absent.clear();
+        self.asked.clear();
+        // A new process has the catalogue as it is, and hears of no topic that is gone.
+        self.deleted_topics.iter_mut().for_each(|of_shard| *of_shard = Default::default());
+    }
+
+    /// The generation that a group is in, as far as clients were told.
+    pub fn generation(&self, group: usize) -> i32 {
+        self.groups[group].generation_id
+    }
+}
+
+fn unreadable(what: &str) -> crate::breaks::Violation {
+    let message = format!("a shard appends what cannot be read: {what}");
+    crate::breaks::Violation { invariant: Invariant::Replay, message }
+}
+
+fn number(names: &[&str], name: &str) -> usize {
+    names.iter().position(|known| *known == name).expect("nobody asks for other names")
+}

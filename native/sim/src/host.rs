@@ -1,0 +1,193 @@
+//! What stands around the node: its clock, its disk, its inbox. It does what a server does, in the
+//! same order, and may be lost between any two of its steps.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use kcoord_core::request::Uuid;
+use kcoord_core::{Config, ErrorCode};
+use kcoord_wire::api::{self, ResponseBody};
+use kcoord_wire::header::open_response;
+use kcoord_wire::node::{Frame, Node, Topic, Turn};
+use rand::RngExt;
+
+use crate::ask::{Ask, Body, CORRELATION_ID};
+use crate::breaks::Break;
+use crate::checker::Now;
+use crate::client::Catalogue;
+use crate::disk::Log;
+use crate::plan::{Plan, TOPICS, random};
+
+/// A request that arrived and was not yet handed to the node.
+pub struct Arrived {
+    pub ticket: u64,
+    pub ask: Rc<Ask>,
+    pub frame: Vec<u8>,
+}
+
+pub struct Host {
+    plan_seed: u64,
+    config: Config,
+    pub shards: usize,
+    /// `None`: it was lost, and is not there again.
+    pub node: Option<Node>,
+    pub logs: Vec<Log>,
+    pub inbox: Vec<Arrived>,
+    /// Handed to the node, and not answered.
+    pub asked: BTreeMap<u64, Rc<Ask>>,
+    /// What became durable and was not yet reported.
+    pub committed: Vec<(usize, i64)>,
+    /// Shards that serve.
+    pub is_active: Vec<bool>,
+    /// One more each time that a shard is dropped: what was under way for it is void.
+    pub epochs: Vec<u64>,
+    /// Node clock minus the world's.
+    pub skew_ms: i64,
+    boots: u64,
+    broken: Option<Break>,
+}
+
+pub const CLIENT_HOSTS: [&str; 4] = ["/10.0.0.1", "/10.0.0.2", "/10.0.0.3", "/10.0.0.4"];
+
+impl Host {
+    pub fn new(plan: &Plan, broken: Option<Break>) -> Host {
+        let mut config = plan.config.clone();
+        if broken == Some(Break::ExpireEarly) {
+            config.offsets_retention_ms /= 2;
+        }
+        Host {
+            plan_seed: plan.seed,
+            config,
+            shards: plan.shards,
+            node: None,
+            logs: vec![Log::default(); plan.shards],
+            inbox: Vec::new(),
+            asked: BTreeMap::new(),
+            committed: Vec::new(),
+            is_active: vec![false; plan.shards],
+            epochs: vec![0; plan.shards],
+            skew_ms: 1_700_000_000_000,
+            boots: 0,
+            broken,
+        }
+    }
+
+    /// A new process, whose shards have everything to load.
+    pub fn boot(&mut self, catalogue: &Catalogue, other_entropy: u64) {
+        self.boots += 1;
+        let mut entropy = [0; 32];
+        random(self.plan_seed ^ other_entropy, 20_000 + self.boots).fill(&mut entropy[..]);
+        let mut node = Node::new(self.config.clone(), self.shards, &entropy);
+        node.set_topics(topics(catalogue));
+        self.node = Some(node);
+    }
+
+    pub fn set_topics(&mut self, catalogue: &Catalogue) {
+        if let Some(node) = &mut self.node {
+            node.set_topics(topics(catalogue));
+        }
+    }
+
+    /// What the checker is told of.
+    pub fn now(&self, node_ms: i64) -> Now<'_> {
+        Now { node_ms, logs: &self.logs, is_active: &self.is_active }
+    }
+
+    /// One turn: all that arrived, and all that became durable.
+    pub fn turn(&mut self, node_ms: i64) -> Turn {
+        let node = self.node.as_mut().expect("the node is there");
+        let inbox = std::mem::take(&mut self.inbox);
+        let frames: Vec<Frame<'_>> = inbox
+            .iter()
+            .map(|arrived| Frame {
+                ticket: arrived.ticket,
+                client_host: CLIENT_HOSTS[arrived.ask.client % CLIENT_HOSTS.len()],
+                bytes: &arrived.frame,
+            })
+            .collect();
+        let turn = node.step(node_ms, &frames, &self.committed);
+        self.committed.clear();
+        for arrived in inbox {
+            self.asked.insert(arrived.ticket, arrived.ask);
+        }
+        turn
+    }
+
+    /// The replies of a turn, read as their clients read them.
+    pub fn answers(&mut self, turn: &Turn) -> Vec<(u64, Rc<Ask>, ResponseBody)> {
+        let mut answers = Vec::with_capacity(turn.replies.len());
+        let mut end = 0;
+        for (ticket, start, reply_end) in &turn.replies {
+            assert_eq!(*start, end, "replies stand back to back");
+            end = *reply_end;
+            let ask = self.asked.remove(ticket).expect("asked, and answered once");
+            let frame = &turn.buffer[*start + 4..*reply_end];
+            let (correlation_id, mut body) =
+                open_response(ask.api(), ask.version, frame).expect("a response header");
+            assert_eq!(correlation_id, CORRELATION_ID);
+            let answer = api::decode_response(ask.api(), ask.version, &mut body);
+            let mut answer = answer.unwrap_or_else(|error| panic!("{ask}: {error}"));
+            assert_eq!(body.remaining(), 0, "{ask}: bytes behind the answer");
+            self.mangle(&ask, &mut answer);
+            answers.push((*ticket, ask, answer));
+        }
+        answers
+    }
+
+    /// Deliberate breaks of what the node says.
+    fn mangle(&self, ask: &Ask, answer: &mut ResponseBody) {
+        match (self.broken, answer) {
+            (Some(Break::StaleGeneration), ResponseBody::JoinGroup(joined))
+                if joined.generation_id > 1 && ask.client % 2 == 1 =>
+            {
+                joined.generation_id -= 1;
+            }
+            (Some(Break::ForgiveHeartbeat), ResponseBody::Heartbeat(code))
+                if matches!(code, ErrorCode::UnknownMemberId | ErrorCode::FencedInstanceId)
+                    && !matches!(ask.body, Body::Garbled) =>
+            {
+                *code = ErrorCode::None;
+            }
+            (Some(Break::StaleRead), ResponseBody::OffsetFetch(groups)) => {
+                let topics = groups.iter_mut().flat_map(|group| &mut group.topics);
+                for partition in topics.flat_map(|topic| &mut topic.partitions) {
+                    partition.committed_offset = (partition.committed_offset - 1).max(-1);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Deliberate breaks of what the node writes.
+    pub fn mangle_records(&self, records: &mut [u8]) {
+        if self.broken == Some(Break::MangleRecord) {
+            let host = CLIENT_HOSTS[0].as_bytes();
+            if let Some(at) = records.windows(host.len()).position(|window| window == host) {
+                records[at + host.len() - 1] = b'9';
+            }
+        }
+    }
+
+    /// The process is gone. What was asked is never answered.
+    pub fn lose(&mut self) {
+        self.node = None;
+        self.inbox.clear();
+        self.asked.clear();
+        self.committed.clear();
+        self.is_active.iter_mut().for_each(|active| *active = false);
+        self.epochs.iter_mut().for_each(|epoch| *epoch += 1);
+    }
+}
+
+fn topics(catalogue: &Catalogue) -> Vec<Topic> {
+    let topics = TOPICS.into_iter().zip(catalogue.topics);
+    let existing = topics.filter_map(|(name, topic)| {
+        topic.map(|topic| Topic {
+            name: name.into(),
+            id: Uuid(topic.id),
+            partitions: topic.partitions,
+            end_offsets: Default::default(),
+        })
+    });
+    existing.collect()
+}

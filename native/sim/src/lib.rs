@@ -1,0 +1,20 @@
+//! kcoord-sim: a node, its disk, its network and its clients in one thread and in virtual time, all
+//! drawn from a seed. It drives what the server drives, by frames, and checks at every step what
+//! must hold. Development only: nothing of it is in the package.
+
+#![forbid(unsafe_code)]
+
+pub mod ask;
+pub mod breaks;
+pub mod checker;
+pub mod client;
+pub mod coverage;
+pub mod disk;
+pub mod faults;
+pub mod host;
+pub mod network;
+pub mod plan;
+pub mod run;
+pub mod server;
+pub mod trace;
+pub mod world;

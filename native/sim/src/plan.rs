@@ -1,0 +1,164 @@
+//! What a seed stands for: the node's configuration, the clients and their habits, the faults and
+//! how often they strike. Drawn once, before anything happens; never changed by what happens.
+
+use kcoord_core::Config;
+use rand::{RngExt, SeedableRng};
+use rand_xorshift::XorShiftRng;
+
+use crate::breaks::Break;
+use crate::faults::{FAULTS, Fault};
+
+/// Groups of consumers come first, then groups that only hold offsets.
+pub const GROUPS: [&str; 6] = ["g0", "g1", "g2", "g3", "s0", "s1"];
+pub const CONSUMER_GROUPS: usize = 4;
+pub const TOPICS: [&str; 3] = ["t0", "t1", "t2"];
+pub const PARTITIONS: usize = 6;
+
+/// The longest that a well-behaved client may need once faults have stopped: a session, a join
+/// phase and a sync phase that others let run out, and a reload.
+pub const CALM_MS: i64 = 90_000;
+
+/// Where and when to look; everything here only takes away from what the seed would do.
+#[derive(Clone, Debug, Default)]
+pub struct Options {
+    /// Clients that stay silent.
+    pub without_clients: Vec<usize>,
+    /// Faults that never strike.
+    pub without_faults: Vec<Fault>,
+    /// Single strikes that do not happen: the fault, and the how many-th of its kind.
+    pub skip: Vec<(Fault, u32)>,
+    /// Faults stop here, if that is earlier.
+    pub calm_at_ms: Option<i64>,
+    pub broken: Option<Break>,
+    /// Keep a line for everything that happens.
+    pub trace: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    Consumer,
+    /// Commits and fetches without being a member.
+    Simple,
+    Admin,
+}
+
+/// What a consumer does wrong. Those without a quirk must be served well.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quirk {
+    None,
+    /// Takes longer than its session between two requests.
+    Slow,
+    /// Sends its requests twice, the second time on a connection of its own.
+    Duplicate,
+    /// Goes on with generations and member ids of before.
+    Stale,
+    /// Offers protocols that nobody else has, or a session timeout that is not allowed.
+    Odd,
+    /// Sends frames that end too early.
+    Garbled,
+}
+
+#[derive(Clone, Debug)]
+pub struct Spec {
+    pub role: Role,
+    pub quirk: Quirk,
+    pub group: usize,
+    pub instance_id: Option<&'static str>,
+    pub session_timeout_ms: i32,
+    pub rebalance_timeout_ms: i32,
+}
+
+#[derive(Clone, Debug)]
+pub struct Plan {
+    pub seed: u64,
+    pub shards: usize,
+    pub config: Config,
+    pub clients: Vec<Spec>,
+    /// Mean time between two strikes of each fault; 0: never.
+    pub intervals_ms: [i64; FAULTS.len()],
+    /// Faults, and clients that misbehave, stop here.
+    pub calm_at_ms: i64,
+}
+
+/// A stream of its own for everything that draws, so that what is taken out of a run does not
+/// change what else happens by more than it must.
+pub fn random(seed: u64, stream: u64) -> XorShiftRng {
+    XorShiftRng::seed_from_u64(seed ^ stream.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+}
+
+impl Plan {
+    pub fn new(seed: u64) -> Plan {
+        let mut rng = random(seed, 1);
+        let clients = clients(&mut rng);
+        let members = largest_group(&clients);
+        let config = Config {
+            group_min_session_timeout_ms: 1_000,
+            group_initial_rebalance_delay_ms: [0, 100, 500][rng.random_range(0..3)],
+            // Room for all, but for nobody besides.
+            group_max_size: if rng.random_ratio(1, 4) { members } else { 1_000 },
+            new_member_join_timeout_ms: 8_000,
+            offset_metadata_max_bytes: 8,
+            offsets_retention_ms: [5_000, 20_000, 1_000_000][rng.random_range(0..3)],
+            offsets_retention_check_interval_ms: 2_000,
+            ..Config::default()
+        };
+        let mut intervals_ms = [0; FAULTS.len()];
+        for (interval_ms, fault) in intervals_ms.iter_mut().zip(FAULTS) {
+            // Each fault is absent from some seeds: what it would hide can then be seen.
+            if rng.random_ratio(2, 3) {
+                *interval_ms = fault.interval_ms() * rng.random_range(1..=4) / 2;
+            }
+        }
+        Plan {
+            seed,
+            shards: rng.random_range(1..=3),
+            config,
+            clients,
+            intervals_ms,
+            calm_at_ms: rng.random_range(20_000..90_000),
+        }
+    }
+}
+
+fn largest_group(clients: &[Spec]) -> usize {
+    let size = |group: usize| {
+        clients.iter().filter(|c| c.role == Role::Consumer && c.group == group).count()
+    };
+    (0..CONSUMER_GROUPS).map(size).max().unwrap_or(0)
+}
+
+fn clients(rng: &mut XorShiftRng) -> Vec<Spec> {
+    let mut clients = Vec::new();
+    let groups = rng.random_range(1..=CONSUMER_GROUPS);
+    for _ in 0..rng.random_range(4..=20) {
+        clients.push(consumer(rng, groups));
+    }
+    for _ in 0..rng.random_range(1..=3) {
+        let group = rng.random_range(CONSUMER_GROUPS..GROUPS.len());
+        clients.push(Spec { role: Role::Simple, group, ..consumer(rng, groups) });
+    }
+    for _ in 0..rng.random_range(0..=2) {
+        clients.push(Spec { role: Role::Admin, ..consumer(rng, groups) });
+    }
+    clients
+}
+
+fn consumer(rng: &mut XorShiftRng, groups: usize) -> Spec {
+    // Few instance ids: some clients share one, and fence each other.
+    let instance_id = ["i0", "i1", "i2", "i3"][rng.random_range(0..4)];
+    Spec {
+        role: Role::Consumer,
+        quirk: match rng.random_range(0..16) {
+            0 => Quirk::Slow,
+            1 | 2 => Quirk::Duplicate,
+            3 | 4 => Quirk::Stale,
+            5 => Quirk::Odd,
+            6 => Quirk::Garbled,
+            _ => Quirk::None,
+        },
+        group: rng.random_range(0..groups),
+        instance_id: rng.random_ratio(1, 4).then_some(instance_id),
+        session_timeout_ms: rng.random_range(2_000..6_000),
+        rebalance_timeout_ms: rng.random_range(1_000..5_000),
+    }
+}
