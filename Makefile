@@ -12,6 +12,7 @@ PYTEST_ARGS ?=
 DIFF_ARGS ?= --seeds 1:1000 --steps 60
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
+SIM_ARGS ?= --seconds 60
 # The first of these that is new enough, unless PYTHON says which.
 PYTHON ?= $(shell .ci/find-python)
 
@@ -21,9 +22,10 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
-	$(shell find native pykcoord -name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd')
+	$(shell find native pykcoord -not -path 'native/sim/*' \( \
+	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint format test-rust test-python bench bench-kafka bench-assignors diff-kafka crash fuzz docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python bench bench-kafka bench-assignors diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -31,7 +33,7 @@ help: ## this list
 demo: build ## build, then run the main job once, in the open
 	@$(BIN)/pykcoord demo
 
-test: lint test-rust test-python ## everything that .ci/run checks: lint and all tests
+test: lint test-rust sim test-python ## everything that .ci/run checks: lint and all tests
 
 build: $(VENV)/.installed ## .venv with pykcoord in it, editable
 
@@ -69,6 +71,10 @@ bench-assignors: build ## assignors beside Kafka's own classes; BENCH_ARGS=--doc
 diff-kafka: build ## 1,000 random scenarios beside a real Kafka broker; DIFF_ARGS="--seeds 1:50"
 	@.ci/require java
 	python tests/diff/random_seeds.py $(DIFF_ARGS)
+
+sim: ## a minute of simulated faults (docs/simulator.md); SIM_ARGS="--seeds 1:10000"
+	@.ci/require cargo
+	cargo run --quiet --release --locked -p kcoord-sim -- $(SIM_ARGS)
 
 crash: build ## the whole crash matrix, and 50 rounds of SIGKILL under the load of 2,000 connections
 	python -m pytest tests/crash --crash-rounds 50 --crash-matrix $(PYTEST_ARGS)
