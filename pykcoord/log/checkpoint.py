@@ -9,12 +9,11 @@ from __future__ import annotations
 
 import base64
 import itertools
-import os
 from pathlib import Path
 from typing import NamedTuple
 
 from pykcoord.errors import CorruptLogError
-from pykcoord.log.naming import naming
+from pykcoord.log.durable import replacing, sync_directory
 
 __all__ = [
     "CLEANER_FILE",
@@ -129,16 +128,6 @@ def decoded_id(text: str) -> bytes:
     return base64.urlsafe_b64decode(text + "==")
 
 
-def sync_directory(directory: Path) -> None:
-    """Makes created, renamed and deleted names in `directory` durable."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        with naming(directory):
-            os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _read_offsets(path: Path) -> dict[tuple[str, int], int]:
     try:
         lines = path.read_text("ascii").split("\n")
@@ -151,13 +140,8 @@ def _read_offsets(path: Path) -> dict[tuple[str, int], int]:
 
 
 def _replace(path: Path, text: str) -> None:
-    # Kafka's CheckpointFile does the same, with the same suffix.
-    fresh = path.with_name(path.name + ".tmp")
-    with naming(fresh), open(fresh, "w", encoding="ascii") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(fresh, path)
+    with replacing(path) as file:
+        file.write(text.encode("ascii"))
 
 
 def _encoded(topic_id: bytes) -> str:

@@ -21,6 +21,7 @@ from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogErro
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.compaction import Cleaned, Compaction, LogCleaner
+from pykcoord.log.durable import make_directory
 from pykcoord.log.loading import Loaded, load
 from pykcoord.log.naming import naming
 from pykcoord.log.partition import Partition
@@ -88,9 +89,7 @@ class LogDirectory:
         """
         _check_arguments(partitions, segment_bytes, flush, flush_interval_ms, on_corruption)
         directory = Path(path)
-        if not directory.exists():
-            directory.mkdir(parents=True)
-            checkpoint.sync_directory(directory.parent)
+        make_directory(directory)
         lock = _lock(directory)
         opened: list[Partition] = []
         try:

@@ -7,7 +7,6 @@ whoever finds anything wrong with it reads the log. Must never be written in pla
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import struct
@@ -17,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from pykcoord.errors import LogError
-from pykcoord.log import checkpoint
+from pykcoord.log import checkpoint, durable
 from pykcoord.log._record_batch import crc32c, header
 from pykcoord.log.segment import Plan
 
@@ -90,28 +89,18 @@ def write(directory: Path, covered: Covered, state: Iterable[bytes]) -> int:
     After a crash at any point the old one or the new one is there, whole. Raises OSError: the old
     one is there then.
     """
-    path = directory / SNAPSHOT_FILE
-    fresh = path.with_name(path.name + ".tmp")
-    try:
-        with open(fresh, "wb") as file:
-            text = json.dumps(asdict(covered)).encode()
-            head = _HEAD.pack(_MAGIC, _VERSION, len(text)) + text
-            crc = crc32c(head)
-            file.write(head + struct.pack(">I", crc))
-            for chunk in state:
-                crc = crc32c(chunk, crc32c(struct.pack(">I", len(chunk)), crc))
-                file.write(_CHUNK.pack(len(chunk), crc))
-                file.write(chunk)
-            file.write(_CHUNK.pack(0, crc32c(struct.pack(">I", 0), crc)))
-            size_bytes = file.tell()
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(fresh, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            fresh.unlink()
-        raise
-    checkpoint.sync_directory(directory)
+    with durable.replacing(directory / SNAPSHOT_FILE) as file:
+        text = json.dumps(asdict(covered)).encode()
+        head = _HEAD.pack(_MAGIC, _VERSION, len(text)) + text
+        crc = crc32c(head)
+        file.write(head + struct.pack(">I", crc))
+        for chunk in state:
+            crc = crc32c(chunk, crc32c(struct.pack(">I", len(chunk)), crc))
+            file.write(_CHUNK.pack(len(chunk), crc))
+            file.write(chunk)
+        file.write(_CHUNK.pack(0, crc32c(struct.pack(">I", 0), crc)))
+        size_bytes = file.tell()
+    durable.sync_directory(directory)
     return size_bytes
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from pykcoord.errors import CoordinatorClosedError, CorruptLogError, LogError
 from pykcoord.log import snapshot
 from pykcoord.log._record_batch import Stop, header
+from pykcoord.log.durable import sync_file
 from pykcoord.log.partition import Durable, Partition
 from pykcoord.log.protocol import Replica
 from pykcoord.log.recovery import ADVICE
@@ -168,7 +169,7 @@ class Snapshotter:
             offset, last_batch = self._replay(replica, file, position, size, expected, last_batch)
             position = 0
         file, size = durable.segments[-1]
-        _sync(file.path)
+        sync_file(file.path)  # what a snapshot says is on disk, has to be
         covered = Covered(
             partition=number,
             topic_id=self._topic_id,
@@ -258,18 +259,9 @@ class Snapshotter:
 
 
 def _identity(file: SegmentFile) -> tuple[int, int, int]:
-    _sync(file.path)
+    sync_file(file.path)
     status = file.path.stat()
     return file.base_offset, status.st_size, status.st_mtime_ns
-
-
-def _sync(path: Path) -> None:
-    """What a snapshot says is on disk, has to be."""
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _last_batch(path: Path, begin: int, end: int) -> LastBatch:

@@ -7,13 +7,11 @@ grows with the number of groups: it is written whole at each change.
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 from pykcoord.errors import LogError
-from pykcoord.log.checkpoint import sync_directory
-from pykcoord.log.naming import naming
+from pykcoord.log.durable import make_directory, replacing, sync_directory
 
 
 class StateFileError(LogError):
@@ -53,12 +51,8 @@ class StateFile:
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the document: after a crash the old or the new one is there, whole."""
-        self.path.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self.path.parent)
         text = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
-        temporary = self.path.with_name(self.path.name + ".tmp")
-        with naming(temporary), temporary.open("wb") as file:
+        with replacing(self.path) as file:
             file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(self.path)
         sync_directory(self.path.parent)

@@ -23,6 +23,7 @@ from pykcoord.log import checkpoint, recovery
 from pykcoord.log._record_batch import frame, reframe
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.directory import TOPIC, partition_directories
+from pykcoord.log.durable import make_directory, sync_directory, sync_file
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut, OnCorruption
 from pykcoord.log.recovery import Found
@@ -146,7 +147,7 @@ class Target:
         self._partial = path.absolute().with_name(f"{path.absolute().name}.partial")
         self._next_offsets = [0] * partitions
         self._active = [(0, 0)] * partitions  # base offset and size of the active segment
-        self._partial.parent.mkdir(parents=True, exist_ok=True)
+        make_directory(self._partial.parent)
         try:
             self._partial.mkdir()
         except FileExistsError:
@@ -182,17 +183,17 @@ class Target:
             checkpoint.write_epochs(folder, [(_LEADER_EPOCH, 0)] if used else [])
             checkpoint.write_partition_metadata(folder, self._topic_id)
             for path in folder.glob("*.log"):
-                _sync(path)
-            checkpoint.sync_directory(folder)
+                sync_file(path)
+            sync_directory(folder)
         if own:
             properties = Properties(self.partitions, _LEADER_EPOCH, self._topic_id)
             checkpoint.write_properties(self._partial, properties)
-        checkpoint.sync_directory(self._partial)
+        sync_directory(self._partial)
 
     def publish(self) -> None:
         """Gives it its name: from now on it is there, whole."""
         os.replace(self._partial, self.path)
-        checkpoint.sync_directory(self.path.absolute().parent)
+        sync_directory(self.path.absolute().parent)
 
     @property
     def partial(self) -> Path:
@@ -310,11 +311,3 @@ def _topic_id(folder: Path) -> bytes | None:
     except (FileNotFoundError, ValueError):
         return None
     return checkpoint.decoded_id(match[1]) if match else None
-
-
-def _sync(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pykcoord.errors import CorruptLogError
-from pykcoord.log import Append, LogDirectory, Snapshots, snapshotter, verify
+from pykcoord.log import Append, LogDirectory, Snapshots, durable, snapshotter, verify
 from pykcoord.log import snapshot as file
 from pykcoord.log._record_batch import crc32c, frame
 from pykcoord.log.snapshot import SNAPSHOT_FILE, SnapshotError
@@ -366,7 +366,7 @@ def test_every_step_may_fail(
             for name in ("fsync", "replace"):
                 patched.setattr(os, name, failing(getattr(os, name)))
             patched.setattr(file, "crc32c", failing(crc32c))
-            patched.setattr(file.checkpoint, "sync_directory", failing(lambda _: None))
+            patched.setattr(durable, "sync_directory", failing(lambda _: None))
             with pytest.raises(type(error)):
                 log.write_snapshots(DUE)
     names = {path.name for path in (root / FOLDER).iterdir()}
