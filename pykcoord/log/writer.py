@@ -238,6 +238,8 @@ def _answer(job: _Job, failed: dict[int, Failure]) -> None:
 def _write_epochs(partition: Partition) -> None:
     try:
         partition.write_epochs()
-    except OSError:
+    except OSError as error:
         # Nothing depends on it: it is tried again with the next append, and rebuilt at a start.
-        _logger.warning("cannot write leader-epoch-checkpoint in %s", partition.directory)
+        _logger.warning(
+            "no leader-epoch-checkpoint in %s, to be tried again: %s", partition.directory, error
+        )
