@@ -7,6 +7,7 @@ whoever finds anything wrong with it reads the log. Must never be written in pla
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import struct
@@ -38,12 +39,11 @@ _VERSION = 1
 _HEAD = struct.Struct(">8sHI")  # magic, version, length of the JSON that follows
 _CHUNK = struct.Struct(">II")  # length, CRC-32C of all of the file up to the chunk's end
 _BATCH_HEADER_BYTES = 61
-# Far above what the state of one group takes, and a bound on what a damaged length can ask for.
-_MAX_CHUNK_BYTES = 1 << 31
 
 
 class SnapshotError(LogError):
-    """A snapshot that is not used: damaged, stale, or of something else. The log says it all."""
+    """A snapshot that is not used: unreadable, damaged, stale, or of something else. The log says
+    it all."""
 
     def __init__(self, path: Path, reason: str) -> None:
         super().__init__(f"{path}: {reason}; it is not used, and the log is read instead")
@@ -106,23 +106,26 @@ def write(directory: Path, covered: Covered, state: Iterable[bytes]) -> int:
 
 def read_covered(directory: Path) -> Covered:
     """What the snapshot of a partition says that it is of. Raises FileNotFoundError, SnapshotError
-    if it is damaged or of another version, OSError."""
-    with open(directory / SNAPSHOT_FILE, "rb") as file:
-        return _head(directory / SNAPSHOT_FILE, file)[0]
+    if it cannot be read, is damaged or of another version."""
+    path = directory / SNAPSHOT_FILE
+    with _opened(path) as file:
+        return _head(path, file)[0]
 
 
 def chunks(directory: Path) -> Iterator[bytes]:
-    """The state, a chunk at a time, each checked before it is handed on. Raises SnapshotError at
-    the first that is damaged: what came before is of no use then."""
+    """The state, a chunk at a time, each checked before it is handed on. Raises FileNotFoundError,
+    and SnapshotError at the first that is damaged: what came before is of no use then."""
     path = directory / SNAPSHOT_FILE
-    with open(path, "rb") as file:
+    with _opened(path) as file:
         crc = _head(path, file)[1]
+        size = os.fstat(file.fileno()).st_size
         while True:
             framing = file.read(_CHUNK.size)
             if len(framing) < _CHUNK.size:
                 raise SnapshotError(path, "it ends too early")
             length, expected = _CHUNK.unpack(framing)
-            chunk = file.read(length) if length < _MAX_CHUNK_BYTES else b""
+            # A damaged length must not ask for more memory than there are bytes.
+            chunk = file.read(min(length, size))
             crc = crc32c(chunk, crc32c(framing[:4], crc))
             if len(chunk) != length or crc != expected:
                 raise SnapshotError(path, f"damaged before byte {file.tell()}")
@@ -178,6 +181,18 @@ def _is_there(path: Path, last_batch: LastBatch) -> bool:
         return False
     found = header(data, 0)
     return last_batch[1:] == (found.base_offset, found.partition_leader_epoch, found.crc)
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """A disk that does not give it back is no reason to refuse a start: the log is there."""
+    try:
+        with open(path, "rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise SnapshotError(path, f"it cannot be read ({error.strerror})") from error
 
 
 def _head(path: Path, file: BinaryIO) -> tuple[Covered, int]:

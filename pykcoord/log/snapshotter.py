@@ -235,7 +235,7 @@ class Snapshotter:
                 self._check_segment(file, limit)
             except FileNotFoundError:
                 continue  # compacted, which reads all of it
-            except CorruptLogError as error:
+            except (OSError, CorruptLogError) as error:
                 _logger.error("%s", error, extra={"event": "damage"})
 
     def _check_segment(self, file: SegmentFile, limit: int | None) -> None:

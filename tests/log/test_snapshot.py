@@ -3,11 +3,13 @@ stale or of something else is told of in one line and not used."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import os
 import shutil
 import struct
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -83,6 +85,14 @@ def root(tmp_path: Path) -> Path:
         assert log.write_snapshots(DUE) == [0]
         append(log)
     return tmp_path
+
+
+def await_true(condition: Callable[[], bool]) -> None:
+    """Waits for what the thread in the background does."""
+    deadline = time.monotonic() + 30
+    while not condition():
+        assert time.monotonic() < deadline, "nothing came of it"
+        time.sleep(0.01)
 
 
 def covered(root: Path) -> file.Covered:
@@ -166,6 +176,15 @@ def test_cut_anywhere(root: Path, caplog: pytest.LogCaptureFixture):
     for content, reason in ((sound[:-9], "damaged before"), (sound + b"\0", "behind its end")):
         path.write_bytes(content)
         ignored(root, caplog, reason)
+
+
+def test_a_disk_that_does_not_give_it_back(root: Path, caplog: pytest.LogCaptureFixture):
+    path = root / FOLDER / SNAPSHOT_FILE
+    path.unlink()
+    path.mkdir()
+    ignored(root, caplog, "it cannot be read (Is a directory)")
+    (problem,) = verify(root).problems
+    assert (problem.file, problem.reason) == (path, "it cannot be read (Is a directory)")
 
 
 def test_another_version(root: Path, caplog: pytest.LogCaptureFixture):
@@ -299,10 +318,7 @@ def test_damage_below_it_is_found_after_the_start(root: Path, caplog: pytest.Log
     with opened(root) as log:
         assert log.next_offset(0) == 12
         log.start_snapshots(Snapshots(Kept, 1, 1 << 30))
-        worker = log._snapshotter
-        assert worker is not None
-        while worker._unread:
-            worker._thread.join(0.01)
+        await_true(lambda: len(caplog.records) > 0)
     (record,) = caplog.records
     assert f"{4:020d}.log: byte 0, offset 4: damaged (crc)" in record.getMessage()
     assert [problem.position for problem in verify(root).problems] == [0]
@@ -344,31 +360,47 @@ class Crash(BaseException):
     pass
 
 
-@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Crash()])
-@pytest.mark.parametrize("step", range(12))
-def test_every_step_may_fail(
+def _write_failing(
     root: Path, monkeypatch: pytest.MonkeyPatch, step: int, error: BaseException
-):
-    """The old one or the new one is there, whole; and the next try succeeds."""
-    steps = iter(range(100))
+) -> list[str]:
+    """Writes the next snapshot, which fails at a step, and says which steps were done."""
+    steps: list[str] = []
 
-    def failing(function: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **options: object) -> object:
-            if next(steps) == step:
+    def failing(name: str, function: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object) -> object:
+            if len(steps) == step:
                 raise error
-            return function(*arguments, **options)
+            steps.append(name)
+            return function(*arguments)
 
         return call
 
     with opened(root) as log:
-        append(log, 9)
+        append(log, 3)
         with monkeypatch.context() as patched:
             for name in ("fsync", "replace"):
-                patched.setattr(os, name, failing(getattr(os, name)))
-            patched.setattr(file, "crc32c", failing(crc32c))
-            patched.setattr(durable, "sync_directory", failing(lambda _: None))
-            with pytest.raises(type(error)):
-                log.write_snapshots(DUE)
+                patched.setattr(os, name, failing(name, getattr(os, name)))
+            patched.setattr(Kept, "snapshot_chunk", failing("chunk", Kept.snapshot_chunk))
+            patched.setattr(durable, "sync_directory", failing("names", lambda _: None))
+            with contextlib.suppress(type(error)):
+                assert log.write_snapshots(DUE) == [0]
+    return steps
+
+
+STEPS = [*["fsync"] * 9, *["chunk"] * 7, "fsync", "replace", "names"]
+
+
+def test_the_steps_are_all_there_are(root: Path, monkeypatch: pytest.MonkeyPatch):
+    assert _write_failing(root, monkeypatch, -1, Crash()) == STEPS
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), Crash()])
+@pytest.mark.parametrize("step", range(len(STEPS)))
+def test_every_step_may_fail(
+    root: Path, monkeypatch: pytest.MonkeyPatch, step: int, error: BaseException
+):
+    """The old one or the new one is there, whole; and the next try succeeds."""
+    assert _write_failing(root, monkeypatch, step, error) == STEPS[:step]
     names = {path.name for path in (root / FOLDER).iterdir()}
     assert SNAPSHOT_FILE in names
     assert SNAPSHOT_FILE + ".tmp" not in names
@@ -395,9 +427,7 @@ def test_a_failure_is_told_and_tried_again(
     with opened(root) as log:
         append(log, 9)
         log.start_snapshots(Snapshots(Kept, 1, 1))
-        while covered(root).offset < 30:
-            assert log._snapshotter is not None
-            log._snapshotter._thread.join(0.01)
+        await_true(lambda: "at offset 30" in caplog.text)
     lines = [record.getMessage() for record in caplog.records]
     assert ["tried again: [Errno 28]" in lines[0], "at offset 30" in lines[1]] == [True, True]
 
