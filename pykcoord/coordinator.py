@@ -346,6 +346,8 @@ class Coordinator:
             use_snapshots=self.config.pykcoord_snapshot_interval_ms > 0,
         )
         try:
+            for cut in log.cuts:
+                logger.warning("%s", cut, extra={"event": "cut"})
             catalogue = TopicCatalogue(self._topics, StateFile(self._directory / STATE_FILE))
             stop = asyncio.Event()
             runtime = Runtime(node, log, self._clock)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import errno
 import fcntl
+import logging
 import os
 import re
 import uuid
@@ -30,6 +31,8 @@ from pykcoord.log.snapshotter import Snapshots, Snapshotter
 from pykcoord.log.writer import Writer
 
 __all__ = ["TOPIC", "LogDirectory", "partition_directories", "partitions_of"]
+
+_logger = logging.getLogger(__name__)
 
 TOPIC = "__consumer_offsets"
 
@@ -159,10 +162,12 @@ class LogDirectory:
 
     def reopen(self, shard: int) -> None:
         """Recovers a shard whose append failed. Blocks until what was queued before is answered."""
+        before = self._partitions[shard].cut
         self._writer.reopen(shard)
         cut = self._partitions[shard].cut
-        if cut is not None:
+        if cut is not None and cut is not before:
             self.cuts.append(cut)
+            _logger.warning("%s", cut, extra={"event": "cut", "shard": shard})
 
     def start_snapshots(self, snapshots: Snapshots) -> None:
         """Writes snapshots in the background from now on."""

@@ -217,7 +217,9 @@ def test_groups_and_offsets_outlive_it(tmp_path: Path, config: Config) -> None:
     assert before[0].num_rows == 1
 
 
-def test_a_corrupt_directory_is_refused_or_cut(tmp_path: Path, config: Config) -> None:
+def test_a_corrupt_directory_is_refused_or_cut(
+    tmp_path: Path, config: Config, caplog: pytest.LogCaptureFixture
+) -> None:
     with Coordinator(tmp_path, topics={"t": 1}, config=config) as coordinator:
         for offset in range(3):
             coordinator.commit_many(
@@ -232,6 +234,9 @@ def test_a_corrupt_directory_is_refused_or_cut(tmp_path: Path, config: Config) -
     assert (caught.value.file, caught.value.position) == (segment, 0)
     with Coordinator(tmp_path, config=config, on_corruption="truncate") as coordinator:
         assert coordinator.offsets().num_rows == 0
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told.startswith(f"{segment}: byte 0, offset 0: the CRC of the batch is wrong")
+    assert f"kept as {segment}.corrupt-1" in told
 
 
 def test_many_heartbeats(coordinator: Coordinator, join: Join) -> None:

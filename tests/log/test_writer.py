@@ -382,6 +382,21 @@ def test_a_log_that_somebody_else_changed_is_not_written_on(opened):
     assert segment(log, 0).stat().st_size == 10
 
 
+def test_what_is_cut_when_it_is_read_again_is_told_once(opened, caplog: pytest.LogCaptureFixture):
+    log = opened()
+    append(log, one(0, 0))
+    size = segment(log, 0).stat().st_size
+    with open(segment(log, 0), "ab") as file:
+        file.write(b"half a batch")
+    assert append(log, one(0, 1))[0] == []
+    caplog.clear()
+    for _ in range(2):
+        log.reopen(0)
+        assert [(cut.position, cut.cut_bytes) for cut in log.cuts] == [(size, 12)]
+    assert [record.getMessage() for record in caplog.records] == [str(log.cuts[0])]
+    assert append(log, one(0, 1)) == ([(0, 2)], [])
+
+
 def test_a_callback_that_raises_stops_nothing(opened, caplog: pytest.LogCaptureFixture):
     log = opened()
     log.append([one(0, 0)], lambda committed, failed: 1 // 0)
