@@ -22,6 +22,7 @@ from pykcoord.cli.carry import Amount, amount_at, amount_of, carry, difference
 from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import OnCorruption
 from pykcoord.log.checkpoint import decoded_id
+from pykcoord.log.directory import partition_directories
 from pykcoord.log.state_file import StateFile
 from pykcoord.log.transfer import (
     Source,
@@ -135,7 +136,11 @@ def import_log(
     "__consumer_offsets has, and its topic id.",
 )
 @click.option("--topic-id", help="The topic id, as kafka-topics --describe shows it, instead.")
-@click.option("--partitions", type=click.IntRange(min=1), help="The number of partitions, with it.")
+@click.option(
+    "--partitions",
+    type=click.IntRange(min=1),
+    help="The number of partitions, with it. [default: as many as the source has]",
+)
 @_source_partitions
 @_open_transactions
 @_on_corruption
@@ -159,7 +164,7 @@ def export_log(
       pykcoord log export pykcoord-data exported --broker-log-dir /var/lib/kafka/data
     """
     with Source.hold([source], partitions=source_partitions, on_corruption=on_corruption) as held:
-        topic = _topic_asked_for(broker_log_dir, topic_id, partitions or held.partitions)
+        topic = _topic_asked_for(broker_log_dir, topic_id, partitions, held.partitions)
         plan = _Plan(
             sources=[source],
             directory=directory,
@@ -206,7 +211,7 @@ def _transfer(source: Source, plan: _Plan) -> None:
 
 
 def _topic_asked_for(
-    broker_log_dir: Path | None, topic_id: str | None, partitions: int
+    broker_log_dir: Path | None, topic_id: str | None, partitions: int | None, usual: int
 ) -> tuple[bytes, int]:
     """Topic id and number of partitions of the broker's `__consumer_offsets`."""
     if (broker_log_dir is None) == (topic_id is None):
@@ -216,12 +221,18 @@ def _topic_asked_for(
     if topic_id is not None:
         try:
             if len(decoded := decoded_id(topic_id)) == 16:
-                return decoded, partitions
+                return decoded, partitions or usual
         except ValueError:
             pass
         raise click.UsageError(f"--topic-id {topic_id}: not 22 characters of URL-safe base64")
     assert broker_log_dir is not None
-    with Source.hold([broker_log_dir]) as broker:
+    if partitions is not None:
+        raise click.UsageError(
+            "--partitions goes with --topic-id: --broker-log-dir shows how many there are"
+        )
+    # Its own count, so that what is missing is told by `offsets_topic`, with the way out of it.
+    count = max(partition_directories(broker_log_dir), default=0) + 1
+    with Source.hold([broker_log_dir], partitions=count):
         topic = offsets_topic(broker_log_dir)
         assert topic.topic_id is not None
         if holds_records(broker_log_dir):
@@ -230,7 +241,7 @@ def _topic_asked_for(
                 "replaces them does not have those groups",
                 err=True,
             )
-        return topic.topic_id, broker.partitions
+        return topic.topic_id, topic.partitions
 
 
 def _ids_of(broker_log_dir: Path | None) -> list[bytes]:

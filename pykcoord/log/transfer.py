@@ -258,7 +258,12 @@ def offsets_topic(path: Path) -> KafkaTopic:
             f"{path}: no folder says which topic id {TOPIC} has; let the broker create the topic, "
             "and stop it, before this"
         )
-    return KafkaTopic(TOPIC, ids.pop(), max(directories) + 1)
+    if len(directories) <= max(directories):
+        raise LogError(
+            f"{path}: has some of the partitions of {TOPIC} only; say with --topic-id ID "
+            "--partitions N what `kafka-topics.sh --describe` shows of it"
+        )
+    return KafkaTopic(TOPIC, ids.pop(), len(directories))
 
 
 def holds_records(path: Path) -> bool:

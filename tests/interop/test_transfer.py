@@ -330,6 +330,8 @@ def test_an_export_is_for_one_topic_of_a_broker(source: Path, tmp_path: Path, ru
     assert run("export", source, out, "--topic-id", "no")[1] == (
         "pykcoord log export: --topic-id no: not 22 characters of URL-safe base64 (see --help)\n"
     )
+    code, told = run("export", source, out, "--broker-log-dir", source, "--partitions", 6)
+    assert (code, "--partitions goes with --topic-id" in told) == (2, True)
     assert run("export", source, out, "--topic-id", _ID, "--partitions", 6)[0] == 0
     assert sorted(path.name for path in out.iterdir()) == [
         f"__consumer_offsets-{number}" for number in range(6)
@@ -341,6 +343,18 @@ def test_an_export_is_for_one_topic_of_a_broker(source: Path, tmp_path: Path, ru
     values = _records(out, "OffsetCommit")
     assert values
     assert not any("topicId" in value or value["version"] == 4 for value in values)
+
+
+def test_a_broker_that_has_some_partitions_only(source: Path, tmp_path: Path, run: Run) -> None:
+    broker = tmp_path / "broker"
+    shutil.copytree(source, broker)
+    assert run("export", source, tmp_path / "out", "--broker-log-dir", broker)[0] == 0
+    shutil.rmtree(tmp_path / "out")
+    shutil.rmtree(broker / "__consumer_offsets-1")
+    code, told = run("export", source, tmp_path / "out", "--broker-log-dir", broker)
+    assert code == 1
+    assert told.startswith(f"pykcoord: {broker}: has some of the partitions of __consumer_offsets")
+    assert "say with --topic-id ID --partitions N" in told
 
 
 def test_the_broker_may_not_run(source: Path, tmp_path: Path, run: Run, serve: Serve) -> None:
