@@ -156,8 +156,12 @@ class Target:
                 f"{self._partial} is there, of a run that was interrupted or goes on; if it does "
                 "not, delete it",
             ) from None
-        for number in range(partitions):
-            self._folder(number).mkdir()
+        try:
+            for number in range(partitions):
+                self._folder(number).mkdir()
+        except BaseException:
+            self.discard()
+            raise
 
     def append(self, partition: int, batches: Sequence[Batch]) -> None:
         """Writes the batches behind what the partition holds."""

@@ -299,6 +299,21 @@ def test_what_fails_leaves_nothing(
     assert [path.name for path in tmp_path.iterdir()] == ["source"]
 
 
+def test_a_folder_that_cannot_be_made_leaves_nothing(
+    source: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = Path.mkdir
+
+    def fail(self: Path, *arguments: Any, **options: Any) -> None:
+        if self.name == "__consumer_offsets-2":
+            raise OSError(28, "No space left on device", str(self))
+        mkdir(self, *arguments, **options)
+
+    monkeypatch.setattr(Path, "mkdir", fail)
+    assert "No space left on device" in run("import", source, tmp_path / "new")[1]
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
 def test_a_difference_is_found_before_the_directory_is_there(
     source: Path, tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch
 ) -> None:
