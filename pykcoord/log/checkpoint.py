@@ -24,7 +24,6 @@ __all__ = [
     "read_cleaner_offsets",
     "read_epochs",
     "read_properties",
-    "sync_directory",
     "write_cleaner_offsets",
     "write_epochs",
     "write_partition_metadata",

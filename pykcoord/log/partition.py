@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pykcoord.errors import CorruptLogError, LogError, LogFencedError
-from pykcoord.log import checkpoint, recovery
+from pykcoord.log import checkpoint, durable, recovery
 from pykcoord.log._disk import Outcome, write_files
 from pykcoord.log._record_batch import Stop, frame, header
 from pykcoord.log.closed_segments import ClosedSegments
@@ -280,7 +280,7 @@ class Partition:
         self._descriptor = os.open(path, flags, 0o644)
         self._active = SegmentFile(base_offset, path)
         self._size = self._synced = 0
-        checkpoint.sync_directory(self.directory)
+        durable.sync_directory(self.directory)
 
     @property
     def _active_file(self) -> SegmentFile:
@@ -348,7 +348,7 @@ def _open_synced(path: Path) -> int:
         (outcome,) = write_files([(descriptor, size, [])], True)
         if error := outcome.write_error or outcome.sync_error:
             raise OSError(error, os.strerror(error), str(path))
-        checkpoint.sync_directory(path.parent)
+        durable.sync_directory(path.parent)
     except BaseException:
         os.close(descriptor)
         raise

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from pykcoord.errors import CorruptLogError
-from pykcoord.log import checkpoint
+from pykcoord.log import checkpoint, durable
 from pykcoord.log._record_batch import Stop, find_sound, header
 from pykcoord.log.naming import naming
 from pykcoord.log.protocol import Cut, OnCorruption
@@ -130,7 +130,7 @@ def repair(found: Found, on_corruption: OnCorruption) -> Cut | None:
     for path, name in found.plan.rename:
         os.replace(path, name)
     if found.plan.remove or found.plan.rename:
-        checkpoint.sync_directory(found.directory)
+        durable.sync_directory(found.directory)
     damage = found.damage
     if cut is None or damage is None:
         return cut
@@ -143,12 +143,12 @@ def repair(found: Found, on_corruption: OnCorruption) -> Cut | None:
     # Later segments first: were the cut done and this not, the hole would pass for a compacted one.
     for file in found.behind:
         kept_as += _put_aside(renamed.get(file.path, file.path))
-    checkpoint.sync_directory(found.directory)
+    durable.sync_directory(found.directory)
     if not whole:
         for index in companions(broken):
             index.unlink()
         _truncate(broken, damage.position)
-        checkpoint.sync_directory(found.directory)
+        durable.sync_directory(found.directory)
     return cut._replace(file=broken, kept_as=tuple(kept_as))
 
 

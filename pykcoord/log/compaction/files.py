@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from pykcoord.log import checkpoint
+from pykcoord.log import checkpoint, durable
 
 __all__ = ["Files"]
 
@@ -42,7 +42,7 @@ class Files:
 
     def sync_directory(self, directory: Path) -> None:
         """Names that were made, changed or removed there are so on disk."""
-        checkpoint.sync_directory(directory)
+        durable.sync_directory(directory)
 
     def write_cleaner_offsets(self, directory: Path, topic: str, offsets: dict[int, int]) -> None:
         """Replaces the cleaner's checkpoint."""
