@@ -188,8 +188,10 @@ class LogDirectory:
     def compact(self, compaction: Compaction) -> dict[int, Cleaned]:
         """Compacts now all that is dirty, the active segments included, which are closed for it.
 
-        By partition, what came of it. Raises OSError or LogError: the log is whole then too.
+        By partition, what came of it. Raises OSError or LogError: the log is whole then too, and an
+        exchange of segments that has begun is finished when the directory is opened again.
         """
+        assert self._cleaner is None, "compaction runs in the background already"
         for partition in self._partitions:
             self._writer.call(partition.roll)
         return self._log_cleaner(compaction).clean_all()

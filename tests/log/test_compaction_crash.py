@@ -161,6 +161,34 @@ def test_after_any_failure_it_goes_on_where_it_was(tmp_path, whole, code, caplog
     assert failed > 20
 
 
+def test_another_cleaner_touches_nothing_of_an_exchange_that_has_begun(tmp_path, whole):
+    """As of a second call of `LogDirectory.compact`: what stands there may be the only copy."""
+    before = meaning(whole)
+    refused = 0
+    for count in steps():
+        root = write_log(tmp_path / str(count), log())
+        opened = partition(root, SEGMENT_BYTES)
+        files = FailingFiles(count, lambda: OSError(errno.EIO, os.strerror(errno.EIO)))
+        try:
+            LogCleaner(root, TOPIC, [opened], SEGMENT_BYTES, compaction(), files).clean_all()
+        except OSError:
+            names = sorted((root / f"{TOPIC}-0").iterdir())
+            try:
+                LogCleaner(root, TOPIC, [opened], SEGMENT_BYTES, compaction()).clean_all()
+            except LogError as error:
+                refused += 1
+                assert "open the log again" in str(error)
+                assert sorted((root / f"{TOPIC}-0").iterdir()) == names
+            assert meaning(read_log(root)) == before, count
+            opened.close()
+            partition(root).close()
+            assert meaning(read_log(root)) == before, count
+        else:
+            opened.close()
+            break
+    assert refused > 5
+
+
 def test_a_broken_segment_is_not_compacted(tmp_path, whole, caplog):
     root = write_log(tmp_path, log())
     opened = partition(root, SEGMENT_BYTES)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from pykcoord.errors import CorruptLogError
+from pykcoord.errors import CorruptLogError, LogError
 from pykcoord.log import recovery
 from pykcoord.log._record_batch import Stop, header, next_compressed
 from pykcoord.log.closed_segments import Closed, ClosedSegments
@@ -99,7 +99,7 @@ class Cleaning:
         """Cleans; None if there is nothing that may be cleaned yet.
 
         Raises OSError (`unfinished`, if there is one, ends an exchange that has begun: call it
-        before another cleaning), CorruptLogError, TooManyKeys, Reopened, and what `spend` raises.
+        before another cleaning), LogError, TooManyKeys, Reopened, and what `spend` raises.
         The log is whole always.
         """
         self._sweep()
@@ -120,8 +120,16 @@ class Cleaning:
     def _sweep(self) -> None:
         """What failed attempts left. Recovery would take a `.cleaned` for a sign that a `.swap`
         behind it was not complete."""
-        for path in sorted(self._directory.iterdir()):
-            if path.suffix in (".cleaned", ".swap", ".deleted"):
+        paths = sorted(self._directory.iterdir())
+        for path in paths:
+            if path.suffix in (".swap", ".deleted"):
+                # Of an exchange that has begun: it may be all that is left of its segments.
+                raise LogError(
+                    f"{path}: the exchange of a compacted segment has begun and was not finished; "
+                    "open the log again, which finishes it"
+                )
+        for path in paths:
+            if path.suffix == ".cleaned":
                 self._shared.files.unlink(path)
 
     def _observe(self, cleaner: RecordCleaner) -> None:
