@@ -241,9 +241,18 @@ class LogDirectory:
 
 
 def partitions_of(directory: Path) -> int:
-    """How many partitions the data directory was made with, as far as it tells; 0 if it is none."""
+    """How many partitions the data directory was made with; 0 if it is none. Raises LogError where
+    it does not tell: a wrong number would stay, and scatter the groups."""
     known = checkpoint.read_properties(directory)
-    return known.partitions if known else max(partition_directories(directory), default=-1) + 1
+    if known is not None:
+        return known.partitions
+    present = list(partition_directories(directory))
+    if present != list(range(len(present))):
+        raise LogError(
+            f"{directory}: folders of {TOPIC} are missing, and nothing says how many there are; "
+            "let `pykcoord serve` open it once, with offsets.topic.num.partitions set"
+        )
+    return len(present)
 
 
 def partition_directories(directory: Path) -> dict[int, Path]:

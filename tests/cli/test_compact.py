@@ -50,3 +50,12 @@ def test_what_is_no_data_directory_is_refused(tmp_path, capsys):
     assert run(["log", "compact", str(tmp_path)]) == 1
     assert "no data directory" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_number_of_partitions_that_nothing_tells_is_not_guessed(directory, capsys):
+    (directory / "pykcoord.properties").unlink()
+    (directory / "__consumer_offsets-0").rmdir()
+    before = sorted(directory.rglob("*"))
+    assert run(["log", "compact", str(directory)]) == 1
+    assert "let `pykcoord serve` open it once" in capsys.readouterr().err
+    assert sorted(directory.rglob("*")) == before
