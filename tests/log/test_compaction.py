@@ -22,6 +22,7 @@ from support.compacting import (
 )
 
 from pykcoord.cli.state import state_of
+from pykcoord.errors import LogError
 from pykcoord.log import LogReader, verify
 from pykcoord.log.checkpoint import read_cleaner_offsets
 from pykcoord.log.directory import TOPIC
@@ -231,6 +232,15 @@ def test_a_random_log_means_the_same_after_any_cleanings(tmp_path_factory, log, 
         closed = [batch for batch in found if batch.base_offset < log[-1][0].base_offset]
         keys = [one.key for b in closed for one in b.records if not b.attributes & CONTROL]
         assert len(keys) == len(set(keys))
+
+
+def test_a_batch_with_too_many_keys_says_which_setting_to_raise(tmp_path):
+    many = [(b"\0\1%d" % number, b"1") for number in range(2000)]
+    root = write_log(tmp_path, [[data(0, many)], [data(2000, many[:1])]])
+    before = read_log(root)
+    with pytest.raises(LogError, match=r"at offset 0 alone .* log\.cleaner\.dedupe\.buffer\.size"):
+        compact(root, compaction(buffer_bytes=64))
+    assert read_log(root) == before
 
 
 def test_kafkas_logs_mean_the_same(scenario):

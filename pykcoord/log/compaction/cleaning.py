@@ -21,7 +21,7 @@ from pykcoord.log.compaction.settings import RecordCleaner
 from pykcoord.log.compaction.swap import Swap, cleaned_path
 from pykcoord.log.segment import Piece, SegmentFile, expanded, pieces, plain
 
-__all__ = ["Cleaned", "Cleaning", "Facts", "Shared", "TooManyKeys"]
+__all__ = ["Cleaned", "Cleaning", "Facts", "Shared"]
 
 T = TypeVar("T")
 
@@ -61,10 +61,6 @@ class Shared(NamedTuple):
     spend: Callable[[int], None]
 
 
-class TooManyKeys(Exception):
-    """Not even one batch's keys fit into the memory for them."""
-
-
 class _Group(NamedTuple):
     segments: list[tuple[SegmentFile, int]]
     # Where the last batch in them ends.
@@ -99,7 +95,7 @@ class Cleaning:
         """Cleans; None if there is nothing that may be cleaned yet.
 
         Raises OSError (`unfinished`, if there is one, ends an exchange that has begun: call it
-        before another cleaning), LogError, TooManyKeys, Reopened, and what `spend` raises.
+        before another cleaning), LogError, Reopened, and what `spend` raises.
         The log is whole always.
         """
         self._sweep()
@@ -110,7 +106,10 @@ class Cleaning:
         self._index(cleaner, bound)
         end_offset = cleaner.end_offset
         if end_offset <= self._first_dirty_offset:
-            raise TooManyKeys(f"{self._directory}: a batch at offset {end_offset}")
+            raise LogError(
+                f"{self._directory}: the keys of the batch at offset {end_offset} alone need more "
+                "memory than log.cleaner.dedupe.buffer.size; raise it"
+            )
         touched = [one for one in self._segments if one[0].base_offset < end_offset]
         bytes_after = sum(self._clean(cleaner, group) for group in self._groups(touched))
         before, after = cleaner.records

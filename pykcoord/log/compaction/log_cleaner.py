@@ -14,7 +14,7 @@ from pathlib import Path
 from pykcoord.errors import LogError
 from pykcoord.log import checkpoint
 from pykcoord.log.closed_segments import Closed, Reopened
-from pykcoord.log.compaction.cleaning import Cleaned, Cleaning, Facts, Shared, TooManyKeys
+from pykcoord.log.compaction.cleaning import Cleaned, Cleaning, Facts, Shared
 from pykcoord.log.compaction.files import Files
 from pykcoord.log.compaction.settings import Compaction
 from pykcoord.log.compaction.throttle import Throttle
@@ -138,7 +138,7 @@ class LogCleaner:
                 state.told = False
         except Reopened:
             pass  # it is looked at anew, as it is now
-        except (OSError, LogError, TooManyKeys) as error:
+        except (OSError, LogError) as error:
             backoff_seconds = self._compaction.backoff_ms / 1000
             self._set_aside(state, backoff_seconds)
             if not state.told:
