@@ -1,4 +1,4 @@
-//! A turn's requests, looked up in stages so that their cache misses overlap (edge.md, rule 5).
+//! A turn's requests, looked up in stages so that their cache misses overlap.
 //!
 //! The order of effects is that of the requests, one by one. The stages before only bring memory
 //! closer: whatever they found is looked at again, unless nothing can have changed meanwhile.

@@ -1,5 +1,5 @@
 //! The walk through a log at its start: records decoded a window at a time, their groups looked up
-//! in stages so that cache misses overlap (edge.md, rule 5), and applied one by one, in order.
+//! in stages so that cache misses overlap, and applied one by one, in order.
 //!
 //! Nearly all of a log are commits, and most follow one of the same group and topic: those are
 //! known by their bytes, and nothing is looked up for them. It must never apply a record on a guess
