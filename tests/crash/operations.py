@@ -175,6 +175,14 @@ def _roll(world: World) -> Attempt:
     return _many_commits(world, world.new_group(ROLLING_SHARD, "plain"), _ROLLING_COMMITS)
 
 
+def _compaction(world: World) -> Attempt:
+    """Beside it a group that was deleted: compaction takes its records, and then the tombstone."""
+    deleted = world.new_group(ROLLING_SHARD, "plain")
+    world.expect(world.commit_all(deleted, 3), 0)
+    world.expect(frames.only_error(world.ask(frames.delete_group(deleted))), 0)
+    return _roll(world)
+
+
 def _snapshot(world: World) -> Attempt:
     return _many_commits(world, world.new_group(prefix="plain"), _SNAPSHOT_COMMITS)
 
@@ -367,6 +375,20 @@ OPERATIONS = {
         Operation("rebalance", _APPEND, _rebalance),
         Operation("leave", _APPEND, _leave),
         Operation("roll", (*_APPEND, "roll.create", "partition.sync"), _roll),
+        Operation(
+            "compaction",
+            (
+                *(*_APPEND, "roll.create", "partition.sync", "cleaned.create", "cleaned.write"),
+                *("cleaned.sync", "cleaned.rename", "replaced.rename", "swap.rename"),
+                *("leftover.unlink", *_small_file("cleaner")),
+            ),
+            _compaction,
+            arguments=(
+                *("--set", "log.cleaner.enable=true", "--set", "log.cleaner.backoff.ms=100"),
+                *("--set", "log.cleaner.min.cleanable.ratio=0"),
+                *("--set", "log.cleaner.delete.retention.ms=0"),
+            ),
+        ),
         Operation("delete a group", _APPEND, _delete_group),
         Operation("delete an offset", _APPEND, _delete_offset),
         Operation("expire", _APPEND, _expire),

@@ -28,7 +28,7 @@ TIMEOUT_S = 20.0
 SETTINGS = {
     "offsets.topic.num.partitions": str(SHARDS),
     "offsets.topic.segment.bytes": "12000",
-    "log.cleaner.enable": "false",  # its own tests stop it at every step
+    "log.cleaner.enable": "false",  # but for the operation that is about it
     "offsets.retention.check.interval.ms": "100",
 }
 # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: clients ask again.
