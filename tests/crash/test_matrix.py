@@ -32,6 +32,7 @@ class Worlds:
         self._library = library
         self._numbers = itertools.count()
         self._idle: World | None = None
+        self._made: list[World] = []
 
     def take(self, operation: Operation) -> World:
         world, self._idle = self._idle, None
@@ -41,6 +42,7 @@ class Worlds:
                 world.close()
             root = self._root / str(next(self._numbers))
             world = World(root, self._library, operation.arguments)
+            self._made.append(world)
             if again or not operation.is_start:
                 world.server.start()
             if again:
@@ -60,8 +62,9 @@ class Worlds:
             self._idle = world
 
     def close(self) -> None:
-        if self._idle is not None:
-            self._idle.close()
+        """All of them: one that failed before it was handed out still runs."""
+        for world in self._made:
+            world.close()
 
 
 @pytest.fixture(scope="module")

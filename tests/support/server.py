@@ -11,6 +11,8 @@ import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from support import orphans
+
 # What the suite asks of a server unless a test says otherwise: short timeouts, no initial wait.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
@@ -76,6 +78,7 @@ class PykcoordServer:
                 self._command(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=stderr,
                 text=True, start_new_session=True, env=self.environment,
             )  # fmt: skip
+        orphans.started(process)
         self._process = process
         lines: queue.Queue[str | None] = queue.Queue()
         threading.Thread(target=_drain, args=(process, lines), daemon=True).start()
@@ -95,6 +98,7 @@ class PykcoordServer:
         """Waits for an end that something else causes, and returns the exit status."""
         assert self._process is not None, "the server does not run"
         status = self._process.wait(timeout_s)
+        orphans.ended(self._process)
         self._process = None
         return status
 
@@ -143,6 +147,8 @@ class PykcoordServer:
             process.kill()
             process.wait()
             raise ServerError(f"still running {STOP_TIMEOUT_S} s after {number.name}") from None
+        finally:
+            orphans.ended(process)
 
 
 def _drain(process: subprocess.Popen[str], lines: queue.Queue[str | None]) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from support import orphans
 from support.kafka.tools import java
 from support.ports import free_port
 from support.server import SETTINGS, ServerError
@@ -78,6 +79,7 @@ class KafkaBroker:
                 stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
                 start_new_session=True,
             )  # fmt: skip
+        orphans.started(self._process)
         self._await_ready(log)
         if is_new:
             self._create_topics()
@@ -143,4 +145,6 @@ class KafkaBroker:
         process, self._process = self._process, None
         assert process is not None, "the broker does not run"
         process.send_signal(number)
-        return process.wait(60)
+        status = process.wait(60)
+        orphans.ended(process)
+        return status
