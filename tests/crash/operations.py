@@ -231,6 +231,7 @@ def _delete_offset(world: World) -> Attempt:
 
 def _expire(world: World) -> Attempt:
     subject = world.new_group(prefix="plain")
+    world.expiring.add(subject)
     request = frames.expiring_commit(subject, TOPIC, 0, 7, 1_000)
     world.expect(max(frames.commit_errors(world.ask(request), throttled=False)), 0)
 

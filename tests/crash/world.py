@@ -67,6 +67,7 @@ class World:
         )
         self.members: dict[str, Member] = {}
         self.groups: list[str] = []
+        self.expiring: set[str] = set()
         self._socket: socket.socket | None = None
 
     def close(self) -> None:
@@ -84,7 +85,11 @@ class World:
 
     def warm_up(self) -> None:
         """The shards have been written to since the last start: the second answer says that what
-        follows the first one is done too."""
+        follows the first one is done too. What is to expire is gone: it would do so later."""
+        deadline = time.monotonic() + TIMEOUT_S
+        while late := self.expiring & frames.listed_groups(self.ask(frames.list_groups())):
+            assert time.monotonic() < deadline, f"not expired: {late}"
+            time.sleep(0.01)
         for shard in (ROLLING_SHARD, USUAL_SHARD):
             group = next(f"warm-{n}" for n in range(100) if _shard_of(f"warm-{n}") == shard)
             for _ in range(2):
