@@ -75,7 +75,9 @@ def _stopped(world: World) -> Attempt:
 
 def _torn(world: World) -> Attempt:
     attempt = _stopped(world)
-    segment = next(segments(world.disk.data))
+    first, *others = segments(world.disk.data)
+    # Only the last segment of a partition can be torn; an earlier world may have rolled.
+    segment = [first, *(path for path in others if path.parent == first.parent)][-1]
     with open(segment, "r+b") as file:
         batch = file.read()
         file.write(batch[: len(batch) // 2])  # ends within a batch; what is whole is out of place
