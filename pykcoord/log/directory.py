@@ -22,7 +22,7 @@ from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogErro
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.compaction import Cleaned, Compaction, LogCleaner
-from pykcoord.log.durable import make_directory
+from pykcoord.log.durable import make_directory, sync_directory
 from pykcoord.log.loading import Loaded, load
 from pykcoord.log.naming import naming
 from pykcoord.log.partition import Partition
@@ -360,8 +360,10 @@ def _load_all(
 
 
 def _prepare(directory: Path, names: list[Path], properties: Properties) -> None:
-    for name in names:
-        name.mkdir(exist_ok=True)
     # A Kafka broker that finds its mark of a clean stop would believe its indexes unseen.
     (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
+    # Before the folders: who finds some of them and no properties takes their number for the whole.
     checkpoint.write_properties(directory, properties)
+    for name in names:
+        name.mkdir(exist_ok=True)
+    sync_directory(directory)

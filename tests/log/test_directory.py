@@ -120,6 +120,25 @@ def test_a_second_opening_is_refused(tmp_path: Path):
     LogDirectory.open(tmp_path).close()
 
 
+def test_a_first_start_that_ended_among_its_folders_is_taken_up(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    mkdir = Path.mkdir
+
+    def fails(path: Path, *arguments: object, **options: object) -> None:
+        if path.name == "__consumer_offsets-1":
+            raise OSError(28, "No space left on device")
+        mkdir(path, *arguments, **options)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Path, "mkdir", fails)
+    with pytest.raises(OSError, match="No space left"):
+        LogDirectory.open(tmp_path, partitions=3)
+    assert [path.name for path in tmp_path.glob("__consumer_offsets-*")] == ["__consumer_offsets-0"]
+    monkeypatch.undo()
+    with LogDirectory.open(tmp_path, partitions=3) as log:
+        append(log, 2)
+
+
 def test_a_second_process_is_refused_until_the_first_is_gone(tmp_path: Path):
     command = [sys.executable, "-c", HOLDER, str(tmp_path)]
     holder = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
