@@ -24,7 +24,7 @@ from pykcoord.cli import compact
 from pykcoord.cli.plain import plain
 from pykcoord.cli.records import decode_key, decode_value
 from pykcoord.cli.state import State, state_of
-from pykcoord.cli.transfer import export_log, import_log
+from pykcoord.cli.transfer import export_log, import_log, on_corruption_option
 from pykcoord.errors import LogError
 from pykcoord.log import LogReader, OnCorruption, verify
 
@@ -33,13 +33,6 @@ _OUTCOMES = {"COMMIT": "committed", "ABORT": "aborted", "control": "unknown"}
 
 _path = click.argument("path", type=click.Path(exists=True, path_type=Path))
 _as_json = click.option("--json", "as_json", is_flag=True, help="JSON instead of text.")
-_on_corruption = click.option(
-    "--on-corruption",
-    type=click.Choice(["refuse", "truncate"]),
-    default="refuse",
-    show_default=True,
-    help="Damage with sound batches behind it: refuse it, or read up to it as Kafka does.",
-)
 
 
 @click.group(short_help="Look into a log, pykcoord's own or Kafka's; carry it over; compact it.")
@@ -64,7 +57,7 @@ command.add_command(import_log)
 @_path
 @_as_json
 @click.option("--group", "group_id", help="Only this group, with its members.")
-@_on_corruption
+@on_corruption_option
 def state(path: Path, as_json: bool, group_id: str | None, on_corruption: OnCorruption) -> int:
     """Replay the log at PATH and print the groups and offsets that result.
 
@@ -86,7 +79,7 @@ def state(path: Path, as_json: bool, group_id: str | None, on_corruption: OnCorr
 @command.command(name="dump", short_help="Print every record of a log, one line each.")
 @_path
 @_as_json
-@_on_corruption
+@on_corruption_option
 def dump_records(path: Path, as_json: bool, on_corruption: OnCorruption) -> int:
     """Print every record of the log at PATH, decoded, one line each.
 

@@ -51,7 +51,7 @@ _source_partitions = click.option(
     help="How many partitions the source's topic has, if folders are missing because they held "
     "nothing.",
 )
-_on_corruption = click.option(
+on_corruption_option = click.option(
     "--on-corruption",
     type=click.Choice(["refuse", "truncate"]),
     default="refuse",
@@ -87,7 +87,7 @@ class _Plan:
 )
 @_source_partitions
 @_open_transactions
-@_on_corruption
+@on_corruption_option
 def import_log(
     sources: Sequence[Path],
     directory: Path,
@@ -143,7 +143,7 @@ def import_log(
 )
 @_source_partitions
 @_open_transactions
-@_on_corruption
+@on_corruption_option
 def export_log(
     source: Path,
     directory: Path,
