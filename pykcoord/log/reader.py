@@ -7,6 +7,7 @@ meanwhile takes files away; then it is looked again, and read on where it was.
 
 from __future__ import annotations
 
+import contextlib
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -107,9 +108,12 @@ def _examine(directory: Path) -> Found:
 
 def _files(directory: Path) -> list[tuple[str, int, int]]:
     """Name, inode and time: a compacted segment has the name of the first that it replaces. Of the
-    last, which grows, the name only."""
+    last, which grows, the name only. One that goes while they are listed is as good as gone."""
     paths = sorted(directory.glob("*.log*"))
-    known = [(path.name, (of := path.stat()).st_ino, of.st_mtime_ns) for path in paths[:-1]]
+    known = []
+    for path in paths[:-1]:
+        with contextlib.suppress(FileNotFoundError):
+            known.append((path.name, (of := path.stat()).st_ino, of.st_mtime_ns))
     return known + [(path.name, 0, 0) for path in paths[-1:]]
 
 

@@ -102,6 +102,19 @@ def test_appends_and_readers_beside_it_lose_nothing(tmp_path, reading):
     assert names <= {".log", ".metadata", ""}
 
 
+def test_a_file_that_goes_while_a_reader_lists_them_does_not_fail_it(tmp_path):
+    path = tmp_path / "data"
+    with LogDirectory.open(path, partitions=1, segment_bytes=200, flush="os") as log:
+        for number in range(8):
+            append(log, 0, b"key-%d" % number, b"value")
+    folder = path / f"{TOPIC}-0"
+    assert len(list(folder.glob("*.log"))) > 2
+    # Its name is listed, and it is gone when it is looked at.
+    (folder / f"{0:020}.log.deleted").symlink_to(tmp_path / "gone")
+    found = meaning(list(decode(LogReader.open(path).read(0))))
+    assert len(found.values) == 8
+
+
 @pytest.mark.timeout(300)
 def test_the_disk_holds_twice_what_is_live_and_two_segments_at_most(tmp_path):
     segment_bytes, keys = 5000, 300
