@@ -6,6 +6,8 @@ folder of tests takes its options from `config.getoption` in its own conftest.
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -48,3 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="random groups per assignor that Kafka's own classes are asked about (default: 150)",
     )
+
+
+@pytest.fixture(autouse=True)
+def _root_logger_as_it_was() -> Iterator[None]:
+    """A command that runs in this process sends all logs to the stderr of its test."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
