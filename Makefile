@@ -25,7 +25,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint format test-rust test-python bench bench-kafka bench-assignors diff-kafka crash fuzz sim docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-kafka bench-assignors diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,7 +35,7 @@ demo: build ## build, then run the main job once, in the open
 
 test: lint test-rust sim test-python ## everything that .ci/run checks: lint and all tests
 
-build: $(VENV)/.installed ## .venv with pykcoord in it, editable
+build: $(VENV)/.installed $(VENV)/.installed-spark ## .venv with pykcoord in it, editable
 
 lint: build ## formatting, clippy, ruff and the type checker
 	@.ci/require lint
@@ -55,6 +55,10 @@ test-rust: build ## the tests of the native crates
 
 test-python: build ## the tests under tests/; PYTEST_ARGS="-k demo" narrows
 	python -m pytest $(PYTEST_ARGS)
+
+test-spark: build ## all tests of Spark: clusters of this machine, faults, millions of groups
+	@.ci/require java
+	python -m pytest tests/spark --spark-all $(PYTEST_ARGS)
 
 bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narrows
 	python -m pytest benches -o addopts="--strict-markers --strict-config --import-mode=importlib" \
@@ -108,4 +112,8 @@ $(VENV)/.requirements: requirements-dev.txt | tools
 $(VENV)/.installed: $(VENV)/.requirements $(SOURCES) | tools
 	@echo "make: building pykcoord (a minute the first time)"
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+$(VENV)/.installed-spark: $(VENV)/.requirements spark/pyproject.toml
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable spark
 	@touch $@

@@ -50,6 +50,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="random groups per assignor that Kafka's own classes are asked about (default: 150)",
     )
+    group.addoption(
+        "--spark-all", action="store_true", help="the long tests of tests/spark as well"
+    )
 
 
 @pytest.fixture(autouse=True)
