@@ -1,0 +1,152 @@
+"""The columns of what goes into a shard on Spark and of what comes out: Arrow's, and Spark's DDL.
+
+Plain types only. Spark takes what mapInArrow returns by position, not by name, and refuses
+dictionaries; so the schemas are here, once, and never written down beside a query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+)
+
+from pykcoord.errors import ArgumentError
+
+__all__ = ["ENVELOPE", "RECORD", "REQUEST", "RESPONSE", "ddl", "refuse_null", "require"]
+
+
+def _schema(**columns: tuple[pa.DataType, bool]) -> pa.Schema:
+    return pa.schema(pa.field(name, kind, null) for name, (kind, null) in columns.items())
+
+
+REQUEST = _schema(
+    seq=(pa.int64(), False),
+    ts=(pa.int64(), False),
+    group_id=(pa.string(), False),
+    member_id=(pa.string(), True),
+    api_key=(pa.int16(), False),
+    api_version=(pa.int16(), False),
+    generation=(pa.int32(), True),
+    client_id=(pa.string(), True),
+    client_host=(pa.string(), True),
+    payload=(pa.binary(), True),
+)
+RESPONSE = _schema(
+    shard=(pa.int32(), False),
+    seq=(pa.int64(), False),
+    ts=(pa.int64(), False),
+    group_id=(pa.string(), False),
+    member_id=(pa.string(), True),
+    api_key=(pa.int16(), False),
+    error_code=(pa.int16(), False),
+    generation=(pa.int32(), True),
+    payload=(pa.binary(), True),
+)
+RECORD = _schema(
+    shard=(pa.int32(), False),
+    offset=(pa.int64(), False),
+    epoch=(pa.int32(), False),
+    ts=(pa.int64(), False),
+    key=(pa.binary(), False),
+    value=(pa.binary(), True),
+    cause_seq=(pa.int64(), True),
+)
+ENVELOPE = _schema(
+    kind=(pa.int8(), False),
+    shard=(pa.int32(), False),
+    seq=(pa.int64(), True),
+    offset=(pa.int64(), True),
+    epoch=(pa.int32(), True),
+    ts=(pa.int64(), False),
+    group_id=(pa.string(), True),
+    member_id=(pa.string(), True),
+    api_key=(pa.int16(), True),
+    error_code=(pa.int16(), True),
+    generation=(pa.int32(), True),
+    key=(pa.binary(), True),
+    body=(pa.binary(), True),
+)
+
+# Arrow's plain types, Spark's, and the names of these in DDL.
+_TYPES: dict[pa.DataType, tuple[DataType, str]] = {
+    pa.bool_(): (BooleanType(), "BOOLEAN"),
+    pa.int8(): (ByteType(), "TINYINT"),
+    pa.int16(): (ShortType(), "SMALLINT"),
+    pa.int32(): (IntegerType(), "INT"),
+    pa.int64(): (LongType(), "BIGINT"),
+    pa.string(): (StringType(), "STRING"),
+    pa.binary(): (BinaryType(), "BINARY"),
+}
+
+
+def ddl(schema: pa.Schema) -> str:
+    """A schema as Spark writes it: what `mapInArrow` takes."""
+    return ", ".join(f"{field.name} {_column(field)}" for field in schema)
+
+
+def _column(field: pa.Field) -> str:
+    return _name(field.type) + ("" if field.nullable else " NOT NULL")
+
+
+def _name(kind: pa.DataType) -> str:
+    if pa.types.is_list(kind):
+        assert kind.value_field.nullable, "Spark's DDL has no word for elements without NULL"
+        return f"ARRAY<{_name(kind.value_type)}>"
+    if pa.types.is_struct(kind):
+        return f"STRUCT<{', '.join(f'{field.name}: {_column(field)}' for field in kind)}>"
+    return _TYPES[kind][1]
+
+
+def require(df: DataFrame, schema: pa.Schema, argument: str) -> DataFrame:
+    """The columns of `schema` out of a table, in its order.
+
+    Raises ArgumentError for `argument` that names what is missing or of another type. Whether
+    there are NULLs is not known before the table is read: see `refuse_null`.
+    """
+    found = {field.name: field.dataType for field in df.schema.fields}
+    wrong = list(_wrong(found, schema))
+    if wrong:
+        raise ArgumentError(argument, "; ".join(wrong))
+    return df.select(*schema.names)
+
+
+def _wrong(found: dict[str, DataType], schema: pa.Schema) -> Iterator[str]:
+    missing = [name for name in schema.names if name not in found]
+    if missing:
+        wanted = ", ".join(f"{name} {_name(schema.field(name).type)}" for name in missing)
+        there = ", ".join(found) or "none"
+        yield f"has no column {wanted} (its columns: {there})"
+    for field in schema:
+        kind = found.get(field.name)
+        if kind is not None and kind != _TYPES[field.type][0]:
+            yield (
+                f"column {field.name} is {kind.simpleString().upper()}, not {_name(field.type)}: "
+                f"cast it"
+            )
+
+
+def refuse_null(batch: pa.RecordBatch, schema: pa.Schema, argument: str) -> None:
+    """Raises ArgumentError for `argument` that names the first column with a NULL where none may
+    be. Called in the task: Spark itself lets them through."""
+    for name in schema.names:
+        column = batch.column(name)
+        if column.null_count and not schema.field(name).nullable:
+            row = column.is_null().index(pa.scalar(True)).as_py()
+            others = {
+                other: batch.column(other)[row].as_py()
+                for other in ("seq", "group_id", "member_id")
+                if other in batch.schema.names and other != name
+            }
+            where = ", ".join(f"{other} {value!r}" for other, value in others.items())
+            raise ArgumentError(argument, f"column {name} is NULL in the row with {where}")
