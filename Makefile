@@ -9,6 +9,8 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 VENV := .venv
 BIN := $(VENV)/bin
 PYTEST_ARGS ?=
+# In how many processes: tests wait more than they work, and most of a file's set-up is shared.
+TEST_PROCESSES ?= 2
 DIFF_ARGS ?= --seeds 1:1000 --steps 60
 BENCH_ARGS ?=
 FUZZ_SECONDS ?= 60
@@ -54,7 +56,7 @@ test-rust: build ## the tests of the native crates
 	cargo test --quiet --locked --workspace
 
 test-python: build ## the tests under tests/; PYTEST_ARGS="-k demo" narrows
-	python -m pytest $(PYTEST_ARGS)
+	python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile $(PYTEST_ARGS)
 
 test-spark: build ## all tests of Spark: clusters of this machine, faults, millions of groups
 	@.ci/require java

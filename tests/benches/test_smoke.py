@@ -16,6 +16,7 @@ PHASES = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
 FILLS = ["find", "join", "fill=40", "fill-offsets=40"]
 
 
+@pytest.mark.timeout(600)
 def test_in_process_benchmarks() -> None:
     command = [sys.executable, "-m", "pytest", "benches", "--size", "smoke", "--benchmark-disable"]
     command += ["-q", "-p", "no:cacheprovider", "-o", "addopts=--strict-markers --strict-config"]

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from support.kafka.jars import maven
+from support.once import alone
 
 SOURCES = Path(__file__).parent
 BUILD = SOURCES.parent.parent / "build" / "clients"
@@ -48,11 +49,12 @@ def _built(language: str, build: Callable[[Path, Path], None]) -> Path:
     """A build is redone when one of its sources changed."""
     sources, directory = SOURCES / language, BUILD / language
     stamp, digest = directory / ".sources", _digest(sources)
-    if not stamp.exists() or stamp.read_text() != digest:
-        shutil.rmtree(directory, ignore_errors=True)
-        directory.mkdir(parents=True)
-        build(sources, directory)
-        stamp.write_text(digest)
+    with alone(directory):
+        if not stamp.exists() or stamp.read_text() != digest:
+            shutil.rmtree(directory, ignore_errors=True)
+            directory.mkdir(parents=True)
+            build(sources, directory)
+            stamp.write_text(digest)
     return directory
 
 

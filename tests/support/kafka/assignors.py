@@ -15,6 +15,7 @@ from typing import Any
 
 from pykcoord import Subscription
 from support.kafka.jars import library_directory
+from support.once import alone
 
 _ROOT = Path(__file__).parents[3]
 _SOURCES = _ROOT / "benches" / "kafka" / "java"
@@ -26,20 +27,26 @@ Lists = dict[str, list[tuple[str, int]]]
 def command(*arguments: str, options: tuple[str, ...] = ("-XX:+UseSerialGC",)) -> list[str]:
     """The command line of the program, which is compiled first if need be."""
     libraries = os.fspath(library_directory() / "*")
-    sources = sorted(_SOURCES.glob("*.java"))
-    stamp = _CLASSES / "Assignors.class"
-    newest = max(source.stat().st_mtime for source in sources)
-    if not stamp.exists() or stamp.stat().st_mtime < newest:
-        _CLASSES.mkdir(parents=True, exist_ok=True)
-        compiler = ["javac", "-Xlint:all,-processing,-classfile,-path", "-Werror"]
-        compiler += ["-cp", libraries, "-d", os.fspath(_CLASSES), *map(os.fspath, sources)]
-        result = subprocess.run(compiler, capture_output=True, text=True, check=False)
-        if result.returncode != 0:
-            raise RuntimeError(f"javac failed:\n{result.stdout}{result.stderr}")
+    with alone(_CLASSES):
+        _compile(libraries)
     classes = f"{_CLASSES}{os.pathsep}{libraries}"
     # They log as errors what they then resolve.
     logging = "-Dorg.apache.logging.log4j.level=OFF"
     return ["java", *options, logging, "-cp", classes, "Assignors", *arguments]
+
+
+def _compile(libraries: str) -> None:
+    sources = sorted(_SOURCES.glob("*.java"))
+    stamp = _CLASSES / "Assignors.class"
+    newest = max(source.stat().st_mtime for source in sources)
+    if stamp.exists() and stamp.stat().st_mtime >= newest:
+        return
+    _CLASSES.mkdir(parents=True, exist_ok=True)
+    compiler = ["javac", "-Xlint:all,-processing,-classfile,-path", "-Werror"]
+    compiler += ["-cp", libraries, "-d", os.fspath(_CLASSES), *map(os.fspath, sources)]
+    result = subprocess.run(compiler, capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise RuntimeError(f"javac failed:\n{result.stdout}{result.stderr}")
 
 
 class JavaAssignors:

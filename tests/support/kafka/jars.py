@@ -7,6 +7,8 @@ import shutil
 import subprocess
 from pathlib import Path
 
+from support.once import alone
+
 VERSION = "4.3.1"
 _POM = Path(__file__).with_name("pom.xml")
 _MAVEN_TIMEOUT_S = 600
@@ -30,11 +32,12 @@ def library_directory() -> Path:
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     directory = cache / "pykcoord" / f"kafka-{VERSION}" / "libs"
     stamp = directory / f".complete-{VERSION}"
-    if not stamp.exists():
-        directory.mkdir(parents=True, exist_ok=True)
-        maven(_POM, "dependency:copy-dependencies", f"-DoutputDirectory={directory}",
-              "-DincludeScope=runtime", "-Dmdep.overWriteReleases=false")  # fmt: skip
-        stamp.touch()
+    with alone(directory):
+        if not stamp.exists():
+            directory.mkdir(parents=True, exist_ok=True)
+            maven(_POM, "dependency:copy-dependencies", f"-DoutputDirectory={directory}",
+                  "-DincludeScope=runtime", "-Dmdep.overWriteReleases=false")  # fmt: skip
+            stamp.touch()
     return directory
 
 
