@@ -167,6 +167,12 @@ impl PyNode {
         self.node.abandon(ticket);
     }
 
+    fn set_away(&mut self, shard: usize, away: bool) -> PyResult<()> {
+        self.check(shard)?;
+        self.node.set_away(shard, away);
+        Ok(())
+    }
+
     fn drop_shard(&mut self, py: Python<'_>, shard: usize) -> PyResult<PyTurn> {
         self.check(shard)?;
         let turn = self.node.drop_shard(shard);

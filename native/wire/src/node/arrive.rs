@@ -29,7 +29,7 @@ pub(super) struct Arrivals<'a, 'n> {
     pub uuids: &'n mut Uuids,
     pub status: &'n [Status],
     pub batches: Vec<Batch<'a>>,
-    /// Parts answered without their shard, which is loading.
+    /// Parts answered without their shard, which is loading or led by another node.
     pub early: Vec<(u64, Response)>,
     pub turn: &'n mut Turn,
 }
@@ -112,7 +112,7 @@ impl<'a> Arrivals<'a, '_> {
     }
 
     /// What Kafka answers before any group is looked at, for requests of one group: what the
-    /// request says of itself first, then that its shard is loading (states.md section 3.1).
+    /// request says of itself first, then that its shard is not served (states.md section 3.1).
     fn refused_by_api_layer(&self, version: i16, body: &RequestBody<'_>) -> Option<ErrorCode> {
         let group_id = match body {
             RequestBody::Heartbeat(heartbeat) => heartbeat.group_id,
@@ -132,29 +132,40 @@ impl<'a> Arrivals<'a, '_> {
             | RequestBody::DeleteGroups(_)
             | RequestBody::ListGroups(_) => return None,
         };
-        let loading = !self.serves(self.shard_of(group_id));
-        loading.then(|| self.refused_while_loading(group_id, body))
+        let unserved = self.unserved(self.shard_of(group_id))?;
+        Some(self.refused_unserved(group_id, body, unserved))
     }
 
-    /// The core checks these itself; while it loads nobody else would.
-    fn refused_while_loading(&self, group_id: &str, body: &RequestBody<'_>) -> ErrorCode {
+    /// The core checks these itself; while its shard is not here nobody else would.
+    fn refused_unserved(
+        &self,
+        group_id: &str,
+        body: &RequestBody<'_>,
+        unserved: ErrorCode,
+    ) -> ErrorCode {
+        let loading = unserved == ErrorCode::CoordinatorLoadInProgress;
         let shortest_ms = self.config.group_min_session_timeout_ms;
         let longest_ms = self.config.group_max_session_timeout_ms;
         match body {
-            RequestBody::OffsetCommit(_) => ErrorCode::CoordinatorLoadInProgress,
+            RequestBody::OffsetCommit(_) => unserved,
             _ if group_id.is_empty() => ErrorCode::InvalidGroupId,
-            RequestBody::Heartbeat(_) => ErrorCode::None,
+            RequestBody::Heartbeat(_) if loading => ErrorCode::None,
             RequestBody::JoinGroup(join)
                 if !(shortest_ms..=longest_ms).contains(&join.session_timeout_ms) =>
             {
                 ErrorCode::InvalidSessionTimeout
             }
-            _ => ErrorCode::CoordinatorLoadInProgress,
+            _ => unserved,
         }
     }
 
-    pub(super) fn serves(&self, shard: usize) -> bool {
-        self.status[shard].active
+    /// What a request of a shard is told that does not serve.
+    pub(super) fn unserved(&self, shard: usize) -> Option<ErrorCode> {
+        match self.status[shard] {
+            Status { active: true, .. } => None,
+            Status { away: true, .. } => Some(ErrorCode::NotCoordinator),
+            _ => Some(ErrorCode::CoordinatorLoadInProgress),
+        }
     }
 
     pub(super) fn shard_of(&self, group_id: &str) -> usize {

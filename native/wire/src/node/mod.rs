@@ -85,6 +85,8 @@ impl Turn {
 struct Status {
     /// False while its log is replayed: requests are answered COORDINATOR_LOAD_IN_PROGRESS.
     active: bool,
+    /// Another node leads it: requests are answered NOT_COORDINATOR. Never while it is active.
+    away: bool,
     /// It may have responses and records to collect.
     touched: bool,
     /// It has not heard of the topics as they are now.
@@ -94,7 +96,7 @@ struct Status {
 }
 
 const LOADING: Status =
-    Status { active: false, touched: false, behind: true, timeout_ms: i64::MAX };
+    Status { active: false, away: false, touched: false, behind: true, timeout_ms: i64::MAX };
 
 /// Heartbeats that go to the shards together: enough to overlap cache misses, and few enough to
 /// stay in the cache themselves.
@@ -275,6 +277,8 @@ impl Node {
                 codes[row] = ErrorCode::InvalidGroupId;
             } else if self.status[shard].active {
                 batches[shard].push((context, Request::Heartbeat(beat)));
+            } else if self.status[shard].away {
+                codes[row] = ErrorCode::NotCoordinator;
             }
             if codes.len() % HEARTBEATS_AT_ONCE == 0 {
                 self.beat(now_ms, &mut batches, &mut codes);
@@ -326,6 +330,16 @@ impl Node {
         }
         turn.next_timeout_ms = self.next_timeout_ms();
         turn
+    }
+
+    /// Says of a shard that does not serve whether another node leads it (its requests hear
+    /// NOT_COORDINATOR, and ListGroups leaves it out) or it is being loaded here.
+    ///
+    /// # Panics
+    /// If the shard serves: drop it first.
+    pub fn set_away(&mut self, shard: usize, away: bool) {
+        assert!(!self.status[shard].active, "shard {shard} is live: drop it before it goes away");
+        self.status[shard].away = away;
     }
 
     fn arrive(&mut self, now_ms: i64, frames: &[Frame<'_>], turn: &mut Turn) {

@@ -1,6 +1,6 @@
 //! Requests that name several groups, or all: one part for each shard or group, gathered again in
 //! `gather.rs`. A shard that is still loading answers its parts with
-//! COORDINATOR_LOAD_IN_PROGRESS.
+//! COORDINATOR_LOAD_IN_PROGRESS, one that another node leads with NOT_COORDINATOR.
 
 use hashbrown::HashSet;
 use kcoord_core::ErrorCode;
@@ -39,7 +39,7 @@ impl<'a> Arrivals<'a, '_> {
         }
         if requests.len() == 1 && !by_id {
             let request = requests.pop().expect("one group");
-            if self.serves(self.shard_of(request.group_id)) {
+            if self.unserved(self.shard_of(request.group_id)).is_none() {
                 return self.one(arrival, request.group_id, Request::OffsetFetch(request), None);
             }
             requests.push(request);
@@ -48,15 +48,14 @@ impl<'a> Arrivals<'a, '_> {
         let shards: Vec<u32> = shards.collect();
         let ticket = self.open_parts(arrival.header, Parts::OffsetFetch(parts), shards.clone());
         for (part, (request, shard)) in requests.into_iter().zip(shards).enumerate() {
-            let loading = |request: &Request<'a>| match request {
+            let refuse = |request: &Request<'a>, code| match request {
                 Request::OffsetFetch(request) => {
-                    let code = ErrorCode::CoordinatorLoadInProgress;
                     Response::OffsetFetch(api::offset_fetch::error_response(request, code))
                 }
                 other => unreachable!("{other:?} is no OffsetFetch"),
             };
             let request = Request::OffsetFetch(request);
-            self.part(&arrival.context, ticket, part, shard, request, loading);
+            self.part(&arrival.context, ticket, part, shard, request, refuse);
         }
     }
 
@@ -109,9 +108,9 @@ impl<'a> Arrivals<'a, '_> {
         let ticket = self.open_parts(arrival.header, parts, shards.clone());
         for (part, (group_id, shard)) in request.groups.into_iter().zip(shards).enumerate() {
             let request = Request::DescribeGroup(DescribeGroupRequest { group_id });
-            self.part(&arrival.context, ticket, part, shard, request, |_| {
+            self.part(&arrival.context, ticket, part, shard, request, |_, error_code| {
                 Response::DescribeGroup(Box::new(DescribeGroupResponse {
-                    error_code: ErrorCode::CoordinatorLoadInProgress,
+                    error_code,
                     error_message: None,
                     group_id: group_id.into(),
                     group_state: "",
@@ -150,16 +149,15 @@ impl<'a> Arrivals<'a, '_> {
         let ticket = self.open_parts(arrival.header, parts, shards);
         for (part, (shard, groups_names)) in requests.into_iter().enumerate() {
             let request = Request::DeleteGroups(DeleteGroupsRequest { groups_names });
-            let loading = |request: &Request<'a>| match request {
+            let refuse = |request: &Request<'a>, code| match request {
                 Request::DeleteGroups(request) => {
-                    let refuse =
-                        |name: &&str| (Box::from(*name), ErrorCode::CoordinatorLoadInProgress);
-                    let results = request.groups_names.iter().map(refuse).collect();
+                    let refused = |name: &&str| (Box::from(*name), code);
+                    let results = request.groups_names.iter().map(refused).collect();
                     Response::DeleteGroups(DeleteGroupsResponse { results })
                 }
                 other => unreachable!("{other:?} is no DeleteGroups"),
             };
-            self.part(&arrival.context, ticket, part, shard, request, loading);
+            self.part(&arrival.context, ticket, part, shard, request, refuse);
         }
     }
 
@@ -170,8 +168,10 @@ impl<'a> Arrivals<'a, '_> {
             self.open_parts(arrival.header, Parts::ListGroups(none()), shards.clone().collect());
         for shard in shards {
             let request = Request::ListGroups(request.clone());
-            self.part(&arrival.context, ticket, shard as usize, shard, request, |_| {
-                let error_code = ErrorCode::CoordinatorLoadInProgress;
+            self.part(&arrival.context, ticket, shard as usize, shard, request, |_, error_code| {
+                // Whoever lists groups asks every node: what another leads is not missing here.
+                let away = error_code == ErrorCode::NotCoordinator;
+                let error_code = if away { ErrorCode::None } else { error_code };
                 Response::ListGroups(ListGroupsResponse { error_code, groups: Vec::new() })
             });
         }
@@ -182,7 +182,7 @@ impl<'a> Arrivals<'a, '_> {
         self.slots.open(header, 0, Some(Gather::new(parts, shards)))
     }
 
-    /// Hands one part to its shard, or answers it for a shard that is loading.
+    /// Hands one part to its shard, or answers it for a shard that does not serve.
     fn part(
         &mut self,
         context: &RequestContext<'a>,
@@ -190,13 +190,12 @@ impl<'a> Arrivals<'a, '_> {
         part: usize,
         shard: u32,
         request: Request<'a>,
-        loading: impl FnOnce(&Request<'a>) -> Response,
+        refuse: impl FnOnce(&Request<'a>, ErrorCode) -> Response,
     ) {
         let (ticket, shard) = (Slots::part(ticket, part), shard as usize);
-        if self.serves(shard) {
-            self.batches[shard].push((RequestContext { ticket, ..*context }, request));
-        } else {
-            self.early.push((ticket, loading(&request)));
+        match self.unserved(shard) {
+            None => self.batches[shard].push((RequestContext { ticket, ..*context }, request)),
+            Some(code) => self.early.push((ticket, refuse(&request, code))),
         }
     }
 }

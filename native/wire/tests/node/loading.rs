@@ -71,6 +71,53 @@ fn who_asks_a_loading_shard_is_told_so() {
 }
 
 #[test]
+fn who_asks_for_a_shard_of_another_node_is_told_so() {
+    let t: [(&str, u128, &[i32]); 1] = [("t", 0, &[0])];
+    for (version, request, expected) in [
+        (9, join("g", ""), NotCoordinator),
+        (9, join("", ""), InvalidGroupId),
+        (9, session(join("g", ""), 1), InvalidSessionTimeout),
+        (5, sync("g", "m", 1), NotCoordinator),
+        (5, unnamed(), InconsistentGroupProtocol),
+        (4, heartbeat("g", "m", 1), NotCoordinator),
+        (4, heartbeat("", "m", 1), InvalidGroupId),
+        (5, leave("g", "m"), NotCoordinator),
+        (9, commit("g", &t), NotCoordinator),
+        (7, fetch(&[("g", Some(&t))]), NotCoordinator),
+        (10, fetch(&[("g", Option::None)]), NotCoordinator),
+        (0, delete_offsets("g", &[("t", &[0])]), NotCoordinator),
+        (6, describe(&["g"]), NotCoordinator),
+        (2, delete(&["g"]), NotCoordinator),
+        (5, list(), None),
+    ] {
+        let mut host = Host::loading(3);
+        (0..3).for_each(|shard| host.node.set_away(shard, true));
+        assert_eq!(code(&host.ask(version, &request)), expected, "{request:?}");
+    }
+}
+
+#[test]
+fn a_shard_that_comes_back_loads_and_then_serves() {
+    let mut host = Host::new(50);
+    let (serving, moved) = host.apart();
+    stable(&mut host, &serving);
+    host.ask(9, &commit(&moved, &[("t", 0, &[0])]));
+    let shard = host.shard_of(&moved);
+    host.drop_shard(shard);
+    host.node.set_away(shard, true);
+    assert_eq!(listed(host.ask(5, &list())), (None, vec![serving.clone()]));
+    assert_eq!(beats(&mut host, &[&moved, &serving]), [NotCoordinator, UnknownMemberId]);
+    host.node.set_away(shard, false);
+    assert_eq!(described(host.ask(5, &describe(&[&moved])))[0].2, CoordinatorLoadInProgress);
+    host.load(shard);
+    assert_eq!(described(host.ask(5, &describe(&[&moved])))[0].1, "Empty");
+}
+
+fn beats(host: &mut Host, groups: &[&str]) -> Vec<ErrorCode> {
+    host.node.heartbeat_many(0, groups.iter().map(|group| (*group, "nobody", 1)))
+}
+
+#[test]
 fn one_loading_shard_spoils_only_its_own_parts() {
     let mut host = Host::new(50);
     let (serving, loading) = host.apart();
