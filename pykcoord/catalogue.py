@@ -122,6 +122,19 @@ class TopicCatalogue:
         """The topic of that id."""
         return self._by_id.get(topic_id)
 
+    def reload(self) -> None:
+        """Take the topics that the store has now: others may change it too. Ends of partitions are
+        kept. Raises what the store raises, and StoredCatalogueError."""
+        document = self._store.read() if self._store is not None else None
+        if document is None:
+            return
+        topics = {topic.name: topic for topic in _topics_of(document)}
+        for name, known in self._topics.items():
+            if name in topics and topics[name].topic_id == known.topic_id:
+                topics[name] = replace(topics[name], end_offsets=known.end_offsets)
+        self._topics, self._by_id = topics, {topic.topic_id: topic for topic in topics.values()}
+        self._changed()
+
     def ensure(self, name: str, partitions: int) -> Topic:
         """The topic with at least `partitions` partitions: created, grown, or as it is."""
         topic = self._topics.get(name)

@@ -44,7 +44,7 @@ class _Poll(NamedTuple):
     """A Fetch as it came, and what it was answered: consumers repeat themselves."""
 
     request: tuple[bytes, bytes]  # the frame but for its correlation id
-    catalogue_version: int
+    version: tuple[int, int]  # of the cluster
     body: bytes
     wait_ms: int
 
@@ -64,7 +64,7 @@ class Dispatcher:
         self._polls: dict[int, tuple[asyncio.TimerHandle, bytes]] = {}
         self._known: dict[tuple[int, int, bytes], bytes] = {}
         self._known_bytes = 0
-        self._known_version = -1
+        self._known_version = (-1, -1)
 
     def handle(self, connection: Connection, ticket: int, frame: bytes) -> None:
         """Answer one request, now or when its long poll ends."""
@@ -104,7 +104,7 @@ class Dispatcher:
         if (
             memo is not None
             and memo.request == (frame[:4], frame[8:])
-            and memo.catalogue_version == self._cluster.catalogue.version
+            and memo.version == self._cluster.version
         ):
             self._answer(ticket, correlation_id, memo.body, memo.wait_ms)
             return
@@ -112,7 +112,7 @@ class Dispatcher:
             self._unsupported(api, ticket, version, correlation_id, frame)
             return
         body_at = _body_at(frame, flexible=request_is_flexible(key, version))
-        catalogue_version = self._cluster.catalogue.version
+        cluster_version = self._cluster.version
         if api.repeatable:
             body = self._repeated(api, version, frame, body_at)
             self._answer(ticket, correlation_id, body, 0)
@@ -120,7 +120,7 @@ class Dispatcher:
         body, wait_ms = self._fresh(api, version, frame, body_at)
         if key == fetch.KEY and len(frame) <= _MEMO_BYTES:
             same = (frame[:4], frame[8:])
-            connection.memo = _Poll(same, catalogue_version, body, wait_ms)
+            connection.memo = _Poll(same, cluster_version, body, wait_ms)
         self._answer(ticket, correlation_id, body, wait_ms)
 
     def _fresh(self, api: NodeApi, version: int, frame: bytes, body_at: int) -> tuple[bytes, int]:
@@ -136,19 +136,19 @@ class Dispatcher:
         return encode_response_body(api.key, version, fields), wait_ms
 
     def _repeated(self, api: NodeApi, version: int, frame: bytes, body_at: int) -> bytes:
-        """The answer to a question that has the same answer until the catalogue changes: when a
+        """The answer to a question that has the same answer until the cluster changes: when a
         group starts, all of its members ask the same."""
-        catalogue = self._cluster.catalogue
-        if self._known_version != catalogue.version or self._known_bytes > _KNOWN_BYTES:
+        cluster = self._cluster
+        if self._known_version != cluster.version or self._known_bytes > _KNOWN_BYTES:
             self._known.clear()
             self._known_bytes = 0
-            self._known_version = catalogue.version
+            self._known_version = cluster.version
         question = (api.key, version, frame[body_at:])
         body = self._known.get(question)
         if body is None:
             body, _ = self._fresh(api, version, frame, body_at)
             # Asking may have made topics, and a long question is not worth its memory.
-            if self._known_version == catalogue.version and len(frame) <= _QUESTION_BYTES:
+            if self._known_version == cluster.version and len(frame) <= _QUESTION_BYTES:
                 self._known[question] = body
                 self._known_bytes += len(frame) + len(body) + _ENTRY_BYTES
         return body

@@ -18,7 +18,7 @@ from pykcoord.clock import monotonic_seconds
 from pykcoord.errors import KcoordError
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
-from pykcoord.server.api.node_api import Cluster
+from pykcoord.server.api.node_api import Cluster, Peers
 from pykcoord.server.dispatch import Dispatcher
 from pykcoord.server.metrics import ServerMetrics
 
@@ -55,6 +55,7 @@ class Server:
     default where the server listens. `auto_create_topics`: whether asking for an unknown topic
     makes it, with one partition; off unless wanted, since a topic here holds no records and a
     misspelt one would only hide the mistake. `broker_configs` are shown by DescribeConfigs.
+    `peers` are the nodes of a cluster, this one among them; None: it is alone.
     """
 
     def __init__(
@@ -70,6 +71,7 @@ class Server:
         broker_configs: Mapping[str, str] | None = None,
         auto_create_topics: bool = False,
         max_connections_by_ip: Mapping[str, int] | None = None,
+        peers: Peers | None = None,
     ) -> None:
         self._config = config
         self._runtime = runtime
@@ -83,6 +85,7 @@ class Server:
             node_id=config.node_id,
             broker_configs=broker_configs or {},
             auto_create_topics=auto_create_topics,
+            peers=peers,
         )
         self.hub = Hub(
             self,

@@ -1,4 +1,4 @@
-"""DescribeCluster (60): a cluster of this one node, which is its controller too."""
+"""DescribeCluster (60): the nodes of this cluster. Each says that it is the controller."""
 
 from __future__ import annotations
 
@@ -23,20 +23,23 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     elif endpoint_type != _BROKERS:
         error = ErrorCode.unsupported_endpoint_type
         text = f"Unsupported endpoint type {endpoint_type}"
-    broker = {
-        "broker_id": cluster.node_id,
-        "host": cluster.host,
-        "port": cluster.port,
-        "rack": None,
-        "is_fenced": False,
-    }
+    brokers = [
+        {
+            "broker_id": broker.node_id,
+            "host": broker.host,
+            "port": broker.port,
+            "rack": None,
+            "is_fenced": False,
+        }
+        for broker in cluster.brokers()
+    ]
     return {
         "error_code": error,
         "error_message": text,
         "endpoint_type": endpoint_type,
         "cluster_id": cluster.cluster_id if error is NONE else "",
         "controller_id": cluster.node_id if error is NONE else -1,
-        "brokers": [broker] if error is NONE else [],
+        "brokers": brokers if error is NONE else [],
         "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
     }
 

@@ -1,4 +1,4 @@
-"""FindCoordinator (10): the coordinator of every group is this node. It coordinates groups only."""
+"""FindCoordinator (10): this node coordinates every group, or its peers say which. Groups only."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.server.api.messages import NONE, Fields
-from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.server.api.node_api import Broker, Cluster, NodeApi
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 # Errors.INVALID_REQUEST's text, which Kafka sends for key types that it does not know.
@@ -15,6 +15,8 @@ _MALFORMED = (
     "This most likely occurs because of a request being malformed by the client library or the "
     "message was sent to an incompatible broker. See the broker logs for more details."
 )
+_NOBODY = "No node leads the shard of this group now; one is about to."
+_NOWHERE = Broker(-1, "", -1)
 _GROUPS_ONLY = "pykcoord coordinates consumer groups, no transactions and no share groups."
 
 
@@ -23,11 +25,11 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     error, text = _verdict(key_type, version)
     if version >= 4:
         keys = request.coordinator_keys
-        return {"coordinators": [{"key": k, **_node(error, text, cluster)} for k in keys]}
-    fields = _node(error, text, cluster)
-    if error is NONE:
+        return {"coordinators": [{"key": k, **_node(error, text, k, cluster)} for k in keys]}
+    fields = _node(error, text, request.key, cluster)
+    if fields["error_code"] is NONE:
         fields["error_message"] = "NONE"
-    elif not text:
+    elif not fields["error_message"]:
         fields["error_message"] = _MALFORMED
     return fields
 
@@ -43,15 +45,13 @@ def _verdict(key_type: int, version: int) -> tuple[ErrorCode, str]:
     return ErrorCode.invalid_request, _MALFORMED
 
 
-def _node(error: ErrorCode, text: str, cluster: Cluster) -> dict[str, Any]:
-    found = error is NONE
-    return {
-        "node_id": cluster.node_id if found else -1,
-        "host": cluster.host if found else "",
-        "port": cluster.port if found else -1,
-        "error_code": error,
-        "error_message": text,
-    }
+def _node(error: ErrorCode, text: str, group_id: str, cluster: Cluster) -> dict[str, Any]:
+    found = cluster.coordinator(group_id) if error is NONE else None
+    if found is not None:
+        return {**found._asdict(), "error_code": NONE, "error_message": text}
+    if error is NONE:
+        error, text = ErrorCode.coordinator_not_available, _NOBODY
+    return {**_NOWHERE._asdict(), "error_code": error, "error_message": text}
 
 
 API = NodeApi(10, "FindCoordinator", 0, 6, _answer, repeatable=True)

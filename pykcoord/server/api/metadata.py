@@ -1,4 +1,4 @@
-"""Metadata (3): the one broker and the catalogue's topics. Never reveals internal topics."""
+"""Metadata (3): the brokers and the catalogue's topics. Never reveals internal topics."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from pykcoord.server.api.topic_fields import (
 
 def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     return {
-        "brokers": [cluster.broker()],
+        "brokers": [broker._asdict() for broker in cluster.brokers()],
         "cluster_id": cluster.cluster_id,
         "controller_id": cluster.node_id,
         "topics": _topics(request, version, cluster),

@@ -2,17 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple, Protocol
 
 from pykcoord.catalogue import Catalogue
 from pykcoord.server.api.messages import Fields
 
 
+class Broker(NamedTuple):
+    """One node of the cluster, and where clients reach it."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Peers(Protocol):
+    """The nodes of a cluster of several: who they are, and which group is whose.
+
+    `version` is another one after each change of anything. Not being known is no error: a client
+    asks again.
+    """
+
+    @property
+    def version(self) -> int: ...
+    def brokers(self) -> Sequence[Broker]: ...
+    def coordinator(self, group_id: str) -> Broker | None: ...
+
+
 @dataclass(slots=True)
 class Cluster:
-    """This node as clients see it. `host` and `port` are the advertised ones."""
+    """This node as clients see it. `host` and `port` are the advertised ones. Without `peers` it
+    is alone, and coordinates every group."""
 
     catalogue: Catalogue
     cluster_id: str
@@ -22,10 +44,24 @@ class Cluster:
     broker_configs: Mapping[str, str] = field(default_factory=dict)
     auto_create_topics: bool = False
     num_partitions: int = 1
+    peers: Peers | None = None
 
-    def broker(self) -> dict[str, Any]:
-        """The one broker, in the words of Metadata."""
-        return {"node_id": self.node_id, "host": self.host, "port": self.port}
+    @property
+    def version(self) -> tuple[int, int]:
+        """Another one after each change of the topics or the nodes."""
+        return self.catalogue.version, self.peers.version if self.peers is not None else 0
+
+    def brokers(self) -> list[Broker]:
+        """All nodes; this one is always among them."""
+        own = Broker(self.node_id, self.host, self.port)
+        others = self.peers.brokers() if self.peers is not None else ()
+        return [own, *(broker for broker in others if broker.node_id != self.node_id)]
+
+    def coordinator(self, group_id: str) -> Broker | None:
+        """The node that coordinates a group; None where nobody is known to now."""
+        if self.peers is None:
+            return Broker(self.node_id, self.host, self.port)
+        return self.peers.coordinator(group_id)
 
 
 @dataclass(frozen=True, slots=True)
