@@ -73,6 +73,7 @@ class Node(Protocol):
         committed: list[tuple[int, int]],
     ) -> Turn: ...
     def abandon(self, ticket: int) -> None: ...
+    def set_away(self, shard: int, away: bool) -> None: ...
     def drop_shard(self, shard: int) -> Turn: ...
 
 
@@ -106,6 +107,10 @@ class Runtime:
     `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait;
     `stop()` at the end. `on_fatal` is called once, on the loop, with the exception of a broken
     invariant: nothing is served afterwards.
+
+    A node that leads some shards of many begins without `load()`: `release` all, then `expect`
+    and `adopt` each that it is to lead. Where `on_shard_lost` is set, a shard whose append failed
+    is released and handed to it, instead of being loaded again here.
     """
 
     def __init__(
@@ -120,6 +125,7 @@ class Runtime:
         self._clock = clock
         self._metrics = metrics
         self.on_fatal: Callable[[BaseException], None] | None = None
+        self.on_shard_lost: Callable[[int, Failure], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: Transport | None = None
         self._awake = False
@@ -142,6 +148,29 @@ class Runtime:
                 for chunk in self.log.read(shard):
                     self.node.replay(shard, chunk)
             self._loaded(shard)
+
+    def release(self, shard: int) -> None:
+        """Another node leads the shard from now on: what is parked here, and all that comes, hears
+        NOT_COORDINATOR. Records on their way to the log may still become durable."""
+        self._dropped.add(shard)
+        self._committed = [pair for pair in self._committed if pair[0] != shard]
+        turn = self.node.drop_shard(shard)
+        self.node.set_away(shard, True)
+        if self._running:
+            self._guarded(lambda: turn)
+
+    def expect(self, shard: int) -> None:
+        """The shard is being loaded to be led here: who asks hears COORDINATOR_LOAD_IN_PROGRESS."""
+        self.node.set_away(shard, False)
+
+    def adopt(self, shard: int, replica: Any, next_offset: int) -> None:
+        """Lead the shard from the state in `replica`, of which all below `next_offset` is durable.
+        No append of an earlier leadership of it may be in flight."""
+        assert shard not in self._appends_in_flight, f"shard {shard}: an append is in flight"
+        self.node.adopt(shard, replica)
+        self.node.loaded(shard, self._clock.now_ms(), next_offset)
+        self._dropped.discard(shard)
+        self.wake()
 
     def start(self, transport: Transport) -> None:
         """Serve the transport on the running loop."""
@@ -270,8 +299,9 @@ class Runtime:
         for shard, error in failed:
             self._drop(shard, error)
         self._committed += [pair for pair in committed if pair[0] not in self._dropped]
-        for shard in self._dropped.intersection(shards):
-            self._reload_when_quiet(shard)
+        if self.on_shard_lost is None:
+            for shard in self._dropped.intersection(shards):
+                self._reload_when_quiet(shard)
         self.wake()
 
     def _drop(self, shard: int, error: Failure) -> None:
@@ -282,6 +312,10 @@ class Runtime:
         if self._metrics is not None:
             self._metrics.append_failed(shard)
         if shard in self._dropped or not self._running:
+            return
+        if self.on_shard_lost is not None:
+            self.release(shard)
+            self.on_shard_lost(shard, error)
             return
         if isinstance(error, LogFencedError):
             # Another process owns the log: whatever we would answer may be untrue by now.
