@@ -213,11 +213,26 @@ class ShardLog:
         return decode_chunk(name, content)
 
     def snapshot(self, content: bytes) -> None:
-        """Say what everything up to here amounts to, and prune what nobody needs any more."""
-        assert self.leads, "a snapshot is the leader's"
+        """Say what everything up to here amounts to, and `prune`. Any reader may: what it has
+        followed does not change. It is the leader's duty."""
         entry = Snapshot(self.epoch, self.next_offset, self.now_ms, content, self.sources)
         self._store.create(_object(self._snapshots, self.next_index), encode(entry))
-        self._prune()
+        self.prune()
+
+    def prune(self) -> None:
+        """Delete what nobody needs any more since there are snapshots: of the chunks, those that
+        this log has known for `prune_after_seconds`."""
+        snapshots = self._snapshot_indexes()
+        for index in snapshots[:-_KEPT_SNAPSHOTS]:
+            self._store.delete(_object(self._snapshots, index))
+        covered = snapshots[-_KEPT_SNAPSHOTS:][0] if snapshots else 0
+        owed = {index for _, index in self.sources.values()}
+        now = self._clock()
+        for index in map(int, self._store.names(self._chunks)):
+            old = now - self._seen_at.setdefault(index, now) > self._prune_after_seconds
+            if index < covered and old and index not in owed:
+                self._store.delete(_object(self._chunks, index))
+                del self._seen_at[index]
 
     def _create(self, chunk: Chunk) -> bool:
         content, before = encode(chunk), self._clock()
@@ -255,19 +270,6 @@ class ShardLog:
         if any(later > index for later in self._snapshot_indexes()):
             self.leads = False
             raise FencedError(self.shard, index)
-
-    def _prune(self) -> None:
-        snapshots = self._snapshot_indexes()
-        for index in snapshots[:-_KEPT_SNAPSHOTS]:
-            self._store.delete(_object(self._snapshots, index))
-        covered = snapshots[-_KEPT_SNAPSHOTS:][0]
-        owed = {index for _, index in self.sources.values()}
-        now = self._clock()
-        for index in map(int, self._store.names(self._chunks)):
-            old = now - self._seen_at.setdefault(index, now) > self._prune_after_seconds
-            if index < covered and old and index not in owed:
-                self._store.delete(_object(self._chunks, index))
-                del self._seen_at[index]
 
     def _snapshot_indexes(self) -> list[int]:
         return [int(name) for name in self._store.names(self._snapshots)]

@@ -1,0 +1,209 @@
+"""The controller: keeps every shard led by some host that answers. One thread, on the driver.
+
+It may be wrong, late or doubled: the shard log decides who leads, and an order that is old is
+refused by the epoch it names. Nothing is lost with it; the hosts serve on without it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pykcoord_spark.hosting.control import Answer, Ask, ControlClient
+from pykcoord_spark.hosting.placement import place
+from pykcoord_spark.hosting.registry import HostEntry, Registry, View
+from pykcoord_spark.shard_log import Store
+
+__all__ = ["Controller"]
+
+logger = logging.getLogger("pykcoord.hosting")
+
+_PING_SECONDS = 0.2
+_ANSWER_SECONDS = 0.4
+_MISSES = 2
+# So often missed, a host is taken off the registry. If it is there after all, it says so again.
+_GONE_MISSES = 50
+_TRIES = 3
+
+
+@dataclass(slots=True)
+class _Host:
+    """What is known of one host. It counts once it has answered, until it has missed twice."""
+
+    entry: HostEntry
+    client: ControlClient
+    misses: int = 0
+    answered: bool = False
+    answer: Answer = field(default_factory=Answer)
+
+    @property
+    def lives(self) -> bool:
+        return self.answered and self.misses < _MISSES
+
+
+class Controller:
+    """The controller of application `term` over the registry in `store`."""
+
+    def __init__(self, store: Store, shards: int, term: int) -> None:
+        self.term = term
+        self._registry = Registry(store)
+        self._shards = shards
+        self._hosts: dict[int, _Host] = {}
+        self._placed: dict[int, int] = {}
+        self._epochs: dict[int, int] = {}
+        self._view = View()
+        self._quitting = threading.Event()
+        self._changed = threading.Condition()
+        self._failures: dict[int, str] = {}
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._run()), name="pykcoord-controller", daemon=True
+        )
+
+    def start(self) -> None:
+        """Begin to keep the shards led."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Ask nobody for anything any more."""
+        self._quitting.set()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    @property
+    def superseded(self) -> bool:
+        """Whether another application has taken the log over."""
+        return self._view.term > self.term
+
+    def hosts(self) -> list[HostEntry]:
+        """The hosts that answer."""
+        return [host.entry for host in list(self._hosts.values()) if host.lives]
+
+    def led(self) -> dict[int, int]:
+        """Shard to the node id of the living host that said it leads it."""
+        hosts = [host for host in list(self._hosts.values()) if host.lives]
+        return {shard: host.entry.node_id for host in hosts for shard in host.answer.led}
+
+    def failures(self) -> dict[int, str]:
+        """What hosts said last of shards that they could not lead, and that nobody leads yet."""
+        led = self.led()
+        return {shard: text for shard, text in self._failures.items() if shard not in led}
+
+    def wait_led(self, hosts: int, timeout_seconds: float) -> bool:
+        """Wait until so many hosts answer and all shards are led; False if it takes too long, or
+        another application took over."""
+
+        def ready() -> bool:
+            return self.superseded or (
+                len(self.hosts()) >= hosts and len(self.led()) == self._shards
+            )
+
+        with self._changed:
+            return self._changed.wait_for(ready, timeout_seconds) and not self.superseded
+
+    async def _run(self) -> None:
+        while not self._quitting.is_set():
+            started = time.monotonic()
+            try:
+                self._view = await asyncio.to_thread(self._registry.read)
+                if self.superseded:
+                    logger.error("another application (%d) has taken over", self._view.term)
+                    break
+                await self._round()
+            except Exception as error:  # storage; the next round may do
+                logger.error("the controller could not do a round: %s", error)
+            with self._changed:
+                self._changed.notify_all()
+            rest = _PING_SECONDS - (time.monotonic() - started)
+            if rest > 0:
+                await self._pause(rest)
+        with self._changed:
+            self._changed.notify_all()
+        for host in self._hosts.values():
+            host.client.close()
+
+    async def _pause(self, seconds: float) -> None:
+        """Until the next round, or until a host closes its connection."""
+        watches = [asyncio.ensure_future(host.client.lost()) for host in self._hosts.values()]
+        if not watches:
+            await asyncio.sleep(seconds)
+            return
+        await asyncio.wait(watches, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        for watch in watches:
+            watch.cancel()
+
+    async def _round(self) -> None:
+        """Ask every host, with what it is to lead; again if one came or went meanwhile."""
+        self._meet(self._view)
+        for shard, entry in self._view.shards.items():
+            self._epochs[shard] = max(self._epochs.get(shard, -1), entry.epoch)
+        asked = list(self._hosts)
+        for _ in range(_TRIES):
+            living = self._living()
+            orders = self._orders(living)
+            await asyncio.gather(
+                *(self._ask(self._hosts[node_id], orders.get(node_id, {})) for node_id in asked)
+            )
+            asked = self._living()
+            if asked == living:
+                return
+
+    def _living(self) -> list[int]:
+        return [node_id for node_id, host in self._hosts.items() if host.lives]
+
+    def _orders(self, living: list[int]) -> dict[int, dict[int, int]]:
+        """What each host is to lead. One that slept is to lead nothing until it has answered."""
+        self._placed = place(self._shards, living, self._placed)
+        orders: dict[int, dict[int, int]] = {node_id: {} for node_id in living}
+        for shard, node_id in self._placed.items():
+            orders[node_id][shard] = self._epochs.get(shard, -1)
+        return orders
+
+    def _meet(self, view: View) -> None:
+        """Know the hosts that the registry knows, of this application."""
+        for node_id, entry in view.hosts.items():
+            if entry.application == self.term and node_id not in self._hosts:
+                client = ControlClient(entry.host, entry.control_port)
+                self._hosts[node_id] = _Host(entry, client)
+        for node_id in self._hosts.keys() - view.hosts.keys():
+            self._hosts.pop(node_id).client.close()
+
+    async def _ask(self, host: _Host, shards: Mapping[int, int]) -> None:
+        node_id = host.entry.node_id
+        try:
+            answer = await host.client.ask(Ask(self.term, shards), _ANSWER_SECONDS)
+        except ConnectionRefusedError:
+            await self._gone(host)
+            return
+        except (OSError, ValueError) as error:  # TimeoutError is an OSError
+            host.misses += 1
+            if host.misses == _MISSES and host.answered:
+                logger.warning("host %d does not answer: %r", node_id, error)
+            if host.misses % _GONE_MISSES == 0:
+                await self._gone(host)
+            return
+        if answer.error:
+            logger.error("host %d: %s", node_id, answer.error)
+            await self._gone(host)
+            return
+        if not host.lives:
+            logger.info("host %d answers", node_id)
+        host.answered, host.misses, host.answer = True, 0, answer
+        for shard, epoch in [*answer.refused.items(), *answer.led.items()]:
+            self._epochs[shard] = max(self._epochs.get(shard, -1), epoch)
+        for shard, text in answer.failed.items():
+            if self._failures.get(shard) != text:
+                logger.error("host %d: %s", node_id, text)
+            self._failures[shard] = text
+
+    async def _gone(self, host: _Host) -> None:
+        """Nobody listens there any more."""
+        node_id = host.entry.node_id
+        if host.answered:
+            logger.warning("host %d is gone", node_id)
+        host.misses = _MISSES
+        host.client.close()
+        await asyncio.to_thread(self._registry.remove_host, node_id)
