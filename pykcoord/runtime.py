@@ -8,6 +8,7 @@ the node gives them, and the node gives them once their records are committed.
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -110,7 +111,8 @@ class Runtime:
 
     A node that leads some shards of many begins without `load()`: `release` all, then `expect`
     and `adopt` each that it is to lead. Where `on_shard_lost` is set, a shard whose append failed
-    is released and handed to it, instead of being loaded again here.
+    is released and handed to it, instead of being loaded again here; each shard has a log of its
+    own then, and each call of `Log.append` is of one shard.
     """
 
     def __init__(
@@ -254,7 +256,7 @@ class Runtime:
         """Hand on what a step yields: appends first, so that the disk works while we write."""
         assert self._transport is not None
         if turn.appends:
-            self._append([Append(*append) for append in turn.appends])
+            self._hand_over([Append(*append) for append in turn.appends])
         self._transport.deliver(turn.buffer, turn.replies)
         for ticket, reason in turn.invalid:
             self._transport.refuse(ticket, reason)
@@ -263,6 +265,14 @@ class Runtime:
         for finding in turn.findings:
             _log_finding(*finding)
         self._schedule(turn.next_timeout_ms)
+
+    def _hand_over(self, appends: list[Append]) -> None:
+        """To the log: all together, or those of each shard apart where shards fail apart."""
+        if self.on_shard_lost is None:
+            self._append(appends)
+            return
+        for _, of_shard in itertools.groupby(appends, key=lambda append: append.shard):
+            self._append(list(of_shard))
 
     def _append(self, appends: Sequence[Append]) -> None:
         """Hand records to the log's thread, which groups what arrives while it syncs."""

@@ -6,4 +6,13 @@ from pykcoord.server.listener import Server
 from pykcoord.server.metrics import ServerMetrics
 from pykcoord.server.metrics_listener import serve_metrics
 
-__all__ = ["Broker", "Catalogue", "Peers", "Server", "ServerMetrics", "Topic", "TopicCatalogue", "serve_metrics"]
+__all__ = [
+    "Broker",
+    "Catalogue",
+    "Peers",
+    "Server",
+    "ServerMetrics",
+    "Topic",
+    "TopicCatalogue",
+    "serve_metrics",
+]

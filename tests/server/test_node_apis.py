@@ -9,6 +9,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from support.kio_client import ask, encode
 
+from pykcoord.server import Broker
 from pykcoord.server.api.registry import APIS
 
 from .conftest import serving
@@ -94,6 +95,46 @@ def test_metadata_makes_topics_only_when_told_to(run):
 
     assert run(main({})) == 3
     assert run(main({"auto_create_topics": True})) == 0
+
+
+class Three:
+    """Three nodes, of which each coordinates the groups that begin with its number."""
+
+    version = 1
+
+    def brokers(self):
+        return [Broker(node_id, "127.0.0.1", 9000 + node_id) for node_id in (1, 2, 3)]
+
+    def coordinator(self, group_id):
+        found = [broker for broker in self.brokers() if group_id.startswith(str(broker.node_id))]
+        return found[0] if found else None
+
+
+@versions(10)
+def test_the_coordinator_of_a_group_is_the_peer_that_leads_its_shard(run, v):
+    async def main():
+        peers = Three()
+        async with serving(server_options={"peers": peers}) as rig:
+            client = await rig.connect()
+
+            async def find(group_id):
+                found = await ask(
+                    client, 10, v, key=group_id, key_type=0, coordinator_keys=(group_id,)
+                )
+                found = found if v < 4 else found.coordinators[0]
+                return found.error_code, found.node_id, found.port
+
+            assert await find("2-billing") == (0, 2, 9002)
+            assert await find("4-billing") == (15, -1, -1)  # COORDINATOR_NOT_AVAILABLE
+            peers.coordinator = lambda group_id: peers.brokers()[2]
+            assert await find("2-billing") == (0, 2, 9002)
+            peers.version += 1
+            assert await find("2-billing") == (0, 3, 9003)
+            brokers = (await ask(client, 3, 9, **metadata([]))).brokers
+            own = rig.server.address[1]
+            assert [(b.node_id, b.port) for b in brokers] == [(1, own), (2, 9002), (3, 9003)]
+
+    run(main())
 
 
 @versions(10)
