@@ -29,7 +29,7 @@ from pykcoord_spark.hosting.leading import Leadership
 from pykcoord_spark.hosting.registry import HostEntry, Registry, ShardEntry, View
 from pykcoord_spark.hosting.snapshots import ShardSnapshots
 from pykcoord_spark.hosting.topics import SharedTopics, open_topics
-from pykcoord_spark.shard_log import ShardLog, open_logs, open_store
+from pykcoord_spark.shard_log import open_logs, open_store
 from pykcoord_spark.shard_log.log import boot_seconds
 
 __all__ = ["HostOptions", "run_host"]

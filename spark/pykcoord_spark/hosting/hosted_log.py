@@ -79,6 +79,7 @@ class HostedLog:
     def append(self, appends: Sequence[Append], done: Done) -> None:
         """See `Log`. All of `appends` are of one shard: see `Runtime.on_shard_lost`."""
         shard = appends[0].shard
+        assert all(append.shard == shard for append in appends), "shards are handed over apart"
         with self._gate:
             led = self._led.get(shard)
             if led is not None:

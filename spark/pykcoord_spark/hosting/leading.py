@@ -58,11 +58,14 @@ class Leadership:
         self._refused: dict[int, int] = {}
         self._failed: dict[int, str] = {}
         self._not_before: dict[int, float] = {}
+        self._closed = False
         self._threads = ThreadPoolExecutor(_CLAIMERS, thread_name_prefix="pykcoord-claim")
         runtime.on_shard_lost = self._lost
 
     def want(self, shards: Mapping[int, int]) -> Answer:
         """Lead these shards and no others; see `Ask`. What was refused or failed is told once."""
+        if self._closed:
+            return Answer()
         for shard in [*self.led, *self._claims]:
             if shard not in shards:
                 self.release(shard)
@@ -93,7 +96,8 @@ class Leadership:
         self._log.release(shard)
 
     def close(self) -> None:
-        """Give up everything."""
+        """Give up everything, for good."""
+        self._closed = True
         for shard in [*self.led, *self._claims]:
             self.release(shard)
         self._threads.shutdown(wait=False)

@@ -1,0 +1,324 @@
+"""Hosts of shards without Spark: who leads, who is fenced, and nothing acknowledged is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+pytest.importorskip("obstore")
+from pykcoord_spark.hosting.control import Answer, Ask, ControlClient, serve_control
+from pykcoord_spark.hosting.host import HostOptions
+from pykcoord_spark.hosting.placement import place
+from pykcoord_spark.hosting.registry import HostEntry, Registry, ShardEntry
+from pykcoord_spark.hosting.snapshots import ShardSnapshots
+from pykcoord_spark.hosting.topics import SharedTopics, TopicsConflictError, open_topics
+from pykcoord_spark.shard_log import FolderStore, ShardLog
+from support.hosting import FaultyStore, InProcess
+
+from pykcoord._native import partition_of
+from pykcoord.config import Config
+
+LOAD_IN_PROGRESS, NOT_COORDINATOR = 14, 16
+SHARDS = 2
+GROUPS = ["g0", "g1", "g2", "g3"]
+
+
+def run(main: Awaitable[Any], seconds: float = 30) -> Any:
+    async def bounded() -> Any:
+        async with asyncio.timeout(seconds):
+            return await main
+
+    return asyncio.run(bounded())
+
+
+# Placement.
+
+
+@given(
+    st.integers(1, 60),
+    st.sets(st.integers(0, 20), max_size=6),
+    st.dictionaries(st.integers(0, 59), st.integers(0, 20)),
+)
+def test_shards_are_spread_and_stay_where_they_can(
+    shards: int, hosts: set[int], current: dict[int, int]
+) -> None:
+    placed = place(shards, hosts, current)
+    assert set(placed) == (set(range(shards)) if hosts else set())
+    assert set(placed.values()) <= hosts
+    stayed = [shard for shard in placed if current.get(shard) == placed[shard]]
+    could = [shard for shard in placed if current.get(shard) in hosts]
+    assert len(could) - len(stayed) <= 4
+    for _ in range(60):
+        placed = place(shards, hosts, placed)
+    if hosts:
+        load = [list(placed.values()).count(host) for host in hosts]
+        assert max(load) - min(load) <= 1
+        assert place(shards, hosts, placed) == placed
+
+
+# Registry and topics.
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
+    return FolderStore(tmp_path / "log") if request.param == "folder" else FaultyStore()
+
+
+def entry(node_id: int, application: int = 1) -> HostEntry:
+    return HostEntry(node_id, "127.0.0.1", 1000 + node_id, 2000 + node_id, application, 0, 1)
+
+
+def test_the_registry_says_who_leads_and_the_highest_epoch_counts(store: Any) -> None:
+    registry = Registry(store)
+    assert registry.read().term == 0
+    assert registry.begin_application("a") == 1
+    registry.announce_host(entry(7))
+    registry.announce_host(entry(8))
+    registry.announce_shard(3, ShardEntry(5, 7))
+    registry.announce_shard(3, ShardEntry(6, 8))
+    registry.announce_shard(3, ShardEntry(5, 7))  # late: it slept
+    view = Registry(store).read()
+    assert view.shards == {3: ShardEntry(6, 8)}
+    assert view.leader(3) == entry(8).broker
+    registry.remove_host(8)
+    assert registry.read().leader(3) is None
+    assert registry.read().leader(4) is None
+    assert registry.begin_application("b") == 2
+    registry.stop_application(1)
+    view = registry.read()
+    assert (view.term, view.stopped) == (2, {1})
+
+
+def test_a_change_of_the_topics_is_made_once_and_read_by_all(store: Any) -> None:
+    first = open_topics(SharedTopics(store), {"orders": 2})
+    shared = SharedTopics(store)
+    second = open_topics(shared)
+    assert second.topics() == first.topics()
+    assert second.cluster_id == first.cluster_id
+    first.create("bills", 1)
+    with pytest.raises(TopicsConflictError):
+        second.create("late", 1)
+    assert "late" not in second.topics()
+    assert shared.newest() > shared.version
+    second.reload()
+    assert second.topics() == first.topics()
+    second.create("late", 1)
+    assert [len(store.names("registry/topics")), len(second.topics())] == [2, 3]
+
+
+def test_options_survive_the_way_to_another_machine() -> None:
+    options = HostOptions("s3://b/log", 8, 3, 1, ports=(1, 2), config={"a": "b"}, bind="::1")
+    assert HostOptions.of_json(options.to_json()).to_json() == options.to_json()
+    assert HostOptions.of_json(options.to_json()).config == {"a": "b"}
+
+
+# Control.
+
+
+def test_a_host_obeys_its_own_application_only() -> None:
+    asked: list[Ask] = []
+
+    def answer(ask: Ask) -> Answer:
+        asked.append(ask)
+        return Answer(led={3: 4}, loading=(5,), refused={6: 7}, failed={8: "disk"})
+
+    async def main() -> None:
+        server = await serve_control("127.0.0.1", 2, answer)
+        client = ControlClient("127.0.0.1", server.sockets[0].getsockname()[1])
+        said = await client.ask(Ask(2, {3: -1}), 5)
+        assert (said.led, said.refused, said.failed) == ({3: 4}, {6: 7}, {8: "disk"})
+        refused = await client.ask(Ask(1, {}), 5)
+        assert "application 2, not 1" in refused.error
+        assert asked == [Ask(2, {3: -1})]
+        lost = asyncio.ensure_future(client.lost())
+        server.close()
+        server.close_clients() if hasattr(server, "close_clients") else client.close()
+        await lost
+        with pytest.raises(ConnectionRefusedError):
+            await client.ask(Ask(2, {}), 5)
+
+    run(main())
+
+
+# Leading.
+
+
+def hosted(main: Callable[[FaultyStore, InProcess, InProcess], Awaitable[None]]) -> None:
+    """Two hosts over one store, in one process."""
+
+    async def both() -> None:
+        store = FaultyStore()
+        first, second = InProcess(store, SHARDS, "first"), InProcess(store, SHARDS, "second")
+        try:
+            await main(store, first, second)
+        finally:
+            await first.close()
+            await second.close()
+
+    run(both())
+
+
+def shard_of(group_id: str) -> int:
+    return partition_of(group_id, SHARDS)
+
+
+def test_a_shard_moves_with_its_offsets_and_the_old_leader_is_fenced() -> None:
+    async def main(store: FaultyStore, first: InProcess, second: InProcess) -> None:
+        shard = shard_of("g0")
+        assert await first.commit("g0", 1) == NOT_COORDINATOR
+        await first.lead(shard)
+        assert await first.commit("g0", 1) == 0
+        await second.lead(shard)
+        assert second.leadership.led[shard] == first.leadership.led[shard] + 1
+        assert await second.committed("g0") == (0, 1)
+        assert await second.commit("g0", 2) == 0
+        # The first has heard of nothing, and must not acknowledge.
+        assert await first.commit("g0", 3) == NOT_COORDINATOR
+        assert shard not in first.leadership.led
+        assert await first.committed("g0") == (NOT_COORDINATOR, -1)
+        assert await second.committed("g0") == (0, 2)
+
+    hosted(main)
+
+
+def test_an_old_order_claims_nothing_that_was_led_since() -> None:
+    async def main(store: FaultyStore, first: InProcess, second: InProcess) -> None:
+        await first.lead(0)
+        epoch = first.leadership.led[0]
+        await second.lead(0)
+        first.leadership.release(0)
+        first.leadership.want({0: epoch})  # the controller's line from before
+        while not (refused := first.leadership.want({0: epoch}).refused):
+            await asyncio.sleep(0.001)
+        assert refused == {0: second.leadership.led[0]}
+        assert 0 not in first.leadership.led
+
+    hosted(main)
+
+
+def test_what_is_parked_hears_of_it_when_its_shard_goes() -> None:
+    async def main(store: FaultyStore, first: InProcess, second: InProcess) -> None:
+        await first.lead(shard_of("g0"))
+        join = {
+            "group_id": "g0",
+            "session_timeout": _seconds(30),
+            "rebalance_timeout": _seconds(30),
+            "member_id": "",
+            "group_instance_id": None,
+            "protocol_type": "consumer",
+            "protocols": [{"name": "range", "metadata": b""}],
+        }
+        known = await first.ask(11, 5, **join)
+        led = await first.ask(11, 5, **{**join, "member_id": known.member_id})
+        assert led.generation_id == 1
+        other = await first.ask(11, 5, **join)
+        # The second member's join waits for the first, which does not come.
+        waits = asyncio.ensure_future(first.ask(11, 5, **{**join, "member_id": other.member_id}))
+        await asyncio.sleep(0.01)
+        assert not waits.done()
+        first.leadership.release(shard_of("g0"))
+        assert (await waits).error_code == NOT_COORDINATOR
+
+    hosted(main)
+
+
+def test_storage_that_fails_acknowledges_nothing_and_the_shard_is_claimed_again() -> None:
+    async def main(store: FaultyStore, first: InProcess, second: InProcess) -> None:
+        shard = shard_of("g0")
+        await first.lead(shard)
+        assert await first.commit("g0", 1) == 0
+        for fault, known in (("before", 1), ("after", 3)):
+            store.faults = [fault]
+            assert await first.commit("g0", known if fault == "before" else 3) == NOT_COORDINATOR
+            failed = first.leadership.want({}).failed
+            assert "append failed" in failed[shard]
+            first.leadership._not_before.clear()
+            await first.lead(shard)
+            assert await first.committed("g0") == (0, known)
+
+    hosted(main)
+
+
+def _seconds(value: int) -> Any:
+    import datetime
+
+    return datetime.timedelta(seconds=value)
+
+
+STEPS = st.one_of(
+    st.tuples(st.just("lead"), st.integers(0, 1), st.integers(0, SHARDS - 1)),
+    st.tuples(st.just("commit"), st.integers(0, 1), st.sampled_from(GROUPS)),
+    st.tuples(st.just("commit"), st.integers(0, 1), st.sampled_from(GROUPS)),
+    st.tuples(st.just("commits"), st.integers(0, 1), st.sampled_from(GROUPS)),
+    st.tuples(st.just("all"), st.integers(0, 1), st.just("")),
+    st.tuples(st.just("fault"), st.just(0), st.sampled_from(["before", "after"])),
+)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.lists(STEPS, max_size=20))
+def test_no_acknowledged_commit_is_lost_whoever_leads(steps: list[tuple[str, int, Any]]) -> None:
+    async def main(store: FaultyStore, *hosts: InProcess) -> None:
+        acknowledged = dict.fromkeys(GROUPS, -1)
+        tried = 0
+        for action, at, what in steps:
+            host = hosts[at]
+            if action == "lead":
+                host.leadership._not_before.clear()
+                store.faults.clear()
+                await host.lead(what)
+            elif action == "fault":
+                store.faults.append(what)
+            else:
+                groups = {"commit": [what], "commits": [what] * 5, "all": GROUPS * 2}[action]
+                asked = list(zip(groups, range(tried, tried + len(groups)), strict=True))
+                tried += len(groups)
+                codes = await asyncio.gather(*(host.commit(*each) for each in asked))
+                assert set(codes) <= {0, NOT_COORDINATOR, LOAD_IN_PROGRESS}
+                for (group, offset), code in zip(asked, codes, strict=True):
+                    if code == 0:
+                        acknowledged[group] = max(acknowledged[group], offset)
+        store.faults.clear()
+        last = InProcess(store, SHARDS, "last")
+        for group, offset in acknowledged.items():
+            await last.lead(shard_of(group))
+            error, found = await last.committed(group)
+            assert error == 0
+            assert found >= offset, group
+        await last.close()
+
+    hosted(main)
+
+
+def test_a_claim_begins_at_the_snapshot_and_chunks_before_it_go() -> None:
+    async def main() -> None:
+        store = FaultyStore()
+        native = Config(group_initial_rebalance_delay_ms=0).native()
+        snapshots = ShardSnapshots(store, native, every_chunks=3)
+        host = InProcess(store, SHARDS, "first", snapshots)
+        shard = shard_of("g0")
+        await host.lead(shard)
+        for offset in range(8):
+            assert await host.commit("g0", offset) == 0
+        while len(store.names(f"shard-{shard:05}/snapshots")) < 2:
+            await asyncio.sleep(0.001)
+        await host.close()
+        snapshots.close()
+        log = ShardLog(store, shard)
+        snapshot = log.load()
+        assert snapshot is not None
+        for index in range(log.next_index):
+            store.delete(f"shard-{shard:05}/chunks/{index:012}")
+        second = InProcess(store, SHARDS, "second")
+        await second.lead(shard)
+        assert await second.committed("g0") == (0, 7)
+        assert await second.commit("g0", 8) == 0
+        await second.close()
+
+    run(main())

@@ -1,0 +1,132 @@
+"""A client that commits again and again, for one group, and remembers when it was answered.
+
+It speaks the protocol itself: its timeouts are its own, so that a gap is the cluster's.
+"""
+
+from __future__ import annotations
+
+import itertools
+import socket
+import struct
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from support.hosting import commit_fields
+from support.kio_client import decode, encode
+
+_PAUSE_SECONDS = 0.02
+_FAILURE_SECONDS = 0.02
+
+
+class Probe:
+    """Commits rising offsets for `group_id` until `stop`. Whenever it connects again, it looks
+    whether what was acknowledged is there: `lost` says what is not. `bootstrap()` gives (host,
+    port)s; what is not answered in `timeout_seconds` is tried elsewhere."""
+
+    def __init__(
+        self,
+        group_id: str,
+        bootstrap: Callable[[], Sequence[tuple[str, int]]],
+        timeout_seconds: float = 0.5,
+    ) -> None:
+        self.group_id = group_id
+        self.acknowledged = -1
+        self.tried = -1
+        self.times: list[float] = []
+        self.latencies: list[float] = []
+        self.failures: list[str] = []
+        self.lost: list[str] = []
+        self._bootstrap = bootstrap
+        self._timeout_seconds = timeout_seconds
+        self._quitting = threading.Event()
+        self._socket: socket.socket | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._quitting.set()
+        self._thread.join()
+
+    def longest_gap(self, since: float) -> float:
+        """The longest time without an answer, in seconds, from `since` (monotonic) on."""
+        before = [at for at in self.times if at < since][-1:] or [since]
+        times = [*before, *(at for at in self.times if at >= since), time.monotonic()]
+        return max(b - a for a, b in itertools.pairwise(times))
+
+    def _run(self) -> None:
+        while not self._quitting.wait(_PAUSE_SECONDS):
+            self.tried += 1
+            started = time.monotonic()
+            try:
+                response = self._ask(8, 7, **commit_fields(self.group_id, self.tried))
+                code = response.topics[0].partitions[0].error_code
+                if code == 0:
+                    self.acknowledged = self.tried
+                    self.times.append(time.monotonic())
+                    self.latencies.append(self.times[-1] - started)
+                    continue
+                self.failures.append(str(code))
+            except (OSError, AssertionError) as error:
+                self.failures.append(repr(error))
+            self._forget()
+            time.sleep(_FAILURE_SECONDS)
+        self._forget()
+
+    def _ask(self, key: int, version: int, /, **fields: Any) -> Any:
+        if self._socket is None:
+            self._socket = self._find()
+            self._look_for_losses(self._socket)
+        return self._exchange(self._socket, key, version, **fields)
+
+    def _look_for_losses(self, at: socket.socket) -> None:
+        """Whoever coordinates now must know the last commit that was acknowledged."""
+        topics = [{"name": "orders", "partition_indexes": (0,)}]
+        fields = {"group_id": self.group_id, "topics": topics, "require_stable": False}
+        response = self._exchange(at, 9, 7, **fields)
+        if response.error_code:
+            raise ConnectionError(f"error {response.error_code}")
+        found = response.topics[0].partitions[0].committed_offset
+        if found < self.acknowledged:
+            self.lost.append(f"{self.acknowledged} was acknowledged, {found} is there")
+
+    def _find(self) -> socket.socket:
+        """A connection to the coordinator, whoever knows it."""
+        error: Exception = ConnectionError("no host")
+        for address in self._bootstrap():
+            try:
+                with self._connect(address) as asked:
+                    found = self._exchange(asked, 10, 2, key=self.group_id, key_type=0)
+                if found.error_code == 0:
+                    return self._connect((found.host, found.port))
+                error = ConnectionError(f"error {found.error_code}")
+            except OSError as failed:
+                error = failed
+        raise error
+
+    def _connect(self, address: tuple[str, int]) -> socket.socket:
+        return socket.create_connection(address, self._timeout_seconds)
+
+    def _exchange(self, at: socket.socket, key: int, version: int, /, **fields: Any) -> Any:
+        at.settimeout(self._timeout_seconds)
+        at.sendall(encode(key, version, **fields))
+        (size,) = struct.unpack(">i", _exactly(at, 4))
+        return decode(key, version, _exactly(at, size))
+
+    def _forget(self) -> None:
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+
+def _exactly(at: socket.socket, size: int) -> bytes:
+    content = b""
+    while len(content) < size:
+        part = at.recv(size - len(content))
+        if not part:
+            raise ConnectionError("closed")
+        content += part
+    return content
