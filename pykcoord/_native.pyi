@@ -5,6 +5,7 @@ from types import GenericAlias
 from typing import Any, Generic, TypeVar, final, overload
 
 __all__ = [
+    "BulkAssignor",
     "Cleaner",
     "LiveRecords",
     "Node",
@@ -33,6 +34,12 @@ _Value = TypeVar("_Value")
 _Key = TypeVar("_Key", bound=Hashable)
 _Operation = TypeVar("_Operation")
 _Default = TypeVar("_Default")
+
+@final
+class BulkAssignor:
+    def __new__(cls, strategy: str, topics: dict[str, Any]) -> BulkAssignor: ...
+    # pyarrow.RecordBatch in and out.
+    def assign(self, members: Any) -> list[Any]: ...
 
 @final
 class Cleaner:

@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from pykcoord import _native
+from pykcoord._native import BulkAssignor
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.errors import ArgumentError, JavaAssignorError
 
 __all__ = [
     "STRATEGIES",
     "Assignor",
+    "BulkAssignor",
     "Subscription",
     "assign",
     "decode_subscription",

@@ -18,7 +18,15 @@ from pyspark.sql import functions as F
 
 from pykcoord.errors import ArgumentError
 
-__all__ = ["SHARD", "exact", "route", "shard_expression"]
+__all__ = [
+    "SHARD",
+    "check_shards",
+    "exact",
+    "repartitioned",
+    "route",
+    "shard_expression",
+    "with_shard",
+]
 
 # The column that `route` adds.
 SHARD = "shard"
@@ -51,9 +59,18 @@ def route(df: DataFrame, shards: int, group: str = "group_id") -> DataFrame:
     There are `shards` partitions, empty ones included: adaptive execution leaves them alone. The
     order of rows within a partition is not defined.
     """
+    return repartitioned(with_shard(df, shards, group), shards)
+
+
+def with_shard(df: DataFrame, shards: int, group: str = "group_id") -> DataFrame:
+    """`df` with a column `shard`, its rows where they were."""
     java = calls_java(df.sparkSession)
-    routed = df.withColumn(SHARD, shard_expression(shards, group, java=java))
-    return routed.repartitionById(shards, F.col(SHARD))
+    return df.withColumn(SHARD, shard_expression(shards, group, java=java))
+
+
+def repartitioned(df: DataFrame, shards: int) -> DataFrame:
+    """Each row in the Spark partition that its column `shard` names."""
+    return df.repartitionById(shards, F.col(SHARD))
 
 
 def exact(batches: Iterable[pa.RecordBatch], shard: int) -> Iterator[pa.RecordBatch]:

@@ -21,6 +21,7 @@ __all__ = ["opened", "session_options"]
 _CONFIGURATION = {
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "true",
     "spark.log.level": "ERROR",
 }
 

@@ -14,7 +14,7 @@ use pyo3::types::{PyBytes, PyDict, PyInt, PyList, PyString, PyTuple, PyType};
 use pyo3::{PyTypeInfo, intern};
 
 /// A topic, and the racks of its partitions, if they are known.
-type Racks = Option<Vec<Vec<String>>>;
+pub(crate) type Racks = Option<Vec<Vec<String>>>;
 
 /// What a member brings, held for as long as the group borrows its strings.
 struct Row<'py> {
@@ -89,9 +89,9 @@ pub fn assign<'py>(
     }
 }
 
-type Topic<'py> = (Bound<'py, PyString>, u32, Racks);
+pub(crate) type Topic<'py> = (Bound<'py, PyString>, u32, Racks);
 
-fn read_topics<'py>(topics: &Bound<'py, PyDict>) -> PyResult<Vec<Topic<'py>>> {
+pub(crate) fn read_topics<'py>(topics: &Bound<'py, PyDict>) -> PyResult<Vec<Topic<'py>>> {
     let py = topics.py();
     let mut catalogue = Vec::with_capacity(topics.len());
     for (name, partitions) in topics.iter() {
@@ -437,7 +437,7 @@ pub fn read_sticky_user_data(data: &[u8]) -> (Vec<(String, i32)>, Option<i32>) {
 }
 
 /// `pykcoord.errors.ArgumentError`.
-fn argument_error(py: Python<'_>, argument: &str, reason: &str) -> PyErr {
+pub(crate) fn argument_error(py: Python<'_>, argument: &str, reason: &str) -> PyErr {
     static ARGUMENT_ERROR: PyOnceLock<Py<PyType>> = PyOnceLock::new();
     match ARGUMENT_ERROR.import(py, "pykcoord.errors", "ArgumentError") {
         Ok(class) => match class.call1((argument, reason)) {

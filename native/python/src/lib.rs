@@ -1,6 +1,7 @@
 //! `pykcoord._native`: what Python sees of the native core. PyO3 only, no logic.
 
 mod assignor;
+mod bulk_assignor;
 mod cleaner;
 mod codec;
 mod dump;
@@ -27,6 +28,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_subscription, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_assignment, module)?)?;
+    module.add_class::<bulk_assignor::PyBulkAssignor>()?;
     module.add_class::<cleaner::PyCleaner>()?;
     module.add_function(wrap_pyfunction!(live::partition_of, module)?)?;
     module.add_class::<live::PyLiveRecords>()?;

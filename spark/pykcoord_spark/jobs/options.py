@@ -1,0 +1,86 @@
+"""Options that several jobs have, and what they print: topics, settings of Kafka, tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import click
+
+from pykcoord import config as configuration
+from pykcoord.catalogue import check_name, check_partitions
+from pykcoord.config import Config
+from pykcoord.errors import ArgumentError
+
+__all__ = ["engine_config", "engine_options", "print_table", "topic_option"]
+
+
+class _Topic(click.ParamType[tuple[str, int]]):
+    """NAME:PARTITIONS."""
+
+    name = "NAME:PARTITIONS"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, int]:
+        name, _, partitions = str(value).rpartition(":")
+        if not name or not partitions.isascii() or not partitions.isdigit():
+            self.fail(f"{value!r} is not NAME:PARTITIONS, such as orders:12", param, context)
+        try:
+            check_name(name)
+            check_partitions(int(partitions))
+        except ArgumentError as error:
+            self.fail(error.reason, param, context)
+        return name, int(partitions)
+
+
+def topic_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """`--topic`, repeatable, as the argument `topics`."""
+    return click.option("--topic", "topics", type=_Topic(), multiple=True, help=text)
+
+
+def engine_options(job: Callable[..., Any]) -> Callable[..., Any]:
+    """`--config` and `--set`: the arguments of `engine_config`."""
+    file = click.option(
+        "--config",
+        "config_file",
+        type=click.Path(exists=True, dir_okay=False, path_type=Path),
+        help="A file in the syntax and with the names of Kafka's server.properties.",
+    )
+    one = click.option(
+        "--set",
+        "overrides",
+        multiple=True,
+        metavar="KEY=VALUE",
+        help="One such setting; repeatable.",
+    )
+    return file(one(job))
+
+
+def engine_config(config_file: Path | None, overrides: Sequence[str]) -> Config:
+    """The settings of the coordinator; what it does not need is said on stderr.
+
+    Raises ConfigError for what is refused.
+    """
+    text = config_file.read_text(encoding="utf-8") if config_file else ""
+    config, warnings = configuration.load(text, overrides, str(config_file or ""))
+    for warning in warnings:
+        click.echo(f"warning: {warning}", err=True)
+    return config
+
+
+def print_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """A table for people; numbers stand to the right, with their thousands apart."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    cells = [list(row) for row in rows]
+    for at, heading in enumerate(headings):
+        numbers = all(isinstance(row[at], int | float) for row in cells)
+        table.add_column(heading, justify="right" if numbers else "left")
+    for row in cells:
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else str(cell) for cell in row))
+    Console().print(table)
