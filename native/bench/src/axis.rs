@@ -1,0 +1,101 @@
+//! The table of axes: what can be measured alone, and what counts as one operation of it.
+//!
+//! Work must be the same in every run, to the last byte: its instructions are counted and compared
+//! with those of another commit.
+
+use kcoord_core::assignor::Strategy;
+
+use crate::assigning::Assigning;
+use crate::codec::{Codec, OverNode};
+use crate::groups::{Beats, Commits, Fetches, Joins, Storm};
+use crate::loading::{Kind, Loading};
+use crate::timers::{Adding, Cancelling, Expiring, Watching};
+
+pub trait Work {
+    /// Makes ready what the next round needs, and drops what the last one left. Not measured.
+    fn prepare(&mut self) {}
+
+    /// What is measured. Returns how many operations it was.
+    fn round(&mut self) -> u64;
+}
+
+pub struct Axis {
+    pub name: &'static str,
+    pub operation: &'static str,
+    /// How many of them there are in a small run: groups, timers, records or partitions.
+    pub entries: usize,
+    pub make: fn(usize) -> Box<dyn Work>,
+}
+
+macro_rules! axis {
+    ($name:literal, $operation:literal, $entries:literal, $make:expr) => {
+        Axis { name: $name, operation: $operation, entries: $entries, make: |n| Box::new($make(n)) }
+    };
+}
+
+pub static AXES: [Axis; 27] = [
+    axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
+    axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
+    axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
+    axis!("purgatory-1", "watched and completed, alone under a key", 10_000, |n| {
+        Watching::new(n, 1)
+    }),
+    axis!("purgatory-100", "watched and completed, 100 under a key", 10_000, |n| {
+        Watching::new(n, 100)
+    }),
+    axis!("heartbeat", "a heartbeat, 256 in a batch, groups at random", 2_000, Beats::new),
+    axis!("join-sync", "a new group of one: joined, synced, recorded", 1_000, Joins::new),
+    axis!("storm", "a group of one that gets a member: until stable", 500, Storm::new),
+    axis!("commit-1", "a commit of one partition, recorded", 1_000, |n| Commits::new(n, 1)),
+    axis!("commit-5", "a commit of five partitions, recorded", 1_000, |n| Commits::new(n, 5)),
+    axis!("fetch-5", "a fetch of five offsets", 2_000, |n| Fetches::new(n, 5)),
+    axis!("load-commits", "a record of a log of commits", 10_000, |n| {
+        Loading::new(n, Kind::Commits)
+    }),
+    axis!("load-groups", "a record of a log of groups of one", 2_000, |n| {
+        Loading::new(n, Kind::Groups)
+    }),
+    axis!("codec-heartbeat", "a request read, its answer written", 5_000, Codec::heartbeats),
+    axis!("codec-commit-5", "the same, of five partitions", 2_000, Codec::commits),
+    axis!("codec-fetch-5", "the same, of five offsets", 2_000, Codec::fetches),
+    axis!("node-heartbeat", "from frame to frame, 50 shards", 2_000, OverNode::heartbeats),
+    axis!("node-commit-5", "the same, of five partitions", 1_000, OverNode::commits),
+    axis!("node-fetch-5", "the same, of five offsets", 1_000, OverNode::fetches),
+    axis!("range", "a partition, all members subscribe alike", 20_000, |n| {
+        Assigning::new(Strategy::Range, n, false)
+    }),
+    axis!("roundrobin", "a partition, all members subscribe alike", 20_000, |n| {
+        Assigning::new(Strategy::RoundRobin, n, false)
+    }),
+    axis!("sticky", "a partition, subscriptions differ, one member more", 10_000, |n| {
+        Assigning::new(Strategy::Sticky, n, true)
+    }),
+    axis!("cooperative", "a partition, all alike, one member more", 20_000, |n| {
+        Assigning::new(Strategy::CooperativeSticky, n, false)
+    }),
+    axis!("cooperative-differ", "a partition, subscriptions differ, one more", 10_000, |n| {
+        Assigning::new(Strategy::CooperativeSticky, n, true)
+    }),
+    axis!("uniform", "a partition, all alike, one member more", 20_000, |n| {
+        Assigning::new(Strategy::Uniform, n, false)
+    }),
+    axis!("uniform-differ", "a partition, subscriptions differ, one more", 10_000, |n| {
+        Assigning::new(Strategy::Uniform, n, true)
+    }),
+    axis!("server-range", "a partition, all members subscribe alike", 20_000, |n| {
+        Assigning::new(Strategy::ServerRange, n, false)
+    }),
+];
+
+/// A fixed random order (Fisher-Yates over xorshift).
+pub fn shuffled(count: usize) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..count).collect();
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    for index in (1..count).rev() {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        order.swap(index, state as usize % (index + 1));
+    }
+    order
+}

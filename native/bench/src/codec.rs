@@ -1,0 +1,226 @@
+//! Frames: read and answered without a shard behind them, and through a node with 50 shards.
+
+use std::hint::black_box;
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::{Request, Uuid};
+use kcoord_core::response::*;
+use kcoord_wire::api::{self, RequestBody, ResponseBody};
+use kcoord_wire::header::{
+    ApiKey, Incoming, begin_request, begin_response, finish_response, open_request, open_response,
+};
+use kcoord_wire::node::{Frame, Node, Topic, Turn};
+
+use crate::axis::{Work, shuffled};
+use crate::groups::{
+    Member, NOW_MS, TOPIC, commit, config, fetch, group_id, heartbeat, join, sync,
+};
+
+const SHARDS: usize = 50;
+const SEED: [u8; 32] = [7; 32];
+const HOST: &str = "/127.0.0.1";
+const COMMITTED: i32 = 5;
+/// Frames of a turn.
+const BATCH: usize = 256;
+
+/// The versions that most clients use.
+fn version(api: ApiKey) -> i16 {
+    match api {
+        ApiKey::Heartbeat | ApiKey::JoinGroup | ApiKey::SyncGroup => 3,
+        ApiKey::OffsetCommit => 7,
+        _ => 5,
+    }
+}
+
+/// Without its length, as a node takes it.
+fn frame(api: ApiKey, body: &RequestBody<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let start = begin_request(&mut out, api, version(api), 7, Some("orders-service-1"));
+    api::encode_request(&mut out, version(api), body);
+    finish_response(&mut out, start);
+    out.split_off(4)
+}
+
+fn heartbeat_frame(member: &Member) -> Vec<u8> {
+    frame(ApiKey::Heartbeat, &RequestBody::Heartbeat(heartbeat(member)))
+}
+
+fn commit_frame(member: &Member) -> Vec<u8> {
+    frame(ApiKey::OffsetCommit, &RequestBody::OffsetCommit(commit(member, COMMITTED)))
+}
+
+fn fetch_frame(member: &Member) -> Vec<u8> {
+    let group = fetch(member.group_id, COMMITTED);
+    frame(ApiKey::OffsetFetch, &RequestBody::OffsetFetch(vec![group]))
+}
+
+/// Reads a request and writes an answer that is there already.
+pub struct Codec {
+    frame: Vec<u8>,
+    answer: ResponseBody,
+    buffer: Vec<u8>,
+    count: usize,
+}
+
+impl Codec {
+    fn new(count: usize, frame: fn(&Member) -> Vec<u8>, answer: ResponseBody) -> Self {
+        let member = Member {
+            group_id: group_id(7).leak(),
+            member_id: "orders-service-1-6f1c1d6a-0b54-4c5c-9d0b-7e1f0f3f7f0a",
+        };
+        Codec { frame: frame(&member), answer, buffer: Vec::new(), count }
+    }
+
+    pub fn heartbeats(count: usize) -> Self {
+        Codec::new(count, heartbeat_frame, ResponseBody::Heartbeat(ErrorCode::None))
+    }
+
+    pub fn commits(count: usize) -> Self {
+        let partitions = (0..COMMITTED).map(|partition| (partition, ErrorCode::None)).collect();
+        let topic =
+            OffsetCommitResponseTopic { name: TOPIC.into(), topic_id: Uuid::ZERO, partitions };
+        let answer = OffsetCommitResponse { topics: vec![topic] };
+        Codec::new(count, commit_frame, ResponseBody::OffsetCommit(answer))
+    }
+
+    pub fn fetches(count: usize) -> Self {
+        let partition = |partition_index| OffsetFetchResponsePartition {
+            partition_index,
+            committed_offset: 1_000_000,
+            committed_leader_epoch: 3,
+            metadata: "".into(),
+            error_code: ErrorCode::None,
+        };
+        let partitions = (0..COMMITTED).map(partition).collect();
+        let topic =
+            OffsetFetchResponseTopic { name: TOPIC.into(), topic_id: Uuid::ZERO, partitions };
+        let answer = OffsetFetchResponse {
+            group_id: group_id(7).into(),
+            error_code: ErrorCode::None,
+            topics: vec![topic],
+        };
+        Codec::new(count, fetch_frame, ResponseBody::OffsetFetch(vec![answer]))
+    }
+}
+
+impl Work for Codec {
+    fn round(&mut self) -> u64 {
+        self.buffer.clear();
+        for _ in 0..self.count {
+            let Ok(Incoming::Owned(header, mut reader)) = open_request(black_box(&self.frame))
+            else {
+                panic!("the frame is sound");
+            };
+            let (api, version) = (header.spec.api, header.api_version);
+            black_box(api::decode_request(api, version, &mut reader).expect("a sound body"));
+            let start = begin_response(&mut self.buffer, api, version, header.correlation_id);
+            api::encode_response(&mut self.buffer, version, black_box(&self.answer));
+            finish_response(&mut self.buffer, start);
+        }
+        self.count as u64
+    }
+}
+
+/// The same frames in each round, in turns, from members of groups of one.
+pub struct OverNode {
+    node: Node,
+    frames: Vec<Vec<u8>>,
+}
+
+impl OverNode {
+    fn new(count: usize, frame: fn(&Member) -> Vec<u8>) -> Self {
+        let mut node = Node::new(config(), SHARDS, &SEED);
+        let id = Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
+        let name = TOPIC.into();
+        node.set_topics([Topic { name, id, partitions: 100, end_offsets: Vec::new() }]);
+        (0..SHARDS).for_each(|shard| node.loaded(shard, NOW_MS, 0));
+        let ids: Vec<&'static str> = (0..count).map(|index| &*group_id(index).leak()).collect();
+        let mut frames = Vec::with_capacity(count);
+        for some in ids.chunks(BATCH) {
+            let members = join_all(&mut node, some);
+            frames.extend(members.iter().map(frame));
+        }
+        let frames = shuffled(count).into_iter().map(|index| frames[index].clone()).collect();
+        OverNode { node, frames }
+    }
+
+    pub fn heartbeats(count: usize) -> Self {
+        OverNode::new(count, heartbeat_frame)
+    }
+
+    pub fn commits(count: usize) -> Self {
+        let mut over = OverNode::new(count, commit_frame);
+        over.round(); // the first commits of groups are another matter
+        over
+    }
+
+    pub fn fetches(count: usize) -> Self {
+        let mut over = OverNode::commits(count);
+        let member = |index| Member { group_id: group_id(index).leak(), member_id: "" };
+        over.frames = shuffled(count).into_iter().map(|at| fetch_frame(&member(at))).collect();
+        over
+    }
+}
+
+impl Work for OverNode {
+    fn round(&mut self) -> u64 {
+        let mut answered = 0;
+        for batch in self.frames.chunks(BATCH) {
+            turn(&mut self.node, batch, |turn, _, _| {
+                black_box(turn);
+                answered += 1;
+            });
+        }
+        assert_eq!(answered, self.frames.len() as u64);
+        answered
+    }
+}
+
+/// One turn, and one more if it appended or a timer is due; `replied` gets the ticket of each
+/// answer, which is the frame's place, and where the answer stands.
+fn turn(node: &mut Node, batch: &[Vec<u8>], mut replied: impl FnMut(&Turn, u64, (usize, usize))) {
+    let numbered = batch.iter().enumerate();
+    let frames: Vec<Frame<'_>> = numbered
+        .map(|(place, bytes)| Frame { ticket: place as u64, client_host: HOST, bytes })
+        .collect();
+    let (mut frames, mut committed) = (&frames[..], Vec::new());
+    loop {
+        let turn = node.step(NOW_MS, frames, &committed);
+        for (ticket, start, end) in &turn.replies {
+            replied(&turn, *ticket, (*start, *end));
+        }
+        frames = &[];
+        committed = turn.appends.iter().map(|(at, append)| (*at, append.end_offset())).collect();
+        let is_due = turn.next_timeout_ms.is_some_and(|due_ms| due_ms <= NOW_MS);
+        if committed.is_empty() && !is_due {
+            break;
+        }
+    }
+}
+
+fn join_all(node: &mut Node, ids: &[&'static str]) -> Vec<Member> {
+    let body = |group_id: &&'static str| match join(group_id, "") {
+        Request::JoinGroup(request) => RequestBody::JoinGroup(request),
+        other => unreachable!("{other:?}"),
+    };
+    let joins: Vec<Vec<u8>> = ids.iter().map(|id| frame(ApiKey::JoinGroup, &body(id))).collect();
+    let mut members = Vec::with_capacity(ids.len());
+    turn(node, &joins, |turn, ticket, (start, end)| {
+        let reply = &turn.buffer[start + 4..end];
+        let (_, mut reader) = open_response(ApiKey::JoinGroup, 3, reply).expect("a sound header");
+        let joined = api::join_group::decode_response(3, &mut reader).expect("a sound body");
+        assert_eq!(joined.error_code, ErrorCode::None);
+        let member_id = String::from(joined.member_id).leak();
+        members.push(Member { group_id: ids[ticket as usize], member_id });
+    });
+    let body = |one: &Member| match sync(one, 1, &[one.member_id]) {
+        Request::SyncGroup(request) => RequestBody::SyncGroup(request),
+        other => unreachable!("{other:?}"),
+    };
+    let syncs: Vec<Vec<u8>> =
+        members.iter().map(|one| frame(ApiKey::SyncGroup, &body(one))).collect();
+    let mut synced = 0;
+    turn(node, &syncs, |_, _, _| synced += 1);
+    assert_eq!(synced, ids.len());
+    members
+}

@@ -1,0 +1,403 @@
+//! One shard: groups of one member, what their members ask of it, and a member more for each.
+//!
+//! Requests are made before they are measured, as a decoder hands them over; their strings live
+//! until the program ends. Appended records count as durable at once.
+
+use std::hint::black_box;
+
+use kcoord_core::request::*;
+use kcoord_core::response::Response;
+use kcoord_core::{Config, ErrorCode, Shard};
+
+use crate::axis::{Work, shuffled};
+
+pub const NOW_MS: i64 = 1_700_000_000_000;
+pub const TOPIC: &str = "orders-placed";
+/// Requests that arrive together.
+const BATCH: usize = 256;
+const TOPIC_ID: Uuid = Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
+
+type Asked = (RequestContext<'static>, Request<'static>);
+
+/// A group's id and its only member's.
+#[derive(Clone, Copy)]
+pub struct Member {
+    pub group_id: &'static str,
+    pub member_id: &'static str,
+}
+
+pub fn config() -> Config {
+    Config { group_initial_rebalance_delay_ms: 0, ..Config::default() }
+}
+
+pub fn group_id(index: usize) -> String {
+    format!("orders-app-{index:07}")
+}
+
+fn kept(text: &str) -> &'static str {
+    String::from(text).leak()
+}
+
+/// A shard that serves, with what a host does for it.
+struct Hosted {
+    shard: Shard,
+    tickets: Ticket,
+    made: usize,
+}
+
+impl Hosted {
+    fn new() -> Self {
+        let mut shard = Shard::new(config());
+        shard.loaded(NOW_MS, 0);
+        Hosted { shard, tickets: 0, made: 0 }
+    }
+
+    fn context(&mut self) -> RequestContext<'static> {
+        self.tickets += 1;
+        RequestContext {
+            ticket: self.tickets,
+            api_version: 3,
+            client_id: "orders-service-1",
+            client_host: "/127.0.0.1",
+            uuid: u128::from(self.tickets) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835,
+        }
+    }
+
+    /// Asks, and reports what was appended durable.
+    fn ask(&mut self, batch: &[Asked]) {
+        self.shard.handle_batch(NOW_MS, batch);
+        self.settle();
+    }
+
+    fn settle(&mut self) {
+        while let Some(append) = black_box(self.shard.poll_append()) {
+            self.shard.handle_committed(NOW_MS, append.end_offset());
+        }
+    }
+
+    /// How many responses there are; none of them may say an error.
+    fn answered(&mut self) -> u64 {
+        let mut answered = 0;
+        while let Some((_, response)) = self.shard.poll_response() {
+            assert!(succeeded(&response), "{response:?}");
+            black_box(response);
+            answered += 1;
+        }
+        answered
+    }
+
+    /// New groups, joined and synced.
+    fn groups_of_one(&mut self, count: usize) -> Vec<Member> {
+        let ids: Vec<_> = self.names(count);
+        let mut members = Vec::with_capacity(count);
+        for some in ids.chunks(BATCH) {
+            members.extend(self.join_all(some));
+        }
+        members
+    }
+
+    fn names(&mut self, count: usize) -> Vec<&'static str> {
+        let first = self.made;
+        self.made += count;
+        (first..self.made).map(|index| &*group_id(index).leak()).collect()
+    }
+
+    /// At most a batch of groups that nobody was in.
+    fn join_all(&mut self, ids: &[&'static str]) -> Vec<Member> {
+        let joins: Vec<Asked> = ids.iter().map(|id| (self.context(), join(id, ""))).collect();
+        let mut members = Vec::with_capacity(ids.len());
+        self.join(&joins, |group_id, member_id| {
+            members.push(Member { group_id, member_id: kept(member_id) });
+        });
+        let syncs: Vec<Asked> =
+            members.iter().map(|one| (self.context(), sync(one, 1, &[one.member_id]))).collect();
+        self.ask(&syncs);
+        assert_eq!(self.answered(), ids.len() as u64);
+        members
+    }
+
+    /// Joins of empty groups, until they are answered.
+    fn join(&mut self, joins: &[Asked], mut joined: impl FnMut(&'static str, &str)) {
+        self.ask(joins);
+        // The initial delay of zero is a timer that is due at once.
+        self.shard.handle_timeout(NOW_MS);
+        self.settle();
+        for (_, request) in joins {
+            let (Some((_, Response::JoinGroup(response))), Request::JoinGroup(asked)) =
+                (self.shard.poll_response(), request)
+            else {
+                panic!("no answer to {request:?}");
+            };
+            assert_eq!(response.error_code, ErrorCode::None);
+            joined(asked.group_id, &response.member_id);
+        }
+    }
+}
+
+fn succeeded(response: &Response) -> bool {
+    let none = |code: ErrorCode| code == ErrorCode::None;
+    match response {
+        Response::Heartbeat(code) => none(*code),
+        Response::JoinGroup(joined) => none(joined.error_code),
+        Response::SyncGroup(synced) => none(synced.error_code),
+        Response::OffsetCommit(response) => {
+            response.topics.iter().all(|topic| topic.partitions.iter().all(|(_, code)| none(*code)))
+        }
+        Response::OffsetFetch(response) => response
+            .topics
+            .iter()
+            .all(|topic| topic.partitions.iter().all(|partition| partition.committed_offset >= 0)),
+        _ => false,
+    }
+}
+
+pub fn join(group_id: &'static str, member_id: &'static str) -> Request<'static> {
+    Request::JoinGroup(JoinGroupRequest {
+        group_id,
+        session_timeout_ms: 45_000,
+        rebalance_timeout_ms: 300_000,
+        member_id,
+        group_instance_id: None,
+        protocol_type: "consumer",
+        protocols: vec![JoinGroupProtocol { name: "range", metadata: &[1; 64] }],
+        reason: None,
+    })
+}
+
+/// The leader assigns; from everybody else `assigned` is empty.
+pub fn sync(member: &Member, generation_id: i32, assigned: &[&'static str]) -> Request<'static> {
+    let assignment: &[u8] = &[7; 48];
+    let assigned = assigned.iter();
+    Request::SyncGroup(SyncGroupRequest {
+        group_id: member.group_id,
+        generation_id,
+        member_id: member.member_id,
+        group_instance_id: None,
+        protocol_type: Some("consumer"),
+        protocol_name: Some("range"),
+        assignments: assigned
+            .map(|member_id| SyncGroupAssignment { member_id, assignment })
+            .collect(),
+    })
+}
+
+pub fn heartbeat(member: &Member) -> HeartbeatRequest<'static> {
+    HeartbeatRequest {
+        group_id: member.group_id,
+        generation_id: 1,
+        member_id: member.member_id,
+        group_instance_id: None,
+    }
+}
+
+pub fn commit(member: &Member, partitions: i32) -> OffsetCommitRequest<'static> {
+    let partition = |partition_index| OffsetCommitPartition {
+        partition_index,
+        committed_offset: 1_000_000 + i64::from(partition_index),
+        committed_leader_epoch: 3,
+        committed_metadata: Some(""),
+    };
+    OffsetCommitRequest {
+        group_id: member.group_id,
+        generation_id_or_member_epoch: 1,
+        member_id: member.member_id,
+        group_instance_id: None,
+        retention_time_ms: -1,
+        topics: vec![OffsetCommitTopic {
+            name: TOPIC,
+            topic_id: TOPIC_ID,
+            partitions: (0..partitions).map(partition).collect(),
+        }],
+    }
+}
+
+pub fn fetch(group_id: &'static str, partitions: i32) -> OffsetFetchRequest<'static> {
+    OffsetFetchRequest {
+        group_id,
+        member_id: None,
+        member_epoch: -1,
+        topics: Some(vec![OffsetFetchTopic {
+            name: TOPIC,
+            topic_id: Uuid::ZERO,
+            partition_indexes: (0..partitions).collect(),
+        }]),
+        require_stable: false,
+    }
+}
+
+/// The same requests again in each round, in batches.
+struct Repeated {
+    hosted: Hosted,
+    requests: Vec<Asked>,
+}
+
+impl Repeated {
+    fn new(count: usize, ask: impl Fn(&Member) -> Request<'static>) -> Self {
+        let mut hosted = Hosted::new();
+        let members = hosted.groups_of_one(count);
+        let order = shuffled(count).into_iter();
+        let requests = order.map(|index| (hosted.context(), ask(&members[index]))).collect();
+        Repeated { hosted, requests }
+    }
+
+    fn round(&mut self) -> u64 {
+        let mut answered = 0;
+        for batch in self.requests.chunks(BATCH) {
+            self.hosted.ask(batch);
+            answered += self.hosted.answered();
+        }
+        assert_eq!(answered, self.requests.len() as u64);
+        answered
+    }
+}
+
+pub struct Beats(Repeated);
+
+impl Beats {
+    pub fn new(count: usize) -> Self {
+        Beats(Repeated::new(count, |member| Request::Heartbeat(heartbeat(member))))
+    }
+}
+
+impl Work for Beats {
+    fn round(&mut self) -> u64 {
+        self.0.round()
+    }
+}
+
+pub struct Commits(Repeated);
+
+impl Commits {
+    pub fn new(count: usize, partitions: i32) -> Self {
+        let ask = |member: &Member| Request::OffsetCommit(commit(member, partitions));
+        let mut repeated = Repeated::new(count, ask);
+        repeated.round(); // the first commits of groups are another matter
+        Commits(repeated)
+    }
+}
+
+impl Work for Commits {
+    fn round(&mut self) -> u64 {
+        self.0.round()
+    }
+}
+
+pub struct Fetches(Repeated);
+
+impl Fetches {
+    pub fn new(count: usize, partitions: i32) -> Self {
+        let ask = |member: &Member| Request::OffsetCommit(commit(member, partitions));
+        let mut repeated = Repeated::new(count, ask);
+        repeated.round();
+        for (_, request) in &mut repeated.requests {
+            let Request::OffsetCommit(asked) = request else { unreachable!("they were commits") };
+            *request = Request::OffsetFetch(fetch(asked.group_id, partitions));
+        }
+        Fetches(repeated)
+    }
+}
+
+impl Work for Fetches {
+    fn round(&mut self) -> u64 {
+        self.0.round()
+    }
+}
+
+/// New groups in each round, since a group is new but once.
+pub struct Joins {
+    hosted: Hosted,
+    count: usize,
+    next: Vec<Asked>,
+}
+
+impl Joins {
+    pub fn new(count: usize) -> Self {
+        Joins { hosted: Hosted::new(), count, next: Vec::new() }
+    }
+}
+
+impl Work for Joins {
+    fn prepare(&mut self) {
+        let ids = self.hosted.names(self.count);
+        self.next = ids.iter().map(|id| (self.hosted.context(), join(id, ""))).collect();
+    }
+
+    /// The answers' member ids are copied out, as a client would.
+    fn round(&mut self) -> u64 {
+        let joins = std::mem::take(&mut self.next);
+        let mut synced = 0;
+        for batch in joins.chunks(BATCH) {
+            let mut members = Vec::with_capacity(batch.len());
+            self.hosted.join(batch, |group_id, member_id| {
+                members.push(Member { group_id, member_id: kept(member_id) });
+            });
+            for one in &members {
+                let context = self.hosted.context();
+                let request = sync(one, 1, &[one.member_id]);
+                self.hosted.shard.handle_request(NOW_MS, &context, &request);
+            }
+            self.hosted.settle();
+            synced += self.hosted.answered();
+        }
+        assert_eq!(synced, self.count as u64);
+        synced
+    }
+}
+
+/// A second member for groups of one: it joins, the first joins again, both sync.
+pub struct Storm {
+    hosted: Hosted,
+    count: usize,
+    members: Vec<Member>,
+    joins: Vec<Asked>,
+}
+
+impl Storm {
+    pub fn new(count: usize) -> Self {
+        Storm { hosted: Hosted::new(), count, members: Vec::new(), joins: Vec::new() }
+    }
+}
+
+impl Work for Storm {
+    fn prepare(&mut self) {
+        self.members = self.hosted.groups_of_one(self.count);
+        self.joins.clear();
+        for one in &self.members {
+            for member_id in ["", one.member_id] {
+                let asked = (self.hosted.context(), join(one.group_id, member_id));
+                self.joins.push(asked);
+            }
+        }
+    }
+
+    fn round(&mut self) -> u64 {
+        let batches = self.joins.chunks(BATCH).zip(self.members.chunks(BATCH / 2));
+        let mut synced = 0;
+        for (joins, leaders) in batches {
+            self.hosted.ask(joins);
+            let mut followers = Vec::with_capacity(leaders.len());
+            while let Some((_, response)) = self.hosted.shard.poll_response() {
+                let Response::JoinGroup(joined) = response else { panic!("{response:?}") };
+                assert_eq!((joined.error_code, joined.generation_id), (ErrorCode::None, 2));
+                if joined.leader != joined.member_id {
+                    followers.push(kept(&joined.member_id));
+                }
+            }
+            assert_eq!(followers.len(), leaders.len());
+            for (leader, member_id) in leaders.iter().zip(followers) {
+                let follower = Member { group_id: leader.group_id, member_id };
+                for (one, assigned) in
+                    [(&follower, &[][..]), (leader, &[leader.member_id, member_id][..])]
+                {
+                    let context = self.hosted.context();
+                    let request = sync(one, 2, assigned);
+                    self.hosted.shard.handle_request(NOW_MS, &context, &request);
+                }
+            }
+            self.hosted.settle();
+            synced += self.hosted.answered();
+        }
+        assert_eq!(synced, 2 * self.count as u64);
+        self.count as u64
+    }
+}
