@@ -24,10 +24,10 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
-	$(shell find native pykcoord -not -path 'native/sim/*' \( \
+	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-kafka bench-assignors diff-kafka crash fuzz sim docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-gate bench-kafka bench-assignors diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -35,7 +35,7 @@ help: ## this list
 demo: build ## build, then run the main job once, in the open
 	@$(BIN)/pykcoord demo
 
-test: lint test-rust sim test-python ## everything that .ci/run checks: lint and all tests
+test: lint test-rust sim test-python bench-gate ## everything that .ci/run checks: lint and all tests
 
 build: $(VENV)/.installed $(VENV)/.installed-spark ## .venv with pykcoord in it, editable
 
@@ -65,6 +65,9 @@ test-spark: build ## all tests of Spark: clusters of this machine, faults, milli
 bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narrows
 	python -m pytest benches -o addopts="--strict-markers --strict-config --import-mode=importlib" \
 		--benchmark-columns=min,median,rounds --benchmark-json=build/benchmarks.json $(BENCH_ARGS)
+
+bench-gate: build ## instructions of the hot paths and ratios against bounds; BENCH_ARGS=--set renews
+	python -m benches.counts $(BENCH_ARGS)
 
 bench-kafka: build ## pykcoord beside a real Kafka broker, in turns: the table of README.md
 	@.ci/require java cc

@@ -19,10 +19,14 @@ Prepare = Callable[[], Callable[[], object]]
 
 @dataclass(frozen=True)
 class Size:
-    is_smoke: bool
+    name: str  # full, small or smoke
+
+    @property
+    def is_smoke(self) -> bool:
+        return self.name == "smoke"
 
     def of(self, full: int, smoke: int) -> int:
-        return smoke if self.is_smoke else full
+        return {"full": full, "small": max(full // 5, smoke), "smoke": smoke}[self.name]
 
     def hold(self, condition: bool, told: str) -> None:
         """Fail unless the gate is met; a smoke run measures too little to say."""

@@ -51,4 +51,6 @@ def test_gate_memory(size: Size, what: str) -> None:
     node, dicts = (weigh(way, groups, offset_groups)[what] for way in ("node", "dicts"))
     told = f"bytes of a {what}: {node}, dicts {dicts}"
     size.hold(node["live"] <= MOST_LIVE_BYTES[what], told)
+    if size.name == "small":
+        return  # what the process grew by says nothing of so little
     size.hold(node["resident"] <= MOST_OF_DICTS[what] * dicts["resident"], told)

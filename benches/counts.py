@@ -1,0 +1,267 @@
+"""The gate on what hot paths cost: `make bench-gate`, or `python -m benches.counts`.
+
+Instructions of one operation of each axis (native/bench), counted by valgrind, against the bounds
+in instructions.txt; then the ratios of benches/ in their small size. Counts do not depend on what
+else the machine does, but on the compiler: another one than set the bounds gets more room. Must
+never gate on a clock.
+"""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+ROOT = Path(__file__).parents[1]
+BOUNDS = Path(__file__).with_name("instructions.txt")
+PROGRAM = ROOT / "target" / "release" / "kcoord-bench"
+PROFILES = ROOT / "build" / "bench" / "counts"
+TOLERANCE = 0.10
+# Where another compiler than that of the bounds made the code.
+OTHER_COMPILER_TOLERANCE = 0.25
+# The function of native/bench around what is measured.
+MEASURED = "kcoord_bench_measured"
+_HEAD = """\
+# Instructions of one operation of each hot path, as `make bench-gate` counts them: {tolerance:.0%}
+# more is a failure. `target/release/kcoord-bench list` says what an operation is. Where more is the
+# price of something worth it: `make bench-gate BENCH_ARGS=--set`, and say in the commit what for.
+# compiler: {compiler}
+"""
+
+console = Console(width=None if sys.stdout.isatty() else 110)
+
+
+class CannotCount(Exception):
+    """This machine counts no instructions; the message says why."""
+
+
+@dataclass(frozen=True)
+class Bound:
+    instructions: float
+    commit: str
+
+
+@dataclass
+class Bounds:
+    compiler: str
+    by_axis: dict[str, Bound] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, text: str) -> Bounds:
+        match = re.search(r"^# compiler: (.*)$", text, re.MULTILINE)
+        bounds = cls(match[1] if match else "unknown")
+        for line in text.splitlines():
+            if line and not line.startswith("#"):
+                axis, instructions, commit = line.split()
+                bounds.by_axis[axis] = Bound(float(instructions.replace(",", "")), commit)
+        return bounds
+
+    def __str__(self) -> str:
+        head = _HEAD.format(tolerance=TOLERANCE, compiler=self.compiler)
+        rows = (
+            f"{axis:<20} {bound.instructions:>12,.1f}  {bound.commit}\n"
+            for axis, bound in self.by_axis.items()
+        )
+        return head + "".join(rows)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    axis: str
+    found: float
+    bound: Bound | None
+    tolerance: float
+
+    @property
+    def ratio(self) -> float:
+        return self.found / self.bound.instructions if self.bound else float("nan")
+
+    @property
+    def failure(self) -> str | None:
+        """What is wrong, and what to do; None where nothing is."""
+        if self.bound is None:
+            return (
+                f"{self.axis}: {self.found:,.1f} instructions, and no bound: "
+                "`make bench-gate BENCH_ARGS=--set` writes one"
+            )
+        if self.ratio <= 1 + self.tolerance:
+            return None
+        return (
+            f"{self.axis}: {self.found:,.1f} instructions an operation, "
+            f"{self.ratio - 1:.0%} over the {self.bound.instructions:,.1f} of {self.bound.commit}"
+            f" (allowed: {self.tolerance:.0%})\n"
+            f"  where they go: callgrind_annotate {_shown(_profile(self.axis))}\n"
+            "  if that is the price of something worth it: make bench-gate BENCH_ARGS=--set"
+        )
+
+
+def build_program(root: Path = ROOT) -> list[str]:
+    """Compiles native/bench of `root` as a release is, and returns its axes."""
+    # Whatever else was asked of the compiler, the bounds are those of the project's own profile.
+    asked = ("CARGO_PROFILE_", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")
+    environment = {name: text for name, text in os.environ.items() if not name.startswith(asked)}
+    command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "kcoord-bench"]
+    subprocess.run(command, cwd=root, check=True, env=environment)
+    listed = subprocess.run([PROGRAM, "list"], stdout=subprocess.PIPE, text=True, check=True)
+    return [line.split("\t")[0] for line in listed.stdout.splitlines()]
+
+
+def compiler() -> str:
+    result = subprocess.run(["rustc", "--version"], stdout=subprocess.PIPE, text=True, check=True)
+    return result.stdout.strip()
+
+
+def require_counter() -> None:
+    """Raises CannotCount where counts would be missing, or no match for the bounds."""
+    if platform.machine() not in ("x86_64", "AMD64"):
+        raise CannotCount(f"the bounds are of x86_64, this is {platform.machine()}")
+    if shutil.which("valgrind") is None:
+        raise CannotCount("no valgrind here: apt install valgrind")
+
+
+def count(axis: str, arguments: tuple[str, ...] = ()) -> float:
+    """Instructions of one operation, start-up and preparation left out."""
+    profile = _profile(axis)
+    profile.parent.mkdir(parents=True, exist_ok=True)
+    command = ["valgrind", "--tool=callgrind", f"--toggle-collect={MEASURED}"]
+    command += [f"--callgrind-out-file={profile}", os.fspath(PROGRAM), axis, *arguments]
+    result = subprocess.run(command, capture_output=True, text=True, check=False)
+    collected = re.search(r"Collected : (\d+)", result.stderr)
+    if result.returncode != 0 or collected is None:
+        raise RuntimeError(f"{' '.join(command)}:\n{result.stdout}{result.stderr}")
+    operations = sum(int(line.split()[0]) for line in result.stdout.splitlines())
+    return int(collected[1]) / operations
+
+
+def count_all(axes: list[str], count: Callable[[str], float] = count) -> dict[str, float]:
+    """In the order of `axes`; side by side, since counts do not mind."""
+    found: dict[str, float] = {}
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+        for axis, each in zip(axes, pool.map(count, axes), strict=True):
+            found[axis] = each
+            if sys.stdout.isatty():
+                console.print(f"{len(found)} of {len(axes)}: {axis} {each:,.1f}", end="\r")
+    return found
+
+
+def judge(found: dict[str, float], bounds: Bounds, made_by: str) -> list[Verdict]:
+    tolerance = TOLERANCE if made_by == bounds.compiler else OTHER_COMPILER_TOLERANCE
+    return [
+        Verdict(axis, each, bounds.by_axis.get(axis), tolerance) for axis, each in found.items()
+    ]
+
+
+def renewed(bounds: Bounds, found: dict[str, float], made_by: str, commit: str) -> Bounds:
+    """Bounds that moved by more than a hundredth get the figure and the commit of now."""
+    by_axis = dict(bounds.by_axis)
+    for axis, each in found.items():
+        old = by_axis.get(axis)
+        if old is None or abs(each / old.instructions - 1) > 0.01:
+            by_axis[axis] = Bound(round(each, 1), commit)
+    return Bounds(made_by, by_axis)
+
+
+def show(verdicts: list[Verdict]) -> None:
+    table = Table(title="instructions an operation", title_justify="left", header_style="bold")
+    for heading in ("axis", "found", "bound", "found / bound", "set by"):
+        table.add_column(heading, justify="left" if heading in ("axis", "set by") else "right")
+    for verdict in verdicts:
+        bound = verdict.bound
+        figures = [f"{verdict.found:,.1f}", f"{bound.instructions:,.1f}" if bound else ""]
+        figures += [f"{verdict.ratio:.3f}" if bound else "", bound.commit if bound else ""]
+        table.add_row(verdict.axis, *figures, style="red" if verdict.failure else None)
+    console.print(table)
+
+
+def gate_counts(options: argparse.Namespace) -> list[str]:
+    """What failed. Sets bounds instead where that was asked for."""
+    try:
+        require_counter()
+    except CannotCount as reason:
+        console.print(f"[yellow]instructions are not counted:[/] {reason}")
+        return []
+    axes = build_program()
+    if unknown := sorted(set(options.only or ()) - set(axes)):
+        sys.exit(f"no such axis: {', '.join(unknown)}; there are {', '.join(axes)}")
+    bounds, made_by = Bounds.read(BOUNDS.read_text()), compiler()
+    found = count_all(options.only or axes)
+    if options.set:
+        new = renewed(bounds, found, made_by, _commit())
+        new.by_axis = {axis: new.by_axis[axis] for axis in axes if axis in new.by_axis}
+        BOUNDS.write_text(str(new))
+        show(judge(found, new, made_by))
+        console.print(f"written to {_shown(BOUNDS)}")
+        return []
+    verdicts = judge(found, bounds, made_by)
+    show(verdicts)
+    if made_by != bounds.compiler:
+        allowed = f"{OTHER_COMPILER_TOLERANCE:.0%} more is allowed here, not {TOLERANCE:.0%}"
+        console.print(f"bounds are of {bounds.compiler}, this is {made_by}: {allowed}")
+    return [verdict.failure for verdict in verdicts if verdict.failure]
+
+
+def gate_ratios() -> bool:
+    """The gates of benches/, by pytest, in small size."""
+    command = [sys.executable, "-m", "pytest", "benches", "-q", "-k", "gate", "--size", "small"]
+    command += ["-o", "addopts=--strict-markers --strict-config --import-mode=importlib"]
+    # The first of them may compile an example of the core.
+    command += ["-p", "no:cacheprovider", "-o", "timeout=900"]
+    return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benches.counts",
+        description="Instruction counts of the hot paths against their bounds, then the ratios.",
+        epilog="example: make bench-gate BENCH_ARGS='--only heartbeat --only commit-5'",
+    )
+    parser.add_argument("--set", action="store_true", help="make what is found the bounds")
+    parser.add_argument("--only", action="append", metavar="AXIS", help="this axis; no ratios")
+    options = parser.parse_args()
+    failures = gate_counts(options)
+    for failure in failures:
+        console.print(f"[red]{failure}[/]", highlight=False, soft_wrap=True)
+    partial = options.set or options.only
+    return 1 if failures or not (partial or gate_ratios()) else 0
+
+
+def write_table(page: Path, mark: str, table: str) -> None:
+    """Replaces what stands between the mark and the next end mark of a page."""
+    before, found, rest = page.read_text().partition(mark)
+    _, end, after = rest.partition("<!-- end -->\n")
+    assert found, f"{page.name} has lost the mark {mark.strip()}"
+    assert end, f"{page.name} has lost the end mark of {mark.strip()}"
+    page.write_text(f"{before}{mark}\n{table}\n{end}{after}")
+
+
+def _commit() -> str:
+    """HEAD, with a plus where native code differs from it."""
+    git = ["git", "-C", os.fspath(ROOT)]
+    head = subprocess.run(
+        [*git, "rev-parse", "--short", "HEAD"], stdout=subprocess.PIPE, text=True, check=True
+    ).stdout.strip()
+    dirty = subprocess.run([*git, "diff", "--quiet", "HEAD", "--", "native"], check=False)
+    return f"{head}{'+' if dirty.returncode else ''}"
+
+
+def _profile(axis: str) -> Path:
+    return PROFILES / f"{axis}.callgrind"
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(ROOT)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,203 @@
+"""Does the gate notice? `python -m benches.slow_downs` makes every axis slower on purpose, counts,
+and says whether each is caught.
+
+The tree is copied to build/bench/slow-downs, one statement is put into the code behind each axis
+there, and all is compiled once. Writes the table of docs/benchmarks.md with --docs. Must never
+touch the sources themselves.
+"""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from benches import counts
+
+ROOT = Path(__file__).parents[1]
+COPY = ROOT / "build" / "bench" / "slow-downs"
+MARK = "<!-- python -m benches.slow_downs -->\n"
+
+
+@dataclass(frozen=True)
+class SlowDown:
+    """`work` is put before the one line of `path` that starts with `before`."""
+
+    axes: tuple[str, ...]
+    what: str
+    path: str
+    before: str
+    work: str
+
+    def applied_to(self, text: str) -> str:
+        lines = text.splitlines(keepends=True)
+        places = [at for at, line in enumerate(lines) if line.strip().startswith(self.before)]
+        assert len(places) == 1, (
+            f"{self.path}: {len(places)} lines start with {self.before!r}, not one; "
+            "benches/slow_downs.py names the line before which its work goes"
+        )
+        lines.insert(places[0], self.work + "\n")
+        return "".join(lines)
+
+
+def _copies(number: int, text: str) -> str:
+    return f"for _ in 0..{number} {{ core::hint::black_box(String::from({text})); }}"
+
+
+def _allocation(value: str) -> str:
+    return f"core::hint::black_box(vec![{value}]);"
+
+
+def _passes(number: int, count: str) -> str:
+    return f"for at in 0..{number} * {count} {{ core::hint::black_box(at); }}"
+
+
+CORE, WIRE = "native/core/src", "native/wire/src"
+SLOW_DOWNS = [
+    SlowDown(
+        ("timer-add",), "an allocation", f"{CORE}/timer/wheel.rs",
+        "let id = self.slab.insert(deadline_ms, payload);", _allocation("deadline_ms"),
+    ),
+    SlowDown(
+        ("timer-cancel",), "an allocation", f"{CORE}/timer/wheel.rs",
+        "let deadline_ms = self.slab.live(id)?.deadline_ms;", _allocation("id"),
+    ),
+    SlowDown(
+        ("timer-expire",), "an allocation", f"{CORE}/timer/wheel.rs",
+        "Some(self.slab.remove(index))", _allocation("index"),
+    ),
+    SlowDown(
+        ("purgatory-1", "purgatory-100"), "3 allocations", f"{CORE}/purgatory/watch.rs",
+        "let Some(delayed) = self.wheel.payload_mut(*id)", 3 * _allocation("*id"),
+    ),
+    SlowDown(
+        ("heartbeat", "node-heartbeat"), "the member id copied, 3 times",
+        f"{CORE}/group/classic/heartbeat.rs",
+        "let of = self.group(group);", _copies(3, "request.member_id"),
+    ),
+    SlowDown(
+        ("join-sync",), "the group id copied, 40 times", f"{CORE}/group/classic/sync.rs",
+        "let (group, member) = match self.syncing_member(request)",
+        _copies(40, "request.group_id"),
+    ),
+    SlowDown(
+        ("storm",), "the group id copied, 40 times a join", f"{CORE}/group/classic/join.rs",
+        "let joined = self.group_to_join(now_ms, context, request)",
+        _copies(40, "request.group_id"),
+    ),
+    SlowDown(
+        ("commit-1", "commit-5", "node-commit-5"), "the topic copied for each record, 4 times",
+        f"{CORE}/offset/apply.rs",
+        "let record_offset = outbox.emit(now_ms, &key, Some(&encoded));", _copies(4, "topic"),
+    ),
+    SlowDown(
+        ("fetch-5", "node-fetch-5"), "the topic copied for each offset, twice",
+        f"{CORE}/offset/fetch.rs",
+        "match offsets.committed_at(topics, topic, partition)", _copies(2, "wanted.name"),
+    ),
+    SlowDown(
+        ("load-commits", "load-groups"), "the key copied for each record, 4 times",
+        f"{CORE}/group/replay.rs",
+        "let before = recent.take();",
+        "for _ in 0..4 { core::hint::black_box(record.key.map(<[u8]>::to_vec)); }",
+    ),
+    SlowDown(
+        ("codec-heartbeat",), "an allocation", f"{WIRE}/api/heartbeat.rs",
+        "let request = HeartbeatRequest {", _allocation("version"),
+    ),
+    SlowDown(
+        ("codec-commit-5",), "an allocation for each partition", f"{WIRE}/api/offset_commit.rs",
+        "let partition = OffsetCommitPartition {", _allocation("version"),
+    ),
+    SlowDown(
+        ("codec-fetch-5",), "the name copied, 4 times", f"{WIRE}/api/offset_fetch.rs",
+        "Ok(OffsetFetchTopic { name, topic_id, partition_indexes })", _copies(4, "name"),
+    ),
+    SlowDown(
+        ("roundrobin",), "2 passes more over all partitions", f"{CORE}/assignor/round_robin.rs",
+        "let ring = member_order(group, hash_order(group));",
+        _passes(2, "group.partition_count()"),
+    ),
+    SlowDown(
+        ("range", "server-range"), "the same", f"{CORE}/assignor/range/mod.rs",
+        "let mut given: Vec<(u32, u32)>", _passes(2, "group.partition_count()"),
+    ),
+    SlowDown(
+        ("sticky", "cooperative", "cooperative-differ"), "30 passes more",
+        f"{CORE}/assignor/sticky/claims.rs",
+        "let subscriptions_equal = subscriptions_equal(", _passes(30, "group.partition_count()"),
+    ),
+    SlowDown(
+        ("uniform",), "4 passes more", f"{CORE}/assignor/uniform/homogeneous.rs",
+        "let mut owners = current_owners(group, order, |_, _| true);",
+        _passes(4, "group.partition_count()"),
+    ),
+    SlowDown(
+        ("uniform-differ",), "8 passes more", f"{CORE}/assignor/uniform/heterogeneous.rs",
+        "let subscribers = Subscribers::new(group, order);",
+        _passes(8, "group.partition_count()"),
+    ),
+]  # fmt: skip
+
+
+def copy_and_slow_down() -> None:
+    """The native sources as they are now, with all slow-downs."""
+    shutil.rmtree(COPY, ignore_errors=True)
+    listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(
+        [*listing, "Cargo.*", "native"],
+        cwd=ROOT, stdout=subprocess.PIPE, text=True, check=True,
+    )  # fmt: skip
+    for name in filter(None, listed.stdout.split("\0")):
+        (COPY / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(ROOT / name, COPY / name)
+    for each in SLOW_DOWNS:
+        path = COPY / each.path
+        path.write_text(each.applied_to(path.read_text()))
+
+
+def judge() -> list[tuple[SlowDown, counts.Verdict]]:
+    """What the gate says of each axis in the copy."""
+    counts.PROGRAM = COPY / "target" / "release" / "kcoord-bench"
+    counts.PROFILES = COPY / "counts"
+    axes = counts.build_program(COPY)
+    bounds, made_by = counts.Bounds.read(counts.BOUNDS.read_text()), counts.compiler()
+    verdicts = {v.axis: v for v in counts.judge(counts.count_all(axes), bounds, made_by)}
+    return [(each, verdicts[axis]) for each in SLOW_DOWNS for axis in each.axes]
+
+
+def markdown(judged: list[tuple[SlowDown, counts.Verdict]]) -> str:
+    rows = ["| axis | made slower by | in | instructions | |", "| --- | --- | --- | ---: | --- |"]
+    for each, verdict in judged:
+        said = "caught" if verdict.failure else "**missed**"
+        rows.append(
+            f"| {verdict.axis} | {each.what} | `{each.path}` | {verdict.ratio - 1:+.0%} | {said} |"
+        )
+    return "\n".join(rows) + "\n"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benches.slow_downs",
+        description="Makes every axis slower on purpose, and says whether the gate notices.",
+    )
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/benchmarks.md")
+    options = parser.parse_args()
+    counts.require_counter()
+    copy_and_slow_down()
+    judged = judge()
+    table = markdown(judged)
+    counts.console.print(table)
+    if options.docs:
+        counts.write_table(ROOT / "docs" / "benchmarks.md", MARK, table)
+    missed = [verdict.axis for _, verdict in judged if not verdict.failure]
+    if missed:
+        counts.console.print(f"[red]not caught:[/] {', '.join(missed)}")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
