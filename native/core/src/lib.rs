@@ -31,6 +31,7 @@ pub mod config;
 pub mod consumer_protocol;
 pub mod error;
 pub mod finding;
+mod frozen;
 mod group;
 pub mod inspect;
 pub mod limits;

@@ -61,6 +61,11 @@ impl Outbox {
         self.committed_offset
     }
 
+    /// Nothing waits to be taken out or to be committed.
+    pub fn is_idle(&self) -> bool {
+        self.appends.is_empty() && self.ready.is_empty() && self.parked.is_empty()
+    }
+
     /// Adds a record to the last batch and returns its offset.
     pub fn emit(&mut self, timestamp_ms: i64, key: &[u8], value: Option<&[u8]>) -> i64 {
         let offset = self.next_offset;

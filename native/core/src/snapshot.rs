@@ -66,6 +66,21 @@ impl Shard {
         (!rest.is_empty()).then_some(rest)
     }
 
+    /// Committed and pending offsets of all groups, and the counts, behind `out`: a chunk that
+    /// [`restore`](Self::restore) reads.
+    pub(crate) fn write_offsets(&self, out: &mut Vec<u8>) {
+        let machine = &self.machine;
+        let mut writer = Writer { out: core::mem::take(out), ..Writer::default() };
+        machine.write_counts(&mut writer);
+        for row in machine.registry.rows() {
+            machine.write_offsets_of(row, &mut writer);
+        }
+        for (producer_id, groups) in machine.open_transactions() {
+            groups.into_iter().for_each(|row| machine.write_pending(producer_id, row, &mut writer));
+        }
+        *out = writer.finish();
+    }
+
     /// Takes in a chunk of a snapshot, in order, before anything is replayed. After an error the
     /// shard is of no use.
     pub fn restore(&mut self, chunk: &[u8]) -> Result<(), ReplayError> {
@@ -123,10 +138,14 @@ impl Machine {
             };
             out.record(0, NO_PRODUCER, None, key, |value| write_i16(value, 0));
         }
-        for (topic, partition, at) in
-            offsets.into_iter().flat_map(|of| of.iter(&self.offsets.topics))
-        {
-            let key = OffsetCommitKey { group: group_id, topic, partition };
+        self.write_offsets_of(row, out);
+    }
+
+    fn write_offsets_of(&self, row: u32, out: &mut Writer) {
+        let group = self.group(row);
+        let offsets = group.offsets.iter().flat_map(|of| of.iter(&self.offsets.topics));
+        for (topic, partition, at) in offsets {
+            let key = OffsetCommitKey { group: group.id.as_str(), topic, partition };
             out.commit(NO_PRODUCER, &key, &at);
         }
     }

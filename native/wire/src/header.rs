@@ -123,7 +123,7 @@ pub enum Incoming<'a> {
 }
 
 /// A member id is the client id, `-` and a UUID's 36 characters, and must be a string itself.
-const MAX_CLIENT_ID_LENGTH: usize = MAX_STRING_LENGTH - 37;
+pub const MAX_CLIENT_ID_LENGTH: usize = MAX_STRING_LENGTH - 37;
 
 /// Reads the header of a frame without its 4-byte length. Always inlined: a header that is moved
 /// costs a heartbeat a third of its time, by narrow stores before wide loads.

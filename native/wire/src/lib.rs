@@ -9,6 +9,7 @@ pub mod header;
 pub mod node;
 pub mod reader;
 pub mod reencode;
+pub mod rows;
 pub mod writer;
 
 pub use reader::{DecodeError, DecodeErrorKind};

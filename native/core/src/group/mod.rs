@@ -156,6 +156,11 @@ impl Machine {
         }
     }
 
+    /// A parked response of a member that was thawed.
+    pub fn park_again(&mut self, ticket: Ticket, member: u32) {
+        self.parked.insert(ticket, member);
+    }
+
     /// Ends a member's wait, and says who waited, if there is still somebody.
     pub fn unpark(&mut self, member: u32) -> Option<Ticket> {
         let row = &mut self.registry.members[member];

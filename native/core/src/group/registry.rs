@@ -203,6 +203,15 @@ impl Registry {
         row
     }
 
+    /// Puts a group into a row of the slab that is free for it.
+    pub fn put(&mut self, row: u32, group: Group) {
+        let hash = self.hash_bytes(group.id.as_bytes());
+        self.groups[row] = group;
+        let (groups, hasher) = (&self.groups, &self.hasher);
+        let rehash = |entry: &(u32, u32)| hasher.hash_one(groups[entry.1].id.as_bytes());
+        self.table.insert_unique(hash, (tag(hash), row), rehash);
+    }
+
     /// Takes the group out. Its members must be gone.
     pub fn remove(&mut self, group: u32) -> Group {
         let hash = self.hasher.hash_one(self.groups[group].id.as_bytes());

@@ -21,6 +21,23 @@ impl<T: Default> Slab<T> {
         Slab { chunks: Vec::new(), vacant: Vec::new(), len: 0 }
     }
 
+    /// A slab with `rows` rows to be filled, which have the numbers that `vacant` leaves, and with
+    /// the numbers that it gives out next, the last one first.
+    pub fn with_vacant(rows: usize, vacant: Vec<u32>) -> Self {
+        let mut slab = Slab::new();
+        (0..rows + vacant.len()).for_each(|_| {
+            slab.insert(T::default());
+        });
+        slab.len = rows;
+        slab.vacant = vacant;
+        slab
+    }
+
+    /// Numbers that are free.
+    pub fn vacant(&self) -> &[u32] {
+        &self.vacant
+    }
+
     /// Rows in use.
     pub fn len(&self) -> usize {
         self.len

@@ -124,6 +124,13 @@ impl<T> Slab<T> {
         self.chunks.iter().flatten().filter_map(|entry| entry.payload.as_ref())
     }
 
+    /// Deadline, id and payload of an occupied entry.
+    pub fn named(&self, index: u32) -> (i64, TimerId, &T) {
+        let entry = self.entry(index);
+        let payload = entry.payload.as_ref().expect("a listed entry is occupied");
+        (entry.deadline_ms, TimerId { index, generation: entry.generation }, payload)
+    }
+
     pub fn entry(&self, index: u32) -> &Entry<T> {
         &self.chunks[(index >> CHUNK_BITS) as usize][index as usize % CHUNK_ENTRIES]
     }

@@ -149,6 +149,22 @@ impl<T> TimingWheel<T> {
         self.slab.payloads()
     }
 
+    /// All timers, in the order in which they will be popped.
+    pub fn entries(&self) -> Vec<(i64, TimerId, &T)> {
+        let slots = (0..LEVELS).flat_map(|level| (0..SLOTS).map(move |slot| (level, slot)));
+        let lists = slots.map(|(level, slot)| self.levels[level].list(slot));
+        let indices = lists.flat_map(|list| list.indices(&self.slab));
+        let mut found: Vec<_> = self
+            .due
+            .indices(&self.slab)
+            .chain(indices)
+            .map(|index| self.slab.named(index))
+            .collect();
+        // Those of one deadline stand in one list, in order.
+        found.sort_by_key(|(deadline_ms, _, _)| *deadline_ms);
+        found
+    }
+
     /// Walks all timers and panics unless each is where the invariant wants it. For tests.
     pub fn assert_consistent(&self) {
         let mut count = 0;

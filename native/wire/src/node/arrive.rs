@@ -15,7 +15,7 @@ use super::routing::shard_of;
 use super::slots::{Header, PARTS_MAX, Slots};
 use super::topics::Topics;
 use super::uuids::Uuids;
-use super::{Frame, Status, Turn};
+use super::{Arrived, Frame, Status, Turn};
 use crate::api::{self, RequestBody};
 use crate::header::{Incoming, begin_response, open_request};
 
@@ -72,6 +72,15 @@ impl<'a> Arrivals<'a, '_> {
             uuid: 0,
         };
         self.route(Arrival { header, context }, decoded)
+    }
+
+    /// Takes one request; `Err`: it is more than the node can serve.
+    pub fn take(&mut self, request: Arrived<'a>) -> Result<(), String> {
+        let Arrived { ticket, api, api_version, client_id, client_host, body } = request;
+        debug_assert!(api.spec().serves(api_version));
+        let header = Header { ticket, correlation_id: 0, api, version: api_version };
+        let context = RequestContext { ticket: 0, api_version, client_id, client_host, uuid: 0 };
+        self.route(Arrival { header, context }, body)
     }
 
     fn route(&mut self, mut arrival: Arrival<'a>, body: RequestBody<'a>) -> Result<(), String> {

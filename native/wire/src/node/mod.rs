@@ -7,6 +7,7 @@
 
 mod answer;
 mod arrive;
+mod frozen;
 mod gather;
 pub mod routing;
 mod slots;
@@ -27,7 +28,8 @@ use kcoord_core::{Catalogue, Config, ErrorCode, ReplayError, Shard};
 pub use stats::Stats;
 pub use topics::Topic;
 
-use crate::header::finish_response;
+use crate::api::RequestBody;
+use crate::header::{ApiKey, finish_response};
 use arrive::{Arrivals, Batch};
 use slots::Slots;
 use topics::Topics;
@@ -41,6 +43,18 @@ pub struct Frame<'a> {
     pub client_host: &'a str,
     /// Without its 4-byte length.
     pub bytes: &'a [u8],
+}
+
+/// One request of a turn whose header was read by somebody else. The ticket is as a frame's.
+#[derive(Clone, Debug)]
+pub struct Arrived<'a> {
+    pub ticket: u64,
+    pub api: ApiKey,
+    /// One that [`ApiSpec::serves`](crate::header::ApiSpec::serves).
+    pub api_version: i16,
+    pub client_id: &'a str,
+    pub client_host: &'a str,
+    pub body: RequestBody<'a>,
 }
 
 /// What one turn yields. The host writes replies, appends records in the given order, answers
@@ -212,6 +226,47 @@ impl Node {
     /// One turn. `committed`: shard and offset below which everything in its log is durable.
     pub fn step(&mut self, now_ms: i64, frames: &[Frame<'_>], committed: &[(usize, i64)]) -> Turn {
         let mut turn = Turn::default();
+        self.begin(now_ms, committed);
+        if !frames.is_empty() {
+            let topics = Arc::clone(&self.topics);
+            let mut arrivals = self.arrivals(&topics, &mut turn);
+            for frame in frames {
+                if let Err(reason) = arrivals.open(frame) {
+                    arrivals.turn.invalid.push((frame.ticket, reason));
+                }
+            }
+            let Arrivals { batches, early, .. } = arrivals;
+            self.deliver(now_ms, &batches, early, &mut turn);
+        }
+        self.end(&mut turn);
+        turn
+    }
+
+    /// The same turn, of requests instead of frames. Their replies are frames all the same, of
+    /// correlation id 0.
+    pub fn step_requests<'a>(
+        &mut self,
+        now_ms: i64,
+        requests: impl Iterator<Item = Arrived<'a>>,
+    ) -> Turn {
+        let mut turn = Turn::default();
+        self.begin(now_ms, &[]);
+        let topics = Arc::clone(&self.topics);
+        let mut arrivals = self.arrivals(&topics, &mut turn);
+        for request in requests {
+            let ticket = request.ticket;
+            if let Err(reason) = arrivals.take(request) {
+                arrivals.turn.invalid.push((ticket, reason));
+            }
+        }
+        let Arrivals { batches, early, .. } = arrivals;
+        self.deliver(now_ms, &batches, early, &mut turn);
+        self.end(&mut turn);
+        turn
+    }
+
+    /// What comes before the requests of a turn: commits, timers, news of topics.
+    fn begin(&mut self, now_ms: i64, committed: &[(usize, i64)]) {
         for (shard, offset) in committed {
             if self.status[*shard].active {
                 self.shards[*shard].handle_committed(now_ms, *offset);
@@ -235,10 +290,11 @@ impl Node {
         if core::mem::take(&mut self.has_news) {
             self.tell_topics(now_ms);
         }
-        self.arrive(now_ms, frames, &mut turn);
-        self.collect(&mut turn);
+    }
+
+    fn end(&mut self, turn: &mut Turn) {
+        self.collect(turn);
         self.slots.settle();
-        turn
     }
 
     fn tell_topics(&mut self, now_ms: i64) {
@@ -342,30 +398,29 @@ impl Node {
         self.status[shard].away = away;
     }
 
-    fn arrive(&mut self, now_ms: i64, frames: &[Frame<'_>], turn: &mut Turn) {
-        if frames.is_empty() {
-            return;
-        }
-        let topics = Arc::clone(&self.topics);
-        let mut arrivals = Arrivals {
+    fn arrivals<'a, 'n>(&'n mut self, topics: &'a Topics, turn: &'n mut Turn) -> Arrivals<'a, 'n> {
+        Arrivals {
             config: &self.config,
-            topics: &topics,
+            topics,
             slots: &mut self.slots,
             uuids: &mut self.uuids,
             status: &self.status,
             batches: std::iter::repeat_with(Vec::new).take(self.shards.len()).collect(),
             early: Vec::new(),
             turn,
-        };
-        for frame in frames {
-            if let Err(reason) = arrivals.open(frame) {
-                arrivals.turn.invalid.push((frame.ticket, reason));
-            }
         }
-        let Arrivals { batches, early, .. } = arrivals;
-        for (at, batch) in batches.into_iter().enumerate() {
+    }
+
+    fn deliver(
+        &mut self,
+        now_ms: i64,
+        batches: &[Batch<'_>],
+        early: Vec<(u64, Response)>,
+        turn: &mut Turn,
+    ) {
+        for (at, batch) in batches.iter().enumerate() {
             if !batch.is_empty() {
-                self.shards[at].handle_batch(now_ms, &batch);
+                self.shards[at].handle_batch(now_ms, batch);
                 self.status[at].touched = true;
             }
         }

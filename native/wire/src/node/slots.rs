@@ -77,6 +77,17 @@ impl Slots {
         u64::from(slot.generation) << (PART_BITS + SLOT_BITS) | u64::from(index)
     }
 
+    /// Tickets and headers of all that is not answered, none of it in parts.
+    pub fn in_flight(&self) -> Vec<(u64, Header)> {
+        let slots = self.slots.iter().enumerate();
+        let open = slots.filter_map(|(index, slot)| {
+            let header = slot.header?;
+            assert!(slot.gather.is_none(), "what comes in parts waits for commits alone");
+            Some((u64::from(slot.generation) << (PART_BITS + SLOT_BITS) | index as u64, header))
+        });
+        open.collect()
+    }
+
     /// The ticket of another part of the same request.
     pub fn part(ticket: u64, part: usize) -> u64 {
         debug_assert!(part < PARTS_MAX);

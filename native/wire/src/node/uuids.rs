@@ -22,6 +22,20 @@ impl Uuids {
         }
     }
 
+    /// Key, counter and salt: as secret as the seed.
+    pub fn to_bytes(&self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..16].copy_from_slice(&self.key);
+        bytes[16..24].copy_from_slice(&self.counter.to_le_bytes());
+        bytes[24..].copy_from_slice(&self.salt.to_le_bytes());
+        bytes
+    }
+
+    /// `None`: bytes of another length than `to_bytes` gives.
+    pub fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        Some(Uuids::new(bytes.try_into().ok()?))
+    }
+
     pub fn next(&mut self) -> u128 {
         use core::hash::Hasher;
         self.counter = self.counter.wrapping_add(1);

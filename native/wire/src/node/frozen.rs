@@ -1,0 +1,80 @@
+//! A node of one shard as bytes, and back: the shard with its soft state, what its member ids are
+//! made of, and the requests in flight. Not the configuration and not the topics: a node that has
+//! them takes the rest in.
+
+use std::sync::Arc;
+
+use kcoord_core::Shard;
+use kcoord_core::record::fields::{write_bytes, write_i16, write_i32, write_i64, write_string};
+use kcoord_core::record::{DecodeError, Reader};
+use kcoord_core::request::Uuid;
+
+use super::slots::Header;
+use super::uuids::Uuids;
+use super::{LOADING, Node, Status, Topic};
+use crate::header::ApiSpec;
+
+const SHARD: usize = 0;
+
+impl Node {
+    /// # Panics
+    /// If the node has not one shard alone, which serves and whose records are all committed.
+    pub fn freeze(&self) -> Vec<u8> {
+        assert!(self.shards.len() == 1 && self.status[SHARD].active, "one shard that serves");
+        let mut out = Vec::new();
+        write_bytes(&mut out, &self.uuids.to_bytes());
+        write_i32(&mut out, self.deleted.len() as i32);
+        for (_, topic) in &self.deleted {
+            write_string(&mut out, &topic.name);
+            write_i64(&mut out, (topic.id.0 >> 64) as i64);
+            write_i64(&mut out, topic.id.0 as i64);
+        }
+        let waiting = self.slots.in_flight();
+        write_i32(&mut out, waiting.len() as i32);
+        for (core_ticket, header) in waiting {
+            write_i64(&mut out, core_ticket as i64);
+            write_i64(&mut out, header.ticket as i64);
+            write_i32(&mut out, header.correlation_id);
+            write_i16(&mut out, header.api as i16);
+            write_i16(&mut out, header.version);
+        }
+        out.extend(self.shards[SHARD].freeze());
+        out
+    }
+
+    /// Takes in what [`freeze`](Self::freeze) gave. After an error the node is of no use.
+    ///
+    /// # Panics
+    /// If the node has not one shard alone, which was not loaded.
+    pub fn thaw(&mut self, frozen: &[u8]) -> Result<(), DecodeError> {
+        assert!(self.shards.len() == 1 && !self.status[SHARD].active, "one shard, not loaded");
+        let from = &mut Reader::new(frozen);
+        self.uuids = Uuids::of_bytes(from.bytes()?).ok_or(DecodeError("a seed of other length"))?;
+        for _ in 0..from.i32()? {
+            let name = from.string()?.into();
+            let (high, low) = (from.i64()? as u64, from.i64()? as u64);
+            let id = Uuid(u128::from(high) << 64 | u128::from(low));
+            let topic = Topic { name, id, partitions: 0, end_offsets: Vec::new() };
+            self.deleted.push((SHARD, Arc::new(topic)));
+        }
+        let mut tickets = Vec::new();
+        for _ in 0..from.i32()? {
+            let (old, ticket) = (from.i64()? as u64, from.i64()? as u64);
+            let (correlation_id, api_key, version) = (from.i32()?, from.i16()?, from.i16()?);
+            let spec = ApiSpec::of(api_key).ok_or(DecodeError("an API that nobody knows"))?;
+            let header = Header { ticket, correlation_id, api: spec.api, version };
+            tickets.push((old, self.slots.open(header, SHARD, None)));
+        }
+        self.slots.settle();
+        tickets.sort_unstable();
+        let renamed = |old: u64| {
+            let at = tickets.binary_search_by_key(&old, |(old, _)| *old);
+            tickets[at.expect("who waits is in flight")].1
+        };
+        let (config, topics) = (self.config.clone(), self.catalogue.clone());
+        self.shards[SHARD] = Shard::thaw(config, from.rest(), topics, renamed)?;
+        let timeout_ms = self.shards[SHARD].poll_timeout().unwrap_or(i64::MAX);
+        self.status[SHARD] = Status { active: true, behind: false, timeout_ms, ..LOADING };
+        Ok(())
+    }
+}

@@ -1,0 +1,391 @@
+//! One shard behind rows: requests with their times from a table, instead of frames from sockets.
+//!
+//! [`Rows`] drives a [`Node`] of one shard. Rows of one time are one turn; what is due before a row
+//! is done at its own time; records are given out and count as durable at once, since whoever has
+//! the rows of the answers has those of the records beside them. It decides nothing about groups,
+//! reads no clock, and does nothing at all with a batch in which any row cannot be right.
+
+mod arriving;
+mod frozen;
+mod outcome;
+mod turned;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::ops::Range;
+
+use kcoord_core::ErrorCode;
+use kcoord_core::finding::Finding;
+use kcoord_core::outbox::Append;
+use kcoord_core::record::batch::{Batch, BatchHeader};
+
+use crate::header::{ApiSpec, open_response};
+use crate::node::{Node, Turn};
+use outcome::Outcome;
+use turned::Turned;
+
+/// At most so many rows are one turn, so that its answers stay in the cache.
+const ROWS_AT_ONCE: usize = 4096;
+/// The one shard of the node.
+const SHARD: usize = 0;
+
+/// One request. `None` is a NULL of its column.
+#[derive(Clone, Copy, Debug)]
+pub struct Row<'a> {
+    /// Names the request in its answer; nothing else is made of it.
+    pub seq: i64,
+    /// Milliseconds since the epoch; the engine's time when it arrives.
+    pub ts: i64,
+    pub group_id: &'a str,
+    pub member_id: Option<&'a str>,
+    pub api_key: i16,
+    pub api_version: i16,
+    pub generation: Option<i32>,
+    pub client_id: Option<&'a str>,
+    pub client_host: Option<&'a str>,
+    /// The body in Kafka's encoding. A heartbeat with member and generation needs none.
+    pub payload: Option<&'a [u8]>,
+}
+
+/// Where rows come from; each is asked for several times.
+pub trait Source {
+    fn rows(&self) -> usize;
+    fn row(&self, at: usize) -> Row<'_>;
+    /// The time of a row, alone.
+    fn ts(&self, at: usize) -> i64 {
+        self.row(at).ts
+    }
+}
+
+impl Source for &[Row<'_>] {
+    fn rows(&self) -> usize {
+        self.len()
+    }
+
+    fn row(&self, at: usize) -> Row<'_> {
+        self[at]
+    }
+}
+
+/// Where answers and records go, in the order in which they came to be.
+pub trait Sink {
+    fn answer(&mut self, answer: &Answer<'_>);
+    fn record(&mut self, record: &Record<'_>);
+}
+
+/// The answer to a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Answer<'a> {
+    pub seq: i64,
+    /// When it was given: later than the row's time if it was parked.
+    pub ts: i64,
+    pub group_id: &'a str,
+    pub member_id: Option<&'a str>,
+    pub api_key: i16,
+    /// The first that the response holds, or why there is none.
+    pub error_code: i16,
+    pub generation: Option<i32>,
+    /// `None`: a request that no body can answer (its API or its body cannot be read).
+    pub payload: Option<&'a [u8]>,
+}
+
+/// A record for the log of the shard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Record<'a> {
+    pub offset: i64,
+    pub ts: i64,
+    pub key: &'a [u8],
+    /// `None`: a tombstone.
+    pub value: Option<&'a [u8]>,
+}
+
+/// A row that cannot be right: nothing of its batch was done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RowError {
+    /// Counted from 0.
+    pub row: usize,
+    pub column: &'static str,
+    pub reason: String,
+}
+
+impl fmt::Display for RowError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "row {}, column {}: {}", self.row, self.column, self.reason)
+    }
+}
+
+impl std::error::Error for RowError {}
+
+/// What a parked row needs for its answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Waiting {
+    seq: i64,
+    group_id: Box<str>,
+    member_id: Option<Box<str>>,
+    api_key: i16,
+    api_version: i16,
+    generation: Option<i32>,
+}
+
+/// See the module's first lines.
+#[derive(Debug)]
+pub struct Rows {
+    shard: usize,
+    shards: usize,
+    next_offset: i64,
+    /// When the shard last did something; `None`: it was not loaded yet.
+    now_ms: Option<i64>,
+    next_timeout_ms: Option<i64>,
+    next_ticket: u64,
+    waiting: BTreeMap<u64, Waiting>,
+    findings: Vec<Finding>,
+}
+
+impl Rows {
+    /// `shard` of `shards` is what the node hosts: rows of other groups are refused. `next_offset`:
+    /// what was replayed ends there.
+    ///
+    /// # Panics
+    /// If there is no such shard.
+    pub fn new(shard: usize, shards: usize, next_offset: i64) -> Self {
+        assert!(shard < shards, "shard {shard} of {shards}");
+        Rows {
+            shard,
+            shards,
+            next_offset,
+            now_ms: None,
+            next_timeout_ms: None,
+            next_ticket: 0,
+            waiting: BTreeMap::new(),
+            findings: Vec::new(),
+        }
+    }
+
+    /// Offset of the next record.
+    pub fn next_offset(&self) -> i64 {
+        self.next_offset
+    }
+
+    /// Rows that are not answered yet.
+    pub fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// When it last did something; `None`: it has served nothing.
+    pub fn now_ms(&self) -> Option<i64> {
+        self.now_ms
+    }
+
+    /// When [`advance`](Self::advance) would find something to do.
+    pub fn next_timeout_ms(&self) -> Option<i64> {
+        self.next_timeout_ms
+    }
+
+    /// What was noticed about groups since it was last asked, for logs.
+    pub fn take_findings(&mut self) -> Vec<Finding> {
+        core::mem::take(&mut self.findings)
+    }
+
+    /// Serves all rows, in order.
+    ///
+    /// # Errors
+    /// A row that cannot be right; then nothing was done.
+    pub fn process(
+        &mut self,
+        node: &mut Node,
+        source: &impl Source,
+        sink: &mut impl Sink,
+    ) -> Result<(), RowError> {
+        let mut before_ms = self.now_ms.unwrap_or(0);
+        for at in 0..source.rows() {
+            arriving::check(at, &source.row(at), before_ms, self.shard, self.shards)?;
+            before_ms = source.ts(at);
+        }
+        let mut start = 0;
+        while start < source.rows() {
+            let ts = source.ts(start);
+            let last = source.rows().min(start + ROWS_AT_ONCE);
+            let end = (start..last).find(|at| source.ts(*at) != ts).unwrap_or(last);
+            self.catch_up(node, ts.saturating_sub(1), sink);
+            self.turn(node, ts, start..end, source, sink);
+            start = end;
+        }
+        Ok(())
+    }
+
+    /// Lets time pass up to `now_ms`; one that is over already is no news.
+    pub fn advance(&mut self, node: &mut Node, now_ms: i64, sink: &mut impl Sink) {
+        self.load(node, now_ms);
+        self.catch_up(node, now_ms, sink);
+        if self.now_ms.is_none_or(|before| before < now_ms) {
+            self.idle(node, now_ms, sink);
+        }
+    }
+
+    fn load(&mut self, node: &mut Node, now_ms: i64) {
+        if self.now_ms.is_none() {
+            node.loaded(SHARD, now_ms, self.next_offset);
+            self.now_ms = Some(now_ms);
+        }
+    }
+
+    /// Does what is due up to `until_ms`, each at its own time.
+    fn catch_up(&mut self, node: &mut Node, until_ms: i64, sink: &mut impl Sink) {
+        while let Some(due_ms) = self.next_timeout_ms.filter(|due_ms| *due_ms <= until_ms) {
+            self.idle(node, due_ms, sink);
+        }
+    }
+
+    /// A turn without rows.
+    fn idle(&mut self, node: &mut Node, now_ms: i64, sink: &mut impl Sink) {
+        let turn = node.step(now_ms, &[], &[]);
+        let nobody: &[Row<'_>] = &[];
+        self.finish(node, now_ms, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
+    }
+
+    fn turn(
+        &mut self,
+        node: &mut Node,
+        ts: i64,
+        range: Range<usize>,
+        source: &impl Source,
+        sink: &mut impl Sink,
+    ) {
+        self.load(node, ts);
+        let mut turned = Turned::new(self.next_ticket, source, range);
+        self.next_ticket += turned.range.len() as u64;
+        let mut refused = Vec::new();
+        let (first, range) = (turned.first_ticket, turned.range.clone());
+        let requests = range.clone().filter_map(|at| {
+            let ticket = first + (at - range.start) as u64;
+            let arrived = arriving::arrived(ticket, source.row(at));
+            arrived.map_err(|code| refused.push((ticket, code))).ok()
+        });
+        let turn = node.step_requests(ts, requests);
+        for (ticket, code) in refused {
+            self.refuse(ts, ticket, code, &mut turned, sink);
+        }
+        self.finish(node, ts, turn, &mut turned, sink);
+        self.park(&turned);
+    }
+
+    /// Gives out what a turn yielded, and what its records had held back.
+    fn finish<S: Source>(
+        &mut self,
+        node: &mut Node,
+        now_ms: i64,
+        turn: Turn,
+        turned: &mut Turned<'_, S>,
+        sink: &mut impl Sink,
+    ) {
+        self.now_ms = Some(now_ms);
+        let durable = turn.appends.last().map(|(_, append)| append.end_offset());
+        self.give(now_ms, turn, turned, sink);
+        if let Some(end_offset) = durable {
+            self.next_offset = end_offset;
+            let turn = node.step(now_ms, &[], &[(SHARD, end_offset)]);
+            debug_assert!(turn.appends.is_empty(), "a commit makes no records");
+            self.give(now_ms, turn, turned, sink);
+        }
+    }
+
+    fn give<S: Source>(
+        &mut self,
+        now_ms: i64,
+        turn: Turn,
+        turned: &mut Turned<'_, S>,
+        sink: &mut impl Sink,
+    ) {
+        for (ticket, start, end) in turn.replies {
+            self.reply(now_ms, ticket, &turn.buffer[start + 4..end], turned, sink);
+        }
+        for (ticket, _) in turn.invalid {
+            self.refuse(now_ms, ticket, ErrorCode::InvalidRequest, turned, sink);
+        }
+        for (_, append) in &turn.appends {
+            records(append, sink);
+        }
+        self.findings.extend(turn.findings);
+        self.next_timeout_ms = turn.next_timeout_ms;
+    }
+
+    /// `frame`: header and body of a response.
+    fn reply<S: Source>(
+        &mut self,
+        now_ms: i64,
+        ticket: u64,
+        frame: &[u8],
+        turned: &mut Turned<'_, S>,
+        sink: &mut impl Sink,
+    ) {
+        let waiting = turned.began_before(ticket).then(|| self.waiting.remove(&ticket)).flatten();
+        let asked = turned.asked(ticket, waiting.as_ref());
+        let spec = ApiSpec::of(asked.api_key).expect("it was served");
+        let header = open_response(spec.api, asked.api_version, frame);
+        let (_, mut body) = header.expect("a header that was just written");
+        let payload = &frame[body.position()..];
+        let Outcome { error_code, generation, member_id } =
+            outcome::of(spec.api, asked.api_version, &mut body);
+        sink.answer(&Answer {
+            seq: asked.seq,
+            ts: now_ms,
+            group_id: asked.group_id,
+            member_id: member_id.as_deref().or(asked.member_id),
+            api_key: asked.api_key,
+            error_code: error_code.code(),
+            generation: generation.or(asked.generation),
+            payload: Some(payload),
+        });
+    }
+
+    fn refuse<S: Source>(
+        &mut self,
+        now_ms: i64,
+        ticket: u64,
+        code: ErrorCode,
+        turned: &mut Turned<'_, S>,
+        sink: &mut impl Sink,
+    ) {
+        let waiting = turned.began_before(ticket).then(|| self.waiting.remove(&ticket)).flatten();
+        let asked = turned.asked(ticket, waiting.as_ref());
+        sink.answer(&Answer {
+            seq: asked.seq,
+            ts: now_ms,
+            group_id: asked.group_id,
+            member_id: asked.member_id,
+            api_key: asked.api_key,
+            error_code: code.code(),
+            generation: asked.generation,
+            payload: None,
+        });
+    }
+
+    /// Keeps what is needed to answer the rows of a turn that it did not answer.
+    fn park<S: Source>(&mut self, turned: &Turned<'_, S>) {
+        for (ticket, row) in turned.unanswered() {
+            let waiting = Waiting {
+                seq: row.seq,
+                group_id: row.group_id.into(),
+                member_id: row.member_id.map(Into::into),
+                api_key: row.api_key,
+                api_version: row.api_version,
+                generation: row.generation,
+            };
+            self.waiting.insert(ticket, waiting);
+        }
+    }
+}
+
+fn records(append: &Append, sink: &mut impl Sink) {
+    let header = BatchHeader::plain(append);
+    let batch = Batch { position: 0, header, records: &append.records };
+    for record in batch.records() {
+        let record = record.expect("a record that was just written");
+        sink.record(&Record {
+            offset: record.offset,
+            ts: record.timestamp,
+            key: record.key.expect("every record of a shard has a key"),
+            value: record.value,
+        });
+    }
+}

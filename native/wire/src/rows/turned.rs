@@ -1,0 +1,54 @@
+//! The rows of one turn, by ticket: which were answered, and what each had asked.
+
+use std::ops::Range;
+
+use super::{Row, Source, Waiting};
+
+pub struct Turned<'s, S> {
+    pub first_ticket: u64,
+    pub range: Range<usize>,
+    source: &'s S,
+    answered: Vec<bool>,
+}
+
+impl<'s, S: Source> Turned<'s, S> {
+    pub fn new(first_ticket: u64, source: &'s S, range: Range<usize>) -> Self {
+        let answered = vec![false; range.len()];
+        Turned { first_ticket, range, source, answered }
+    }
+
+    /// The row of this ticket came in an earlier turn.
+    pub fn began_before(&self, ticket: u64) -> bool {
+        ticket < self.first_ticket
+    }
+
+    /// What was asked under a ticket, which is answered now.
+    pub fn asked<'a>(&mut self, ticket: u64, waiting: Option<&'a Waiting>) -> Row<'a>
+    where
+        's: 'a,
+    {
+        if let Some(waiting) = waiting {
+            return Row {
+                seq: waiting.seq,
+                ts: 0,
+                group_id: &waiting.group_id,
+                member_id: waiting.member_id.as_deref(),
+                api_key: waiting.api_key,
+                api_version: waiting.api_version,
+                generation: waiting.generation,
+                client_id: None,
+                client_host: None,
+                payload: None,
+            };
+        }
+        let at = (ticket - self.first_ticket) as usize;
+        assert!(!core::mem::replace(&mut self.answered[at], true), "two answers to one row");
+        self.source.row(self.range.start + at)
+    }
+
+    /// The rows that wait on.
+    pub fn unanswered(&self) -> impl Iterator<Item = (u64, Row<'s>)> + '_ {
+        let left = self.answered.iter().enumerate().filter(|(_, answered)| !**answered);
+        left.map(|(at, _)| (self.first_ticket + at as u64, self.source.row(self.range.start + at)))
+    }
+}
