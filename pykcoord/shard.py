@@ -2,23 +2,29 @@
 
 A shard is one partition of `__consumer_offsets` and all the groups in it. It must never read a
 clock, open a file or a socket: what it needs comes in through `step`, what it wants done comes
-out of it.
+out of it. Requests come as frames (`step`) or as rows of Arrow batches (`process`).
 """
 
 from __future__ import annotations
 
 import os
+import struct
 import uuid
+import zlib
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from pykcoord._native import Node, ReplayError, Turn
+from pykcoord._native import Node, ReplayError, RowError, Rows, Turn
+from pykcoord.arrow import arrow_library
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError
 from pykcoord.log._record_batch import frame
 from pykcoord.log.protocol import Append
+
+if TYPE_CHECKING:
+    import pyarrow
 
 __all__ = [
     "Append",
@@ -32,6 +38,8 @@ __all__ = [
 ]
 
 _MAX_FINDINGS = 1_000
+_SNAPSHOT = struct.Struct(">4sI")
+_SNAPSHOT_MAGIC = b"KCR1"
 
 
 class Request(NamedTuple):
@@ -102,17 +110,25 @@ class Shard:
         *,
         topics: Mapping[str, int] | None = None,
         seed: bytes | None = None,
+        shard: int = 0,
+        shards: int = 1,
+        epoch: int = 0,
     ) -> None:
         """`config`: Kafka's settings, default values where None. `topics`: name to number of
         partitions; commits elsewhere are refused with UNKNOWN_TOPIC_OR_PARTITION; None accepts
         every topic. `seed`: 32 bytes of entropy for member ids (default: the system's); the same
-        seed and the same inputs give the same bytes.
+        seed and the same inputs give the same bytes. For `process`: this is `shard` (from 0) of
+        `shards`, and its records are of the leader epoch `epoch`.
         """
         if seed is None:
             seed = os.urandom(32)
         if len(seed) != 32:
             raise ArgumentError("seed", f"32 bytes, not {len(seed)}")
+        if not 0 <= shard < shards < 2**31:
+            raise ArgumentError("shard", f"{shard} of {shards}: they count from 0")
+        self.shard, self.shards, self.epoch = shard, shards, epoch
         self._node = Node((config or Config()).native(), 1, seed)
+        self._rows: Rows | None = None  # once requests came as rows
         self._next_offset = 0
         self._now_ms = 0
         self._loaded = False
@@ -139,6 +155,8 @@ class Shard:
 
     def take_findings(self) -> list[Finding]:
         """What was noticed about assignments since the last call, for a log; the last 1,000."""
+        if self._rows is not None:
+            self._findings.extend(Finding(*finding) for finding in self._rows.take_findings())
         findings = list(self._findings)
         self._findings.clear()
         return findings
@@ -150,8 +168,8 @@ class Shard:
         the offset after its last record. Raises `ReplayError` with offset, byte and reason.
         """
         self._check_alive()
-        if self._loaded:
-            raise ArgumentError("chunk", "replay comes before the first step")
+        if self._loaded or self._rows is not None:
+            raise ArgumentError("chunk", "replay comes before the first request")
         if next_offset < self._next_offset:
             reason = f"{next_offset} is below {self._next_offset}, where the chunk before ended"
             raise ArgumentError("next_offset", reason)
@@ -201,6 +219,76 @@ class Shard:
             raise RefusedFrames(refused, step)
         return step
 
+    def process(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
+        """Serve requests that are rows: `pykcoord.arrow.REQUEST` in (columns are found by name),
+        `pykcoord.arrow.ENVELOPE` out, with the answers and the records in order.
+
+        Time is the rows' `ts`, which must not run back, nor below an earlier batch's; what is due
+        before a row is done first, at its own time. The records count as durable at once: whoever
+        keeps the answers must keep them, and first. A request without an answer is parked; the
+        answer comes from a later `process` or `advance`. Raises ArgumentError that names column
+        and row, before anything is done.
+        """
+        rows, pa = self._rowwise(), arrow_library()
+        if not isinstance(batch, pa.RecordBatch):
+            raise ArgumentError("batch", f"a pyarrow.RecordBatch, not {type(batch).__name__}")
+        try:
+            return rows.process(self._node, batch)
+        except RowError as error:
+            raise ArgumentError("batch", str(error)) from None
+        except OverflowError as error:
+            self._dropped = True
+            raise ArgumentError("batch", f"{error}; this shard is lost") from None
+
+    def advance(self, now_ms: int) -> pyarrow.RecordBatch:
+        """Let time pass up to `now_ms` without requests: what was due till then, as `process`
+        gives it. Rows that come later must not be older."""
+        rows, _ = self._rowwise(), arrow_library()
+        if now_ms < 0:
+            raise ArgumentError("now_ms", f"{now_ms} is before 1970")
+        return rows.advance(self._node, now_ms)
+
+    def snapshot(self) -> bytes:
+        """The state of a shard that works on rows: groups, offsets, sessions, timers, parked
+        requests, and what member ids are made of (keep it as safe as the seed).
+
+        Not the settings and not the topics. Raises ArgumentError before the first row or `advance`.
+        """
+        self._check_alive()
+        if self._rows is None or self._rows.now_ms is None:
+            raise ArgumentError("shard", "it has served no rows: there is no state yet")
+        content = self._rows.snapshot(self._node)
+        return _SNAPSHOT.pack(_SNAPSHOT_MAGIC, zlib.crc32(content)) + content
+
+    def restore(self, snapshot: bytes) -> None:
+        """Go on where a `snapshot` was taken, with the same settings and topics, as if nothing had
+        happened. Only for a new shard, of the same number among as many; `seed` has no effect.
+
+        Raises ArgumentError for bytes that are no snapshot, or one of another shard.
+        """
+        rows = self._rowwise()
+        if rows.now_ms is not None or rows.next_offset > 0:
+            raise ArgumentError("shard", "it has a state already: restore into a new one")
+        content = snapshot[_SNAPSHOT.size :]
+        if snapshot[: _SNAPSHOT.size] != _SNAPSHOT.pack(_SNAPSHOT_MAGIC, zlib.crc32(content)):
+            reason = "it is not what Shard.snapshot gave: another format, cut, or changed"
+            raise ArgumentError("snapshot", reason)
+        try:
+            rows.restore(self._node, content)
+        except ValueError as error:
+            self._dropped = True
+            raise ArgumentError("snapshot", str(error)) from None
+
+    @property
+    def waiting(self) -> int:
+        """Requests that have no answer yet."""
+        return len(self._waiting) if self._rows is None else self._rows.waiting
+
+    @property
+    def next_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self._next_offset if self._rows is None else self._rows.next_offset
+
     def abandon(self, ticket: int) -> None:
         """Forget the parked request of a client that is gone. Its membership stays."""
         self._node.abandon(ticket)
@@ -218,6 +306,8 @@ class Shard:
         self, now_ms: int, frames: list[tuple[int, str, bytes]], committed_offset: int | None
     ) -> None:
         self._check_alive()
+        if self._rows is not None:
+            raise ArgumentError("shard", "it was given rows: a shard takes frames or rows")
         if now_ms < self._now_ms:
             raise ArgumentError("now_ms", f"{now_ms} is before {self._now_ms}, where time was")
         if committed_offset is not None and not 0 <= committed_offset <= self._next_offset:
@@ -229,6 +319,14 @@ class Shard:
         for ticket in tickets:
             if not 0 <= ticket < 2**64:
                 raise ArgumentError("requests", f"ticket {ticket} is not in [0, 2**64)")
+
+    def _rowwise(self) -> Rows:
+        self._check_alive()
+        if self._loaded:
+            raise ArgumentError("shard", "it was given frames: a shard takes frames or rows")
+        if self._rows is None:
+            self._rows = Rows(self.shard, self.shards, self.epoch, self._next_offset)
+        return self._rows
 
     def _check_alive(self) -> None:
         if self._dropped:

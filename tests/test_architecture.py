@@ -20,7 +20,7 @@ MAX_LINES = 500
 
 # A part may import itself and what stands below it here; `cli` knows everything.
 LAYERS = [
-    {"errors", "kafka_names", "properties", "clock"},
+    {"errors", "kafka_names", "properties", "clock", "arrow"},
     {"assignment_rules"},
     {"config", "catalogue", "log"},
     {"runtime", "_native"},

@@ -13,6 +13,13 @@ create_exception!(
      chunk) and `reason`."
 );
 
+create_exception!(
+    pykcoord._native,
+    RowError,
+    PyValueError,
+    "A batch of requests that cannot be right: which column, which row, and why."
+);
+
 /// The exception for corrupt data that the core found.
 pub fn replay_error(py: Python<'_>, error: CoreReplayError) -> PyErr {
     let raised = ReplayError::new_err(error.to_string());

@@ -1,5 +1,6 @@
 //! `pykcoord._native`: what Python sees of the native core. PyO3 only, no logic.
 
+mod arrow;
 mod assignor;
 mod bulk_assignor;
 mod cleaner;
@@ -19,6 +20,7 @@ use pyo3::prelude::*;
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add("ReplayError", module.py().get_type::<error::ReplayError>())?;
+    module.add("RowError", module.py().get_type::<error::RowError>())?;
     module.add_function(wrap_pyfunction!(assignor::assign, module)?)?;
     module.add_function(wrap_pyfunction!(assignor::encode_assignment, module)?)?;
     module.add_function(wrap_pyfunction!(assignor::encode_subscription, module)?)?;
@@ -36,6 +38,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node::PyTurn>()?;
     module.add_class::<purgatory::PyPurgatory>()?;
     module.add_class::<replica::PyReplica>()?;
+    module.add_class::<arrow::PyRows>()?;
     module.add_class::<timing_wheel::PyTimingWheel>()?;
     Ok(())
 }

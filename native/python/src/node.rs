@@ -23,13 +23,13 @@ pub struct PyTurn {
     appends: Py<PyList>,
     foreign: Vec<u64>,
     invalid: Vec<(u64, String)>,
-    findings: Vec<(String, i32, &'static str, u64, String)>,
+    findings: Vec<FindingRow>,
     next_timeout_ms: Option<i64>,
 }
 
 #[pyclass(name = "Node", module = "pykcoord._native")]
 pub struct PyNode {
-    node: Node,
+    pub(crate) node: Node,
 }
 
 #[pymethods]
@@ -212,7 +212,9 @@ fn into_python(py: Python<'_>, turn: Turn) -> PyResult<PyTurn> {
 }
 
 /// Group, generation, kind, how many, and one of them or the reason.
-fn finding(finding: Finding) -> (String, i32, &'static str, u64, String) {
+pub(crate) type FindingRow = (String, i32, &'static str, u64, String);
+
+pub(crate) fn finding(finding: Finding) -> FindingRow {
     let Finding { kind, group_id, generation_id, count, detail } = finding;
     (group_id.into(), generation_id, kind.name(), count, detail.into())
 }

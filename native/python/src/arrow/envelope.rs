@@ -1,0 +1,183 @@
+//! Answers and records as one batch: `pykcoord.arrow.ENVELOPE`, column by column.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::builder::NullBufferBuilder;
+use arrow_array::{
+    ArrayRef, BinaryArray, Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
+};
+use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
+use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use kcoord_wire::rows::{Answer, Record, Sink};
+
+const RESPONSE: i8 = 0;
+const RECORD: i8 = 1;
+
+static SCHEMA: LazyLock<SchemaRef> = LazyLock::new(|| {
+    let field = |name, data_type, nullable| Field::new(name, data_type, nullable);
+    Arc::new(Schema::new(vec![
+        field("kind", DataType::Int8, false),
+        field("shard", DataType::Int32, false),
+        field("seq", DataType::Int64, true),
+        field("offset", DataType::Int64, true),
+        field("epoch", DataType::Int32, true),
+        field("ts", DataType::Int64, false),
+        field("group_id", DataType::Utf8, true),
+        field("member_id", DataType::Utf8, true),
+        field("api_key", DataType::Int16, true),
+        field("error_code", DataType::Int16, true),
+        field("generation", DataType::Int32, true),
+        field("key", DataType::Binary, true),
+        field("body", DataType::Binary, true),
+    ]))
+});
+
+/// A sink that gathers its rows.
+pub struct Envelope {
+    kinds: Vec<i8>,
+    is_answer: BooleanBufferBuilder,
+    seqs: Vec<i64>,
+    offsets: Vec<i64>,
+    ts: Vec<i64>,
+    group_ids: Bytes,
+    member_ids: Bytes,
+    api_keys: Vec<i16>,
+    error_codes: Vec<i16>,
+    generations: Vec<i32>,
+    generation_nulls: NullBufferBuilder,
+    keys: Bytes,
+    bodies: Bytes,
+}
+
+impl Envelope {
+    /// `rows`: about so many will come.
+    pub fn with_capacity(rows: usize) -> Self {
+        Envelope {
+            kinds: Vec::with_capacity(rows),
+            is_answer: BooleanBufferBuilder::new(rows),
+            seqs: Vec::with_capacity(rows),
+            offsets: Vec::with_capacity(rows),
+            ts: Vec::with_capacity(rows),
+            group_ids: Bytes::with_capacity(rows),
+            member_ids: Bytes::with_capacity(rows),
+            api_keys: Vec::with_capacity(rows),
+            error_codes: Vec::with_capacity(rows),
+            generations: Vec::with_capacity(rows),
+            generation_nulls: NullBufferBuilder::new(rows),
+            keys: Bytes::with_capacity(rows),
+            bodies: Bytes::with_capacity(rows),
+        }
+    }
+
+    /// The batch; an error says which column is too large for one.
+    pub fn finish(mut self, shard: i32, epoch: i32) -> Result<RecordBatch, String> {
+        let rows = self.kinds.len();
+        let is_answer = self.is_answer.finish();
+        let of_records = nulls(NullBuffer::new(!&is_answer));
+        let of_answers = nulls(NullBuffer::new(is_answer));
+        let columns: Vec<ArrayRef> = vec![
+            Arc::new(Int8Array::new(self.kinds.into(), None)),
+            Arc::new(Int32Array::new(vec![shard; rows].into(), None)),
+            Arc::new(Int64Array::new(self.seqs.into(), of_answers.clone())),
+            Arc::new(Int64Array::new(self.offsets.into(), of_records.clone())),
+            Arc::new(Int32Array::new(vec![epoch; rows].into(), of_records)),
+            Arc::new(Int64Array::new(self.ts.into(), None)),
+            Arc::new(self.group_ids.strings("group_id")?),
+            Arc::new(self.member_ids.strings("member_id")?),
+            Arc::new(Int16Array::new(self.api_keys.into(), of_answers.clone())),
+            Arc::new(Int16Array::new(self.error_codes.into(), of_answers)),
+            Arc::new(Int32Array::new(self.generations.into(), self.generation_nulls.finish())),
+            Arc::new(self.keys.binary("key")?),
+            Arc::new(self.bodies.binary("body")?),
+        ];
+        Ok(RecordBatch::try_new(SCHEMA.clone(), columns).expect("columns of the schema"))
+    }
+}
+
+impl Sink for Envelope {
+    #[inline]
+    fn answer(&mut self, answer: &Answer<'_>) {
+        self.kinds.push(RESPONSE);
+        self.is_answer.append(true);
+        self.seqs.push(answer.seq);
+        self.offsets.push(0);
+        self.ts.push(answer.ts);
+        self.group_ids.push(Some(answer.group_id.as_bytes()));
+        self.member_ids.push(answer.member_id.map(str::as_bytes));
+        self.api_keys.push(answer.api_key);
+        self.error_codes.push(answer.error_code);
+        self.generations.push(answer.generation.unwrap_or_default());
+        self.generation_nulls.append(answer.generation.is_some());
+        self.keys.push(None);
+        self.bodies.push(answer.payload);
+    }
+
+    #[inline]
+    fn record(&mut self, record: &Record<'_>) {
+        self.kinds.push(RECORD);
+        self.is_answer.append(false);
+        self.seqs.push(0);
+        self.offsets.push(record.offset);
+        self.ts.push(record.ts);
+        self.group_ids.push(None);
+        self.member_ids.push(None);
+        self.api_keys.push(0);
+        self.error_codes.push(0);
+        self.generations.push(0);
+        self.generation_nulls.append(false);
+        self.keys.push(Some(record.key));
+        self.bodies.push(record.value);
+    }
+}
+
+/// No buffer where nothing is NULL, as Arrow has it.
+fn nulls(nulls: NullBuffer) -> Option<NullBuffer> {
+    Some(nulls).filter(|nulls| nulls.null_count() > 0)
+}
+
+/// A column of strings or bytes. Ends are counted in 64 bits, so that too many are noticed.
+struct Bytes {
+    values: Vec<u8>,
+    ends: Vec<i32>,
+    nulls: NullBufferBuilder,
+}
+
+impl Bytes {
+    fn with_capacity(rows: usize) -> Self {
+        let mut ends = Vec::with_capacity(rows + 1);
+        ends.push(0);
+        Bytes { values: Vec::new(), ends, nulls: NullBufferBuilder::new(rows) }
+    }
+
+    #[inline]
+    fn push(&mut self, value: Option<&[u8]>) {
+        self.values.extend_from_slice(value.unwrap_or_default());
+        // Of more than 2 GiB nothing is made: `finish` sees how many there are.
+        self.ends.push(self.values.len() as i32);
+        self.nulls.append(value.is_some());
+    }
+
+    fn parts(
+        mut self,
+        column: &str,
+    ) -> Result<(OffsetBuffer<i32>, Buffer, Option<NullBuffer>), String> {
+        if self.values.len() > i32::MAX as usize {
+            return Err(format!(
+                "column {column}: {} bytes fit no batch: give the shard fewer rows at once",
+                self.values.len()
+            ));
+        }
+        let ends = OffsetBuffer::new(ScalarBuffer::from(self.ends));
+        Ok((ends, Buffer::from_vec(self.values), self.nulls.finish()))
+    }
+
+    fn strings(self, column: &str) -> Result<StringArray, String> {
+        let (ends, values, nulls) = self.parts(column)?;
+        Ok(StringArray::new(ends, values, nulls))
+    }
+
+    fn binary(self, column: &str) -> Result<BinaryArray, String> {
+        let (ends, values, nulls) = self.parts(column)?;
+        Ok(BinaryArray::new(ends, values, nulls))
+    }
+}

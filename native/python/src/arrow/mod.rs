@@ -1,0 +1,120 @@
+//! `Rows`: batches of requests in, batches of answers and records out (kcoord_wire::rows).
+
+mod columns;
+mod envelope;
+
+use std::num::TryFromIntError;
+
+use arrow_array::RecordBatch;
+use arrow_pyarrow::{FromPyArrow, ToPyArrow};
+use kcoord_wire::rows::Rows;
+use pyo3::exceptions::{PyOverflowError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyBytes;
+
+use crate::error::RowError;
+use crate::node::{FindingRow, PyNode, finding};
+use columns::Columns;
+use envelope::Envelope;
+
+#[pyclass(name = "Rows", module = "pykcoord._native")]
+pub struct PyRows {
+    rows: Rows,
+    shard: i32,
+    epoch: i32,
+}
+
+#[pymethods]
+impl PyRows {
+    #[new]
+    fn new(shard: usize, shards: usize, epoch: i32, next_offset: i64) -> PyResult<Self> {
+        let narrow = |_: TryFromIntError| PyValueError::new_err("shard: below 2**31");
+        if shard >= shards {
+            return Err(PyValueError::new_err(format!("shard: {shard} of {shards}")));
+        }
+        let number = i32::try_from(shard).map_err(narrow)?;
+        Ok(PyRows { rows: Rows::new(shard, shards, next_offset), shard: number, epoch })
+    }
+
+    /// Answers and records of a batch of requests. Raises RowError for a batch that cannot be
+    /// right: then nothing was done; and OverflowError if the answers fit no batch: then the shard
+    /// is of no use any more.
+    fn process<'py>(
+        &mut self,
+        py: Python<'py>,
+        mut node: PyRefMut<'_, PyNode>,
+        batch: &Bound<'py, PyAny>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = RecordBatch::from_pyarrow_bound(batch)?;
+        let (rows, node) = (&mut self.rows, &mut node.node);
+        let (shard, epoch) = (self.shard, self.epoch);
+        let done = py.detach(|| {
+            let columns = Columns::of(&batch).map_err(|error| {
+                RowError::new_err(format!("column {} {}", error.column, error.reason))
+            })?;
+            let mut envelope = Envelope::with_capacity(batch.num_rows());
+            rows.process(node, &columns, &mut envelope)
+                .map_err(|error| RowError::new_err(error.to_string()))?;
+            envelope.finish(shard, epoch).map_err(PyOverflowError::new_err)
+        });
+        done?.to_pyarrow(py)
+    }
+
+    /// Answers and records of what is due up to a time.
+    fn advance<'py>(
+        &mut self,
+        py: Python<'py>,
+        mut node: PyRefMut<'_, PyNode>,
+        now_ms: i64,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let (rows, node) = (&mut self.rows, &mut node.node);
+        let (shard, epoch) = (self.shard, self.epoch);
+        let done = py.detach(|| {
+            let mut envelope = Envelope::with_capacity(0);
+            rows.advance(node, now_ms, &mut envelope);
+            envelope.finish(shard, epoch).map_err(PyOverflowError::new_err)
+        });
+        done?.to_pyarrow(py)
+    }
+
+    /// Everything that further answers depend on, but for configuration and topics.
+    fn snapshot<'py>(&self, py: Python<'py>, node: PyRef<'_, PyNode>) -> Bound<'py, PyBytes> {
+        let (rows, node) = (&self.rows, &node.node);
+        PyBytes::new(py, &py.detach(|| rows.freeze(node)))
+    }
+
+    /// Takes in a snapshot, before anything else. After a ValueError the node is of no use.
+    fn restore(
+        &mut self,
+        py: Python<'_>,
+        mut node: PyRefMut<'_, PyNode>,
+        snapshot: &[u8],
+    ) -> PyResult<()> {
+        let (rows, node) = (&mut self.rows, &mut node.node);
+        py.detach(|| rows.thaw(node, snapshot)).map_err(PyValueError::new_err)
+    }
+
+    #[getter]
+    fn waiting(&self) -> usize {
+        self.rows.waiting()
+    }
+
+    #[getter]
+    fn next_offset(&self) -> i64 {
+        self.rows.next_offset()
+    }
+
+    #[getter]
+    fn now_ms(&self) -> Option<i64> {
+        self.rows.now_ms()
+    }
+
+    #[getter]
+    fn next_timeout_ms(&self) -> Option<i64> {
+        self.rows.next_timeout_ms()
+    }
+
+    fn take_findings(&mut self) -> Vec<FindingRow> {
+        self.rows.take_findings().into_iter().map(finding).collect()
+    }
+}

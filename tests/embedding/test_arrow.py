@@ -1,0 +1,284 @@
+"""A shard behind Arrow batches: the same as behind frames, and what no batch may say."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from pykcoord import Shard
+from pykcoord.arrow import ENVELOPE, RECORD, REQUEST, RESPONSE
+from pykcoord.errors import ArgumentError
+from pykcoord.shard import Request
+from tests.support.story import (
+    CONFIG,
+    SEED,
+    START_MS,
+    TOPICS,
+    Story,
+    commit_body,
+    heartbeat_body,
+    row,
+)
+
+COMMIT = (8, 7)
+HEARTBEAT = (12, 3)
+
+
+def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, REQUEST)
+
+
+def new_shard(**arguments: Any) -> Shard:
+    return Shard(CONFIG, topics=TOPICS, seed=SEED, **arguments)
+
+
+def commit(seq: int = 0, ts: int = START_MS, group: str = "billing", **columns: Any) -> Any:
+    return row(seq, ts, group, COMMIT, commit_body(group, 0, seq)) | columns
+
+
+def beat(seq: int = 0, ts: int = START_MS, group: str = "billing", **columns: Any) -> Any:
+    return row(seq, ts, group, HEARTBEAT, heartbeat_body(group, "nobody", 1)) | columns
+
+
+class Told:
+    """What came out of a shard, in the form of a story."""
+
+    def __init__(self) -> None:
+        self.answers: dict[int, tuple[int, bytes]] = {}
+        self.records: list[tuple[int, bytes, bytes | None]] = []
+
+    def add(self, envelope: pa.RecordBatch) -> None:
+        assert envelope.schema == ENVELOPE
+        for told in envelope.to_pylist():
+            if told["kind"] == 0:
+                assert told["seq"] not in self.answers, "two answers to one request"
+                self.answers[told["seq"]] = (told["ts"], told["body"])
+            else:
+                self.records.append((told["offset"], told["key"], told["body"]))
+
+
+def cuts(rows: list[Any], chooser: random.Random) -> list[list[Any]]:
+    """The rows in batches of any size, none at all among them."""
+    cut, at = [], 0
+    while at < len(rows):
+        size = chooser.choice([0, 1, 2, 7, 40, 200])
+        cut.append(rows[at : at + size])
+        at += size
+    return cut
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_rows_are_served_as_frames_are(seed: int) -> None:
+    story = Story(seed).tell(250)
+    told, shard, chooser = Told(), new_shard(), random.Random(seed)
+    shard.advance(START_MS)
+    for rows in cuts(story.requests, chooser):
+        told.add(shard.process(batch(rows)))
+    told.add(shard.advance(story.end_ms))
+    assert told.records == story.records
+    assert told.answers == story.answers
+    assert shard.next_offset == len(story.records)
+    assert shard.waiting == len(story.requests) - len(story.answers)
+    assert {ts for ts, _ in told.answers.values()} - {one["ts"] for one in story.requests}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_shard_goes_on_from_its_snapshot(seed: int) -> None:
+    """After every batch another shard takes over, and nobody notices."""
+    story = Story(seed).tell(250)
+    told, shard, chooser = Told(), new_shard(), random.Random(seed)
+    shard.advance(START_MS)
+    for rows in cuts(story.requests, chooser):
+        told.add(shard.process(batch(rows)))
+        successor = Shard(CONFIG, topics=TOPICS)
+        successor.restore(shard.snapshot())
+        assert (successor.waiting, successor.next_offset) == (shard.waiting, shard.next_offset)
+        shard = successor
+    told.add(shard.advance(story.end_ms))
+    assert (told.answers, told.records) == (story.answers, story.records)
+
+
+def test_a_snapshot_is_whole_and_of_this_shard() -> None:
+    shard = new_shard(shard=5, shards=8)
+    with pytest.raises(ArgumentError, match="it has served no rows"):
+        shard.snapshot()
+    shard.process(batch([commit()]))
+    snapshot = shard.snapshot()
+    for broken in (snapshot[:-1], b"", snapshot[:20] + b"?" + snapshot[21:]):
+        with pytest.raises(ArgumentError, match=r"it is not what Shard\.snapshot gave"):
+            new_shard(shard=5, shards=8).restore(broken)
+    with pytest.raises(ArgumentError, match="it is of shard 5 of 8, not 0 of 1"):
+        new_shard().restore(snapshot)
+    with pytest.raises(ArgumentError, match="it has a state already"):
+        shard.restore(snapshot)
+    restored = new_shard(shard=5, shards=8)
+    restored.restore(snapshot)
+    assert restored.process(batch([commit(1)])).equals(shard.process(batch([commit(1)])))
+
+
+def test_an_answer_says_what_it_came_to() -> None:
+    shard = new_shard(shard=3, shards=50, epoch=7)
+    join = Story(0)._body(11, Story(0)._members[0], -1)
+    rows = [
+        beat(5, group="g", generation=1, member_id="nobody"),
+        commit(6, group="g"),
+        row(7, START_MS, "g", (11, 5), join[1].replace(b"\0\x07group-0", b"\0\x01g")),
+    ]
+    answered = {told["seq"]: told for told in shard.process(batch(rows)).to_pylist()}
+    common = {"kind": 0, "shard": 3, "offset": None, "epoch": None, "ts": START_MS, "key": None}
+    common |= {"group_id": "g"}
+    beaten = {"seq": 5, "member_id": "nobody", "api_key": 12, "error_code": 25, "generation": 1}
+    assert answered[5] == common | beaten | {"body": b"\0\0\0\0\0\x19"}
+    assert (answered[6]["error_code"], answered[6]["member_id"]) == (0, None)
+    assert answered[7]["error_code"] == 79  # MEMBER_ID_REQUIRED: and this is the one
+    assert answered[7]["member_id"].startswith("consumer-1-")
+    record = answered[None]
+    assert (record["kind"], record["offset"], record["epoch"], record["ts"]) == (1, 0, 7, START_MS)
+    assert record["key"].startswith(b"\0\1\0\1g")
+    assert record["api_key"] is None
+
+
+def test_a_heartbeat_needs_no_payload() -> None:
+    shard, columns = new_shard(), {"member_id": "nobody", "generation": 1}
+    rows = [beat(0, **columns), beat(1, payload=None, **columns)]
+    first, second = shard.process(batch(rows)).to_pylist()
+    assert first | {"seq": 1} == second
+
+
+def test_a_request_that_cannot_be_read_is_answered_without_a_body() -> None:
+    rows = [
+        commit(0, api_version=99),
+        commit(1, api_key=0, payload=None),
+        commit(2, payload=commit_body("billing", 0, 0)[:-3]),
+        commit(3, payload=b""),
+        commit(4, client_id="c" * 32_767),
+        beat(5),
+    ]
+    answers = new_shard().process(batch(rows)).to_pylist()
+    codes = {told["seq"]: (told["error_code"], told["body"]) for told in answers}
+    invalid, unsupported = (42, None), (35, None)
+    assert codes.pop(5)[0] == 25
+    assert codes == {0: unsupported, 1: unsupported, 2: invalid, 3: invalid, 4: invalid}
+
+
+def without(column: str) -> pa.RecordBatch:
+    return batch([commit()]).drop_columns([column])
+
+
+def retyped(column: str, kind: pa.DataType, values: list[Any] | None = None) -> pa.RecordBatch:
+    given = batch([commit()])
+    at = given.schema.get_field_index(column)
+    cast = pa.array(values, kind) if values else given.column(at).cast(kind)
+    return given.set_column(at, pa.field(column, kind), cast)
+
+
+BAD_BATCHES = [
+    (without("group_id"), "batch: column group_id is missing: the batch has seq, ts, member_id"),
+    (without("payload"), "batch: column payload is missing"),
+    (retyped("ts", pa.timestamp("ms")), "column ts is timestamp(ms), not int64"),
+    (retyped("api_key", pa.int32()), "column api_key is int32, not int16"),
+    (retyped("group_id", pa.binary()), "column group_id is binary, not string"),
+    (retyped("payload", pa.string(), ["x"]), "column payload is string, not binary"),
+    (retyped("group_id", pa.string(), [None]), "column group_id is NULL in row 0"),
+    (retyped("seq", pa.int64(), [None]), "column seq is NULL in row 0"),
+    ([commit(), commit(ts=START_MS - 1)], f"row 1, column ts: {START_MS - 1} comes after"),
+    ([commit(ts=-1)], "row 0, column ts: -1 comes after 0"),
+    ([commit(ts=1 << 62)], "row 0, column ts: 4611686018427387904 is no time in milliseconds"),
+    ([commit(), commit(payload=None)], "row 1, column payload: NULL, which only a heartbeat"),
+    ([beat(payload=None)], "row 0, column payload: NULL, in a heartbeat without member_id"),
+    (
+        [commit(), commit(group="other") | {"group_id": "billing"}],
+        'row 1, column group_id: "billing", but the payload says "other"',
+    ),
+]
+
+
+@pytest.mark.parametrize(("given", "reason"), BAD_BATCHES, ids=[why for _, why in BAD_BATCHES])
+def test_a_batch_that_cannot_be_right_does_nothing(given: Any, reason: str) -> None:
+    shard = new_shard()
+    bad = batch(given) if isinstance(given, list) else given
+    with pytest.raises(ArgumentError) as caught:
+        shard.process(bad)
+    assert reason in str(caught.value)
+    assert (shard.next_offset, shard.waiting) == (0, 0)
+    assert shard.process(batch([commit()])).num_rows == 2
+
+
+def test_rows_of_another_shard_are_refused() -> None:
+    shard = new_shard(shard=2, shards=8)
+    with pytest.raises(ArgumentError, match='group_id: "billing" belongs to shard 5 of 8, not 2'):
+        shard.process(batch([commit()]))
+    describe = (
+        b"\0\0\0\x02" + b"\0\x07billing" + b"\0\x05sales" + b"\0"
+    )  # v4: two groups of two shards
+    shard = new_shard(shard=5, shards=8)
+    with pytest.raises(ArgumentError, match='payload: it names "sales", which belongs to shard'):
+        shard.process(batch([row(0, START_MS, "billing", (15, 4), describe)]))
+    assert shard.process(batch([commit()])).num_rows == 2
+    with pytest.raises(ArgumentError, match="shard: 8 of 8"):
+        new_shard(shard=8, shards=8)
+
+
+def test_time_does_not_run_back_between_batches() -> None:
+    shard = new_shard()
+    shard.process(batch([commit(ts=START_MS)]))
+    shard.advance(START_MS + 10)
+    with pytest.raises(ArgumentError, match=f"row 0, column ts: {START_MS} comes after"):
+        shard.process(batch([commit(ts=START_MS)]))
+    assert shard.advance(START_MS).num_rows == 0
+
+
+def test_a_shard_takes_frames_or_rows() -> None:
+    shard = new_shard()
+    shard.process(batch([]))
+    with pytest.raises(ArgumentError, match="it was given rows"):
+        shard.step(START_MS)
+    with pytest.raises(ArgumentError, match="replay comes before"):
+        shard.replay(b"", 0)
+    shard = new_shard()
+    shard.step(START_MS, [Request(1, b"\0\x0c\0\3\0\0\0\0\0\0" + heartbeat_body("g", "m", 1))])
+    with pytest.raises(ArgumentError, match="it was given frames"):
+        shard.process(batch([commit()]))
+    with pytest.raises(ArgumentError, match=r"a pyarrow.RecordBatch, not list"):
+        new_shard().process([commit()])  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("layout", ["large", "view", "sliced"])
+def test_every_layout_of_strings_is_read(layout: str) -> None:
+    rows = [commit(seq) if seq % 3 else beat(seq) for seq in range(20)]
+    given = batch(rows)
+    if layout == "sliced":
+        given = batch([beat(), *rows, beat()]).slice(1, 20)
+    else:
+        wide = {"string": pa.large_string(), "binary": pa.large_binary()}
+        view = {"string": pa.string_view(), "binary": pa.binary_view()}
+        of = wide if layout == "large" else view
+        fields = [each.with_type(of.get(str(each.type), each.type)) for each in REQUEST]
+        given = pa.RecordBatch.from_pylist(rows, pa.schema(fields))
+    assert new_shard().process(given).equals(new_shard().process(batch(rows)))
+
+
+def test_schemas_fit_together() -> None:
+    """An envelope is a response and a record, under the names that they have there."""
+    both = {each.name: each for each in ENVELOPE}
+    for schema, renamed in ((RESPONSE, {"payload": "body"}), (RECORD, {"value": "body"})):
+        for each in schema:
+            if each.name != "cause_seq":
+                assert both[renamed.get(each.name, each.name)].type == each.type
+    assert not any(pa.types.is_dictionary(each.type) for each in ENVELOPE)
+
+
+def test_without_pyarrow_the_error_says_what_to_install() -> None:
+    program = (
+        "import sys; sys.modules['pyarrow'] = None\n"
+        "from pykcoord import Shard\n"
+        "try: Shard().advance(1)\n"
+        "except ImportError as error: print(error)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout == "batches need pyarrow: pip install 'pykcoord[arrow]'\n", done.stderr
