@@ -248,6 +248,12 @@ class Shard:
             raise ArgumentError("now_ms", f"{now_ms} is before 1970")
         return rows.advance(self._node, now_ms)
 
+    def take_batches(self, leader_epoch: int = 0) -> bytes:
+        """The records that `process` and `advance` gave since this was called last, as a log has
+        them: whole RecordBatches v2 with their CRC. What comes from now on is of `leader_epoch`.
+        The first call gives nothing, and asks for them."""
+        return self._rowwise().take_batches(leader_epoch)
+
     def snapshot(self) -> bytes:
         """The state of a shard that works on rows: groups, offsets, sessions, timers, parked
         requests, and what member ids are made of (keep it as safe as the seed).
@@ -278,6 +284,11 @@ class Shard:
         except ValueError as error:
             self._dropped = True
             raise ArgumentError("snapshot", str(error)) from None
+
+    @property
+    def now_ms(self) -> int | None:
+        """Where a shard that works on rows has come to; None: nowhere yet."""
+        return None if self._rows is None else self._rows.now_ms
 
     @property
     def waiting(self) -> int:

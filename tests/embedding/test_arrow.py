@@ -9,12 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-
-from pykcoord import Shard
-from pykcoord.arrow import ENVELOPE, RECORD, REQUEST, RESPONSE
-from pykcoord.errors import ArgumentError
-from pykcoord.shard import Request
-from tests.support.story import (
+from support.story import (
     CONFIG,
     SEED,
     START_MS,
@@ -24,6 +19,11 @@ from tests.support.story import (
     heartbeat_body,
     row,
 )
+
+from pykcoord import Shard
+from pykcoord.arrow import ENVELOPE, RECORD, REQUEST, RESPONSE
+from pykcoord.errors import ArgumentError
+from pykcoord.shard import Request, record_batch
 
 COMMIT = (8, 7)
 HEARTBEAT = (12, 3)
@@ -98,9 +98,31 @@ def test_a_shard_goes_on_from_its_snapshot(seed: int) -> None:
         successor = Shard(CONFIG, topics=TOPICS)
         successor.restore(shard.snapshot())
         assert (successor.waiting, successor.next_offset) == (shard.waiting, shard.next_offset)
+        assert successor.snapshot() == shard.snapshot()
         shard = successor
     told.add(shard.advance(story.end_ms))
     assert (told.answers, told.records) == (story.answers, story.records)
+
+
+def test_the_records_come_as_a_log_has_them() -> None:
+    """`take_batches` gives what `record_batch` makes of a step's appends."""
+    rows, framed, turned = [commit(seq, START_MS + seq // 2) for seq in range(6)], b"", new_shard()
+    for first in range(0, 6, 2):
+        requests = [Request(one["seq"], framed_commit(one)) for one in rows[first : first + 2]]
+        (append,) = turned.step(rows[first]["ts"], requests, first).appends
+        framed += record_batch(append, leader_epoch=4)
+    shard = new_shard()
+    assert shard.take_batches(4) == b""
+    shard.process(batch(rows))
+    assert shard.take_batches() == framed
+    assert shard.take_batches() == b""
+    replayed = new_shard()
+    replayed.replay(framed, 6)
+    assert replayed.next_offset == 6
+
+
+def framed_commit(asked: dict[str, Any]) -> bytes:
+    return b"\0\x08\0\x07\0\0\0\0" + b"\0\x0aconsumer-1" + asked["payload"]
 
 
 def test_a_snapshot_is_whole_and_of_this_shard() -> None:

@@ -40,9 +40,11 @@ const ASSIGNERS: [Assigner; 3] =
     [Assigner::Leader, Assigner::Coordinator, Assigner::CoordinatorDisputed];
 
 impl Shard {
+    /// `ticket` says what a parked request is called in what is written.
+    ///
     /// # Panics
     /// If the shard is not loaded, or owes appends or responses: everything must be committed.
-    pub fn freeze(&self) -> Vec<u8> {
+    pub fn freeze(&self, ticket: impl Fn(Ticket) -> Ticket) -> Vec<u8> {
         let machine = &self.machine;
         let next_expiration_ms = machine.next_expiration_ms.expect("a shard that serves");
         assert!(machine.outbox.is_idle(), "it owes appends or responses");
@@ -55,7 +57,12 @@ impl Shard {
         let groups = machine.registry.rows();
         let members: Vec<u32> = groups.iter().flat_map(|row| member_rows(machine, *row)).collect();
         write_slab(&mut out, &machine.registry.members, &members);
-        members.iter().for_each(|row| write_member(&mut out, &machine.registry.members[*row]));
+        for row in &members {
+            let member = &machine.registry.members[*row];
+            let waits = member.ticket != NO_TICKET;
+            let ticket = if waits { ticket(member.ticket) } else { NO_TICKET };
+            write_member(&mut out, member, ticket);
+        }
         write_slab(&mut out, &machine.registry.groups, &groups);
         groups.iter().for_each(|row| write_group(&mut out, machine, *row));
         write_timers(&mut out, machine);
@@ -147,7 +154,7 @@ fn read_rows(from: &mut Reader<'_>) -> Result<Vec<u32>, DecodeError> {
     (0..count).map(|_| Ok(from.i32()? as u32)).collect()
 }
 
-fn write_member(out: &mut Vec<u8>, member: &Member) {
+fn write_member(out: &mut Vec<u8>, member: &Member, ticket: Ticket) {
     let details = member.details();
     write_string(out, details.member_id);
     write_nullable_string(out, details.group_instance_id);
@@ -160,7 +167,7 @@ fn write_member(out: &mut Vec<u8>, member: &Member) {
         write_bytes(out, metadata);
     }
     write_i64(out, member.deadline_ms);
-    write_i64(out, member.ticket as i64);
+    write_i64(out, ticket as i64);
     write_i32(out, member.group as i32);
     write_i32(out, member.session_timeout_ms);
     write_i32(out, member.rebalance_timeout_ms);

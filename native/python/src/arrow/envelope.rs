@@ -2,12 +2,14 @@
 
 use std::sync::{Arc, LazyLock};
 
+use crate::arrow::batches::Batches;
 use arrow_array::builder::NullBufferBuilder;
 use arrow_array::{
     ArrayRef, BinaryArray, Int8Array, Int16Array, Int32Array, Int64Array, RecordBatch, StringArray,
 };
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
+use kcoord_core::outbox::Append;
 use kcoord_wire::rows::{Answer, Record, Sink};
 
 const RESPONSE: i8 = 0;
@@ -47,12 +49,15 @@ pub struct Envelope {
     generation_nulls: NullBufferBuilder,
     keys: Bytes,
     bodies: Bytes,
+    /// What was appended, if somebody wants to know.
+    batches: Option<Batches>,
 }
 
 impl Envelope {
     /// `rows`: about so many will come.
-    pub fn with_capacity(rows: usize) -> Self {
+    pub fn with_capacity(rows: usize, batches: Option<Batches>) -> Self {
         Envelope {
+            batches,
             kinds: Vec::with_capacity(rows),
             is_answer: BooleanBufferBuilder::new(rows),
             seqs: Vec::with_capacity(rows),
@@ -67,6 +72,11 @@ impl Envelope {
             keys: Bytes::with_capacity(rows),
             bodies: Bytes::with_capacity(rows),
         }
+    }
+
+    /// What was appended since it was last asked.
+    pub fn take_batches(&mut self) -> Option<Batches> {
+        self.batches.take()
     }
 
     /// The batch; an error says which column is too large for one.
@@ -127,6 +137,12 @@ impl Sink for Envelope {
         self.generation_nulls.append(false);
         self.keys.push(Some(record.key));
         self.bodies.push(record.value);
+    }
+
+    fn append(&mut self, append: &Append) {
+        if let Some(batches) = &mut self.batches {
+            batches.push(append);
+        }
     }
 }
 

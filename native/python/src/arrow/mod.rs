@@ -1,5 +1,6 @@
 //! `Rows`: batches of requests in, batches of answers and records out (kcoord_wire::rows).
 
+mod batches;
 mod columns;
 mod envelope;
 
@@ -14,6 +15,7 @@ use pyo3::types::PyBytes;
 
 use crate::error::RowError;
 use crate::node::{FindingRow, PyNode, finding};
+use batches::Batches;
 use columns::Columns;
 use envelope::Envelope;
 
@@ -22,6 +24,8 @@ pub struct PyRows {
     rows: Rows,
     shard: i32,
     epoch: i32,
+    /// What was appended and not taken yet; none where nobody asks.
+    batches: Option<Batches>,
 }
 
 #[pymethods]
@@ -33,7 +37,8 @@ impl PyRows {
             return Err(PyValueError::new_err(format!("shard: {shard} of {shards}")));
         }
         let number = i32::try_from(shard).map_err(narrow)?;
-        Ok(PyRows { rows: Rows::new(shard, shards, next_offset), shard: number, epoch })
+        let rows = Rows::new(shard, shards, next_offset);
+        Ok(PyRows { rows, shard: number, epoch, batches: None })
     }
 
     /// Answers and records of a batch of requests. Raises RowError for a batch that cannot be
@@ -47,14 +52,15 @@ impl PyRows {
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = RecordBatch::from_pyarrow_bound(batch)?;
         let (rows, node) = (&mut self.rows, &mut node.node);
-        let (shard, epoch) = (self.shard, self.epoch);
+        let (shard, epoch, kept) = (self.shard, self.epoch, &mut self.batches);
         let done = py.detach(|| {
             let columns = Columns::of(&batch).map_err(|error| {
                 RowError::new_err(format!("column {} {}", error.column, error.reason))
             })?;
-            let mut envelope = Envelope::with_capacity(batch.num_rows());
-            rows.process(node, &columns, &mut envelope)
-                .map_err(|error| RowError::new_err(error.to_string()))?;
+            let mut envelope = Envelope::with_capacity(batch.num_rows(), kept.take());
+            let processed = rows.process(node, &columns, &mut envelope);
+            *kept = envelope.take_batches();
+            processed.map_err(|error| RowError::new_err(error.to_string()))?;
             envelope.finish(shard, epoch).map_err(PyOverflowError::new_err)
         });
         done?.to_pyarrow(py)
@@ -68,10 +74,11 @@ impl PyRows {
         now_ms: i64,
     ) -> PyResult<Bound<'py, PyAny>> {
         let (rows, node) = (&mut self.rows, &mut node.node);
-        let (shard, epoch) = (self.shard, self.epoch);
+        let (shard, epoch, kept) = (self.shard, self.epoch, &mut self.batches);
         let done = py.detach(|| {
-            let mut envelope = Envelope::with_capacity(0);
+            let mut envelope = Envelope::with_capacity(0, kept.take());
             rows.advance(node, now_ms, &mut envelope);
+            *kept = envelope.take_batches();
             envelope.finish(shard, epoch).map_err(PyOverflowError::new_err)
         });
         done?.to_pyarrow(py)
@@ -112,6 +119,13 @@ impl PyRows {
     #[getter]
     fn next_timeout_ms(&self) -> Option<i64> {
         self.rows.next_timeout_ms()
+    }
+
+    /// What was appended since this was last called, as a log has it: whole RecordBatches v2. The
+    /// first call asks for them.
+    fn take_batches<'py>(&mut self, py: Python<'py>, leader_epoch: i32) -> Bound<'py, PyBytes> {
+        let taken = self.batches.replace(Batches { leader_epoch, ..Batches::default() });
+        PyBytes::new(py, &taken.unwrap_or_default().bytes)
     }
 
     fn take_findings(&mut self) -> Vec<FindingRow> {

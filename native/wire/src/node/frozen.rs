@@ -29,16 +29,17 @@ impl Node {
             write_i64(&mut out, (topic.id.0 >> 64) as i64);
             write_i64(&mut out, topic.id.0 as i64);
         }
-        let waiting = self.slots.in_flight();
+        let mut waiting = self.slots.in_flight();
+        waiting.sort_unstable_by_key(|(_, header)| header.ticket);
         write_i32(&mut out, waiting.len() as i32);
-        for (core_ticket, header) in waiting {
-            write_i64(&mut out, core_ticket as i64);
+        for (_, header) in &waiting {
             write_i64(&mut out, header.ticket as i64);
             write_i32(&mut out, header.correlation_id);
             write_i16(&mut out, header.api as i16);
             write_i16(&mut out, header.version);
         }
-        out.extend(self.shards[SHARD].freeze());
+        let tickets = waiting.iter().map(|(core, header)| (*core, header.ticket)).collect();
+        out.extend(self.shards[SHARD].freeze(renaming(tickets)));
         out
     }
 
@@ -59,22 +60,26 @@ impl Node {
         }
         let mut tickets = Vec::new();
         for _ in 0..from.i32()? {
-            let (old, ticket) = (from.i64()? as u64, from.i64()? as u64);
-            let (correlation_id, api_key, version) = (from.i32()?, from.i16()?, from.i16()?);
+            let (ticket, correlation_id) = (from.i64()? as u64, from.i32()?);
+            let (api_key, version) = (from.i16()?, from.i16()?);
             let spec = ApiSpec::of(api_key).ok_or(DecodeError("an API that nobody knows"))?;
             let header = Header { ticket, correlation_id, api: spec.api, version };
-            tickets.push((old, self.slots.open(header, SHARD, None)));
+            tickets.push((ticket, self.slots.open(header, SHARD, None)));
         }
         self.slots.settle();
-        tickets.sort_unstable();
-        let renamed = |old: u64| {
-            let at = tickets.binary_search_by_key(&old, |(old, _)| *old);
-            tickets[at.expect("who waits is in flight")].1
-        };
         let (config, topics) = (self.config.clone(), self.catalogue.clone());
-        self.shards[SHARD] = Shard::thaw(config, from.rest(), topics, renamed)?;
+        self.shards[SHARD] = Shard::thaw(config, from.rest(), topics, renaming(tickets))?;
         let timeout_ms = self.shards[SHARD].poll_timeout().unwrap_or(i64::MAX);
         self.status[SHARD] = Status { active: true, behind: false, timeout_ms, ..LOADING };
         Ok(())
+    }
+}
+
+/// What each ticket is called on the other side: the core's own are of this process alone.
+fn renaming(mut tickets: Vec<(u64, u64)>) -> impl Fn(u64) -> u64 {
+    tickets.sort_unstable();
+    move |ticket| {
+        let at = tickets.binary_search_by_key(&ticket, |(from, _)| *from);
+        tickets[at.expect("who waits is in flight")].1
     }
 }

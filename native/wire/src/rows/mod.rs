@@ -71,6 +71,8 @@ impl Source for &[Row<'_>] {
 pub trait Sink {
     fn answer(&mut self, answer: &Answer<'_>);
     fn record(&mut self, record: &Record<'_>);
+    /// Records that were written together, before each of them.
+    fn append(&mut self, _append: &Append) {}
 }
 
 /// The answer to a row.
@@ -377,6 +379,7 @@ impl Rows {
 }
 
 fn records(append: &Append, sink: &mut impl Sink) {
+    sink.append(append);
     let header = BatchHeader::plain(append);
     let batch = Batch { position: 0, header, records: &append.records };
     for record in batch.records() {
