@@ -1,7 +1,7 @@
 """The columns of what goes into a shard on Spark and of what comes out: Arrow's, and Spark's DDL.
 
 Plain types only. Spark takes what mapInArrow returns by position, not by name, and refuses
-dictionaries; so the schemas are here, once, and never written down beside a query.
+dictionaries; so the schemas are `pykcoord.arrow`'s, and never written down beside a query.
 """
 
 from __future__ import annotations
@@ -21,62 +21,11 @@ from pyspark.sql.types import (
     StringType,
 )
 
+from pykcoord.arrow import ENVELOPE, RECORD, REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError
 
 __all__ = ["ENVELOPE", "RECORD", "REQUEST", "RESPONSE", "ddl", "refuse_null", "require"]
 
-
-def _schema(**columns: tuple[pa.DataType, bool]) -> pa.Schema:
-    return pa.schema(pa.field(name, kind, null) for name, (kind, null) in columns.items())
-
-
-REQUEST = _schema(
-    seq=(pa.int64(), False),
-    ts=(pa.int64(), False),
-    group_id=(pa.string(), False),
-    member_id=(pa.string(), True),
-    api_key=(pa.int16(), False),
-    api_version=(pa.int16(), False),
-    generation=(pa.int32(), True),
-    client_id=(pa.string(), True),
-    client_host=(pa.string(), True),
-    payload=(pa.binary(), True),
-)
-RESPONSE = _schema(
-    shard=(pa.int32(), False),
-    seq=(pa.int64(), False),
-    ts=(pa.int64(), False),
-    group_id=(pa.string(), False),
-    member_id=(pa.string(), True),
-    api_key=(pa.int16(), False),
-    error_code=(pa.int16(), False),
-    generation=(pa.int32(), True),
-    payload=(pa.binary(), True),
-)
-RECORD = _schema(
-    shard=(pa.int32(), False),
-    offset=(pa.int64(), False),
-    epoch=(pa.int32(), False),
-    ts=(pa.int64(), False),
-    key=(pa.binary(), False),
-    value=(pa.binary(), True),
-    cause_seq=(pa.int64(), True),
-)
-ENVELOPE = _schema(
-    kind=(pa.int8(), False),
-    shard=(pa.int32(), False),
-    seq=(pa.int64(), True),
-    offset=(pa.int64(), True),
-    epoch=(pa.int32(), True),
-    ts=(pa.int64(), False),
-    group_id=(pa.string(), True),
-    member_id=(pa.string(), True),
-    api_key=(pa.int16(), True),
-    error_code=(pa.int16(), True),
-    generation=(pa.int32(), True),
-    key=(pa.binary(), True),
-    body=(pa.binary(), True),
-)
 
 # Arrow's plain types, Spark's, and the names of these in DDL.
 _TYPES: dict[pa.DataType, tuple[DataType, str]] = {
