@@ -190,7 +190,7 @@ def main() -> int:
     copy_and_slow_down()
     judged = judge()
     table = markdown(judged)
-    counts.console.print(table)
+    counts.console.print(table, soft_wrap=True, markup=False)
     if options.docs:
         counts.write_table(ROOT / "docs" / "benchmarks.md", MARK, table)
     missed = [verdict.axis for _, verdict in judged if not verdict.failure]

@@ -103,6 +103,7 @@ class Host:
 
     def __init__(self, shards: int = 1) -> None:
         self.node = Node({"group_initial_rebalance_delay_ms": 0}, shards, SEED)
+        self.now_ms = NOW_MS
         self.node.set_topics([(TOPIC, TOPIC_ID, PARTITIONS)])
         for shard in range(shards):
             self.node.loaded(shard, NOW_MS, 0)
@@ -112,13 +113,13 @@ class Host:
 
     def turn(self, frames: list[Frame]) -> int:
         """One turn, and one more if it wrote records: the number of replies."""
-        turn = self.node.step(NOW_MS, frames, [])
+        turn = self.node.step(self.now_ms, frames, [])
         replies = len(turn.replies)
         if turn.appends:
             ends: dict[int, int] = {}
             for shard, base_offset, count, *_ in turn.appends:
                 ends[shard] = base_offset + count
-            replies += len(self.node.step(NOW_MS, [], list(ends.items())).replies)
+            replies += len(self.node.step(self.now_ms, [], list(ends.items())).replies)
         return replies
 
     def ask(self, frames: Iterable[bytes], size: int = 2_000) -> Iterator[bytes]:
@@ -130,10 +131,10 @@ class Host:
             is_due = False
             while frames_left or self._committed or is_due:
                 committed, self._committed = self._committed, []
-                turn = self.node.step(NOW_MS, frames_left, committed)
+                turn = self.node.step(self.now_ms, frames_left, committed)
                 frames_left = []
                 # A first rebalance without a delay is a timer that is due at once.
-                is_due = turn.next_timeout_ms is not None and turn.next_timeout_ms <= NOW_MS
+                is_due = turn.next_timeout_ms is not None and turn.next_timeout_ms <= self.now_ms
                 assert not turn.invalid, turn.invalid
                 assert not turn.foreign, turn.foreign
                 for ticket, start, end in turn.replies:
