@@ -1,0 +1,244 @@
+"""What a Python worker of Spark does for a streaming query: one micro-batch of one shard.
+
+Every request is answered once, whatever dies when. The shard's log is the authority: a chunk holds
+the requests of a micro-batch, the time, the records and the answers, put there at once. A worker
+that comes after another, or after itself, makes the same state by serving the same requests, and a
+micro-batch that is there already is answered from its chunk. Shards stay loaded in this module
+between tasks of one process; nothing depends on that. No Spark in here but in `run`.
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pykcoord import Config, Shard
+from pykcoord.arrow import KIND_RESPONSE, REQUEST, RESPONSE
+from pykcoord.errors import ArgumentError, KcoordError
+from pykcoord_spark.shard_log import Chunk, FencedError, ShardLog, open_logs
+
+__all__ = ["DivergedError", "Settings", "run", "step"]
+
+# How often a step begins anew because another worker wrote to the shard's log meanwhile.
+_ATTEMPTS = 20
+# Rows of one batch of answers, as Spark's own batches have them.
+_ANSWERS_A_BATCH = 10_000
+_STORED = struct.Struct(">qqq")  # time, bytes of requests, bytes of answers; -1: no time was told
+_NO_TIME = -1
+
+
+class DivergedError(KcoordError):
+    """The requests of a chunk do not give its records again: under other settings or topics."""
+
+    def __init__(self, shard: int, index: int) -> None:
+        super().__init__(
+            f"shard {shard}, chunk {index}: its requests give other records now; the query was "
+            "restarted with other settings or topics. Restart it with those of before; to change "
+            "them, let one micro-batch go through with snapshot_every=1 first"
+        )
+        self.shard = shard
+        self.index = index
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a query says once. `topics`: names with partitions; None: all are there.
+
+    `uses_clock`: time goes on with this machine's clock at the end of each micro-batch, and not
+    with the rows alone. A snapshot is made after every `snapshot_every` chunks of a shard.
+    """
+
+    log: str
+    shards: int
+    config: Config | None = None
+    topics: tuple[tuple[str, int], ...] | None = None
+    uses_clock: bool = False
+    snapshot_every: int = 64
+
+
+def run(settings: Settings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The task of a shard: routed requests in, answers out. The query and its batch name it."""
+    from pyspark import TaskContext
+
+    context = TaskContext.get()
+    assert context is not None, "a task runs on a worker"
+    query = context.getLocalProperty("sql.streaming.queryId")
+    batch = context.getLocalProperty("streaming.sql.batchId")
+    if query is None or batch is None:
+        raise ArgumentError("stream", "is no stream: coordinate() needs spark.readStream")
+    columns = (each.select(REQUEST.names) for each in batches)
+    rows = pa.Table.from_batches(columns, pa.schema([_nullable(field) for field in REQUEST]))
+    answers = step(settings, context.partitionId(), query, int(batch), rows)
+    yield from answers.to_batches(max_chunksize=_ANSWERS_A_BATCH)
+
+
+def step(settings: Settings, shard: int, source: str, sequence: int, rows: pa.Table) -> pa.Table:
+    """The answers (RESPONSE) to the requests of one micro-batch, `sequence` of the query `source`.
+
+    They are in the log when this returns; asked again, it gives the same. Raises ArgumentError for
+    rows that cannot be right and for a batch before the last (nothing is written), DivergedError,
+    CorruptChunkError, and what the store raises.
+    """
+    key = (settings, shard)
+    for _ in range(_ATTEMPTS):
+        # Kept only if all went well: after an error nobody knows what state it is in.
+        leader = _leaders.pop(key, None)
+        try:
+            leader = leader or _Leader(settings, shard)
+            answers = leader.step(source, sequence, rows)
+        except FencedError as error:
+            fenced = error
+            continue
+        _leaders[key] = leader
+        return answers
+    raise fenced
+
+
+class _Leader:
+    """A shard, its log, and how far both agree."""
+
+    def __init__(self, settings: Settings, shard: int) -> None:
+        self._settings = settings
+        self._log = _log(settings, shard)
+        snapshot = self._log.load()
+        self._is_new = snapshot is None
+        self._chunks = 0  # since the last snapshot
+        topics = None if settings.topics is None else dict(settings.topics)
+        self._shard = Shard(settings.config, topics=topics, shard=shard, shards=settings.shards)
+        if snapshot is not None:
+            self._shard.restore(snapshot.content)
+        self._shard.take_batches(self._log.epoch)
+
+    def step(self, source: str, sequence: int, rows: pa.Table) -> pa.Table:
+        """See the function of that name. Raises FencedError if another worker writes meanwhile."""
+        self._follow()
+        repeated = self._log.repeated(source, sequence)
+        if repeated is not None:
+            return _unpack(repeated)[2]
+        now_ms = time.time_ns() // 1_000_000 if self._settings.uses_clock else _NO_TIME
+        if rows.num_rows == 0 and (self._is_new or now_ms == _NO_TIME):
+            return RESPONSE.empty_table()
+        if not self._log.leads:
+            self._claim(now_ms)
+        if self._is_new:
+            self._begin(rows, now_ms)
+        rows = rows.sort_by([("ts", "ascending"), ("seq", "ascending")])
+        first_offset = self._shard.next_offset
+        answers = self._serve(rows, now_ms)
+        batches = self._shard.take_batches(self._log.epoch)
+        if rows.num_rows or answers.num_rows or batches:
+            self._log.append(
+                batches,
+                self._shard.next_offset - first_offset,
+                now_ms=self._shard.now_ms or 0,
+                source=source,
+                sequence=sequence,
+                responses=_pack(now_ms, rows, answers),
+            )
+            self._snapshot_if_due()
+        return answers
+
+    def _follow(self) -> None:
+        """Does what other workers wrote meanwhile."""
+        for chunk in self._log.follow():
+            self._log.leads = False
+            if chunk.sequence < 0:
+                self._shard.take_batches(chunk.epoch)
+                continue
+            if self._is_new:
+                index = self._log.next_index - 1
+                raise ArgumentError(
+                    "log",
+                    f"shard {self._log.shard}: chunk {index} was not written by a stream; "
+                    "a log serves a stream or hosts",
+                )
+            now_ms, rows, _ = _unpack(chunk)
+            self._serve(rows, now_ms)
+            if self._shard.take_batches(chunk.epoch) != chunk.batches:
+                raise DivergedError(self._log.shard, self._log.next_index - 1)
+            self._chunks += 1
+
+    def _claim(self, now_ms: int) -> None:
+        owner = f"stream on {os.uname().nodename}, process {os.getpid()}"
+        if not self._log.claim(owner, max(now_ms, 0)):
+            raise FencedError(self._log.shard, self._log.next_index)
+        self._shard.take_batches(self._log.epoch)
+
+    def _begin(self, rows: pa.Table, now_ms: int) -> None:
+        """The first snapshot, before the first chunk: it holds what member ids are made of."""
+        first_ms = pc.min(rows["ts"]).as_py() if rows.num_rows else now_ms
+        self._shard.advance(max(first_ms, 0))
+        self._log.snapshot(self._shard.snapshot())
+        self._is_new = False
+
+    def _serve(self, rows: pa.Table, now_ms: int) -> pa.Table:
+        """Answers to sorted rows. What comes late is served when it comes."""
+        told = []
+        for batch in rows.combine_chunks().to_batches():
+            told.append(self._shard.process(_not_before(batch, self._shard.now_ms)))
+        if now_ms != _NO_TIME:
+            told.append(self._shard.advance(max(now_ms, self._shard.now_ms or 0)))
+        return _answers(told)
+
+    def _snapshot_if_due(self) -> None:
+        self._chunks += 1
+        if self._chunks >= self._settings.snapshot_every:
+            self._log.snapshot(self._shard.snapshot())
+            self._chunks = 0
+
+
+# What this process has loaded.
+_leaders: dict[tuple[Settings, int], _Leader] = {}
+
+
+def _log(settings: Settings, shard: int) -> ShardLog:
+    return open_logs(settings.log, settings.shards)[shard]
+
+
+def _nullable(field: pa.Field) -> pa.Field:
+    return field.with_nullable(True)
+
+
+def _not_before(batch: pa.RecordBatch, now_ms: int | None) -> pa.RecordBatch:
+    if now_ms is None or batch.num_rows == 0 or batch.column("ts")[0].as_py() >= now_ms:
+        return batch
+    at = batch.schema.get_field_index("ts")
+    ts = pc.max_element_wise(batch.column(at), pa.scalar(now_ms, pa.int64()))
+    return batch.set_column(at, batch.schema.field(at), ts)
+
+
+def _answers(told: list[pa.RecordBatch]) -> pa.Table:
+    if not told:
+        return RESPONSE.empty_table()
+    table = pa.Table.from_batches(told)
+    table = table.filter(pc.equal(table["kind"], KIND_RESPONSE))
+    columns = [table["body" if name == "payload" else name] for name in RESPONSE.names]
+    return pa.table(columns, schema=RESPONSE)
+
+
+def _pack(now_ms: int, rows: pa.Table, answers: pa.Table) -> bytes:
+    parts = [_ipc(rows), _ipc(answers)]
+    return _STORED.pack(now_ms, *map(len, parts)) + b"".join(parts)
+
+
+def _unpack(chunk: Chunk) -> tuple[int, pa.Table, pa.Table]:
+    now_ms, rows_bytes, _ = _STORED.unpack_from(chunk.responses)
+    parts = pa.py_buffer(chunk.responses)
+    at = _STORED.size
+    rows = pa.ipc.open_stream(parts.slice(at, rows_bytes)).read_all()
+    answers = pa.ipc.open_stream(parts.slice(at + rows_bytes)).read_all()
+    return now_ms, rows, answers
+
+
+def _ipc(table: pa.Table) -> bytes:
+    sink = pa.BufferOutputStream()
+    options = pa.ipc.IpcWriteOptions(compression="lz4")
+    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -1,0 +1,233 @@
+"""One micro-batch of one shard: answered once, whoever does it, however often, and who dies."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import itertools
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from support.story import CONFIG, SEED, START_MS, TOPICS, Story, commit_body, row
+
+pytest.importorskip("obstore")
+from pykcoord_spark import worker
+from pykcoord_spark.shard_log import ShardLog, open_logs
+from pykcoord_spark.worker import DivergedError, Settings
+
+from pykcoord import Config, Shard
+from pykcoord.arrow import REQUEST, RESPONSE
+from pykcoord.errors import ArgumentError
+
+QUERY = "6f9c1a52"
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    topics = tuple(sorted(TOPICS.items()))
+    return Settings(str(tmp_path / "log"), 1, CONFIG, topics, snapshot_every=5)
+
+
+@pytest.fixture(autouse=True)
+def member_ids(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Those of the story; and nothing is kept from one test to the next."""
+    monkeypatch.setattr(worker, "Shard", functools.partial(Shard, seed=SEED))
+    yield
+    worker._leaders.clear()
+
+
+def another_worker() -> ModuleType:
+    """The module as another process has it."""
+    spec = importlib.util.find_spec("pykcoord_spark.worker")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.Shard = functools.partial(Shard, seed=SEED)  # type: ignore[attr-defined]
+    return module
+
+
+def table(rows: list[dict[str, Any]]) -> pa.Table:
+    return pa.Table.from_pylist(rows, REQUEST)
+
+
+def commits(first: int, count: int = 3, ts: int = START_MS) -> pa.Table:
+    numbers = range(first, first + count)
+    return table(
+        [row(seq, ts + seq, "billing", (8, 7), commit_body("billing", 0, seq)) for seq in numbers]
+    )
+
+
+def seqs(answers: pa.Table) -> list[int]:
+    assert set(answers["error_code"].to_pylist()) <= {0}
+    return list(answers["seq"].to_pylist())
+
+
+def micro_batches(story: Story) -> list[list[dict[str, Any]]]:
+    """The story in pieces, no rows of one time in two, each piece shuffled as Spark does."""
+    chooser, pieces = random.Random(story.seed), [[]]
+    for _, turn in itertools.groupby(story.requests, key=lambda asked: asked["ts"]):
+        if chooser.random() < 0.2:
+            pieces.append([])
+        pieces[-1] += turn
+    for piece in pieces:
+        chooser.shuffle(piece)
+    return pieces
+
+
+@pytest.mark.parametrize("keeps", [True, False], ids=["one worker", "always another"])
+def test_a_story_in_micro_batches_is_answered_as_frames_are(
+    settings: Settings, keeps: bool
+) -> None:
+    story = Story(3).tell(120)
+    told: dict[int, tuple[int, bytes]] = {}
+    for sequence, rows in enumerate(micro_batches(story)):
+        answers = worker.step(settings, 0, QUERY, sequence, table(rows))
+        assert answers.schema == RESPONSE
+        for answer in answers.to_pylist():
+            assert answer["seq"] not in told
+            told[answer["seq"]] = (answer["ts"], answer["payload"])
+        if not keeps:
+            worker._leaders.clear()
+    assert told == {seq: at for seq, at in story.answers.items() if seq in told}
+    late = {seq for seq in story.answers if seq not in told}
+    assert all(story.answers[seq][0] > story.requests[-1]["ts"] for seq in late)
+
+
+def test_a_repetition_is_answered_as_before(settings: Settings) -> None:
+    first = worker.step(settings, 0, QUERY, 0, commits(0))
+    assert seqs(first) == [0, 1, 2]
+    assert worker.step(settings, 0, QUERY, 0, commits(0)).equals(first)
+    worker._leaders.clear()
+    assert worker.step(settings, 0, QUERY, 0, commits(0)).equals(first)
+    second = worker.step(settings, 0, QUERY, 1, commits(3))
+    with pytest.raises(ArgumentError, match="sequence: 0 of 6f9c1a52 comes after 1"):
+        worker.step(settings, 0, QUERY, 0, commits(0))
+    assert worker.step(settings, 0, QUERY, 1, commits(3)).equals(second)
+    assert worker.step(settings, 0, "another", 0, commits(6)).num_rows == 3
+    assert records_of(settings) == 9
+
+
+def records_of(settings: Settings) -> int:
+    log = open_logs(settings.log, settings.shards)[0]
+    log.load()
+    list(log.follow())
+    return log.next_offset
+
+
+def test_a_worker_that_dies_after_the_append_has_answered(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    append = ShardLog.append
+
+    def dies(*arguments: Any, **named: Any) -> int:
+        append(*arguments, **named)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ShardLog, "append", dies)
+    with pytest.raises(KeyboardInterrupt):
+        worker.step(settings, 0, QUERY, 0, commits(0))
+    monkeypatch.undo()
+    answers = another_worker().step(settings, 0, QUERY, 0, commits(0))
+    assert (seqs(answers), records_of(settings)) == ([0, 1, 2], 3)
+
+
+def test_two_workers_follow_each_other(settings: Settings) -> None:
+    workers = [worker, another_worker(), another_worker()]
+    for sequence in range(12):
+        rows = commits(3 * sequence)
+        answers = workers[sequence % 3].step(settings, 0, QUERY, sequence, rows)
+        assert seqs(answers) == rows["seq"].to_pylist()
+        assert workers[(sequence + 1) % 3].step(settings, 0, QUERY, sequence, rows).equals(answers)
+    assert records_of(settings) == 36
+
+
+def test_a_fenced_worker_answers_what_the_other_wrote(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It wakes up with its append in hand, and the other has done the same micro-batch."""
+    append, zombie, others = ShardLog.append, another_worker(), []
+    worker.step(settings, 0, QUERY, 0, commits(0))
+    zombie.step(settings, 0, QUERY, 1, commits(3))
+
+    def overtaken(*arguments: Any, **named: Any) -> int:
+        monkeypatch.undo()
+        monkeypatch.setattr(worker, "Shard", functools.partial(Shard, seed=SEED))
+        others.append(worker.step(settings, 0, QUERY, 2, commits(6)))
+        return append(*arguments, **named)
+
+    monkeypatch.setattr(ShardLog, "append", overtaken)
+    answers = zombie.step(settings, 0, QUERY, 2, commits(6))
+    assert [answers] == others
+    assert records_of(settings) == 9
+
+
+def test_a_log_of_another_number_of_shards_is_refused(settings: Settings) -> None:
+    worker.step(settings, 0, QUERY, 0, commits(0))
+    with pytest.raises(ArgumentError, match=r"shards: .* has 1 shards: ask for as many"):
+        worker.step(replace(settings, shards=2), 0, QUERY, 1, commits(3))
+
+
+def test_other_topics_are_noticed_before_anything_is_answered(settings: Settings) -> None:
+    worker.step(settings, 0, QUERY, 0, commits(0))
+    other = replace(settings, topics=(("else", 1),))
+    with pytest.raises(DivergedError, match="shard 0, chunk 1: its requests give other records"):
+        worker.step(other, 0, QUERY, 1, commits(3))
+    worker.step(replace(settings, snapshot_every=1), 0, QUERY, 1, commits(3))
+    answers = worker.step(other, 0, QUERY, 2, commits(6))
+    assert set(answers["error_code"].to_pylist()) == {3}  # UNKNOWN_TOPIC_OR_PARTITION
+
+
+def test_rows_that_cannot_be_right_leave_nothing(settings: Settings) -> None:
+    bad = table([row(0, START_MS, "billing", (8, 7), None)])
+    with pytest.raises(ArgumentError, match="row 0, column payload: NULL"):
+        worker.step(settings, 0, QUERY, 0, bad)
+    assert seqs(worker.step(settings, 0, QUERY, 0, commits(0))) == [0, 1, 2]
+    assert records_of(settings) == 3
+
+
+def test_who_comes_late_is_served_when_it_comes(settings: Settings) -> None:
+    worker.step(settings, 0, QUERY, 0, commits(0, ts=START_MS + 5_000))
+    answers = worker.step(settings, 0, QUERY, 1, commits(3, ts=START_MS))
+    assert answers["ts"].to_pylist() == [START_MS + 5_002] * 3
+
+
+def test_with_the_clock_who_waits_is_answered(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A join waits for the initial delay: an empty micro-batch after it has the answer."""
+    story = Story(1)
+    join = story._body(11, story._members[0], -1)[1]
+    now_ms = START_MS
+    monkeypatch.setattr(worker.time, "time_ns", lambda: now_ms * 1_000_000)
+    clocked = replace(settings, uses_clock=True)
+    given = worker.step(
+        clocked, 0, QUERY, 0, table([row(0, START_MS, "group-0", (11, 3), join_v3(join))])
+    )
+    assert given.num_rows == 0
+    now_ms += 501
+    answers = worker.step(clocked, 0, QUERY, 1, table([]))
+    assert (seqs(answers), answers["ts"].to_pylist()) == ([0], [START_MS + 500])
+    now_ms += 10
+    worker._leaders.clear()
+    assert worker.step(clocked, 0, QUERY, 1, table([])).equals(answers)
+
+
+def join_v3(body: bytes) -> bytes:
+    """A JoinGroup v5 of no instance as v3, whose members need no id before they join."""
+    head, tail = body[: 2 + len("group-0") + 8 + 2], body[2 + len("group-0") + 8 + 2 + 2 :]
+    return head + tail
+
+
+def test_settings_are_shipped_to_workers(settings: Settings) -> None:
+    import pickle
+
+    sent = pickle.loads(pickle.dumps(replace(settings, config=Config())))
+    assert sent == replace(settings, config=Config())
+    assert hash(sent) == hash(replace(settings, config=Config()))
