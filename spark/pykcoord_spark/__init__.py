@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 
 # What is exported, and the module that it is in.
-_EXPORTS = {"assign": "assigning"}
+_EXPORTS = {"assign": "assigning", "coordinate": "streaming"}
 
 __all__ = list(_EXPORTS)
 
