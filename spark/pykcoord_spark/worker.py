@@ -148,10 +148,10 @@ class _Leader:
         """Does what other workers wrote meanwhile."""
         for chunk in self._log.follow():
             self._log.leads = False
-            if chunk.sequence < 0:
+            if chunk.sequence < 0 and chunk.record_count == 0:
                 self._shard.take_batches(chunk.epoch)
                 continue
-            if self._is_new:
+            if self._is_new or not chunk.responses:
                 index = self._log.next_index - 1
                 raise ArgumentError(
                     "log",

@@ -24,6 +24,7 @@ def main(work: Path, shards: int) -> None:
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.log.level", "OFF")
         .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
         .config("spark.sql.streaming.minBatchesToRetain", "2")
         .getOrCreate()
     )

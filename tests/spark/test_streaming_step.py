@@ -174,6 +174,20 @@ def test_a_log_of_another_number_of_shards_is_refused(settings: Settings) -> Non
         worker.step(replace(settings, shards=2), 0, QUERY, 1, commits(3))
 
 
+def test_a_log_that_hosts_write_is_refused(settings: Settings) -> None:
+    worker.step(settings, 0, QUERY, 0, commits(0))
+    log = open_logs(settings.log, 1)[0]
+    log.load()
+    list(log.follow())
+    assert log.claim("a host", START_MS)
+    log.append(b"records", 1, now_ms=START_MS)
+    for _ in range(2):
+        with pytest.raises(
+            ArgumentError, match="log: shard 0: chunk 3 was not written by a stream"
+        ):
+            worker.step(settings, 0, QUERY, 1, commits(3))
+
+
 def test_other_topics_are_noticed_before_anything_is_answered(settings: Settings) -> None:
     worker.step(settings, 0, QUERY, 0, commits(0))
     other = replace(settings, topics=(("else", 1),))
