@@ -4,7 +4,7 @@
 //! above what was indexed. Records of aborted transactions go; those of undecided ones are never
 //! seen, because the host cleans below the first of them only.
 
-use crate::offset_map::{KeyHash, OffsetMap};
+use crate::key_map::{KeyHash, KeyMap};
 use crate::record::{RawRecord, for_each};
 use crate::rewrite::{write_batch, write_empty};
 use crate::transactions::{Observed, Ongoing};
@@ -14,19 +14,12 @@ use kcoord_core::record::{Batch, Batches};
 
 /// Keys that are looked up together, so that their cache misses overlap.
 const WINDOW: usize = 64;
-
-/// What its key says of a data record below the end offset.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
-    /// The key comes again later, or there is none.
-    Superseded,
-    LastValue,
-    LastTombstone,
-}
+/// A byte for each field of a record without key and value.
+const SMALLEST_RECORD_BYTES: usize = 7;
 
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Unpredictable: see [`OffsetMap`].
+    /// Unpredictable: see [`KeyMap`].
     pub hash_key: [u8; 16],
     pub dedupe_buffer_bytes: usize,
     pub now_ms: i64,
@@ -38,7 +31,7 @@ pub struct Options {
 pub struct Cleaner {
     options: Options,
     observed: Observed,
-    map: OffsetMap,
+    map: KeyMap,
     first_dirty_offset: i64,
     /// Where indexing must stop: nothing from there on is cleaned.
     bound: i64,
@@ -46,9 +39,11 @@ pub struct Cleaner {
     end_offset: i64,
     indexing: Ongoing,
     cleaning: Ongoing,
-    keys: Vec<(KeyHash, i64)>,
-    latest: Vec<i64>,
-    verdicts: Vec<Verdict>,
+    /// Dirty data records up to here, in `index` and in `clean`: both number them alike.
+    indexed: usize,
+    judged: usize,
+    keys: Vec<(KeyHash, usize)>,
+    superseded: Vec<bool>,
     scratch: Vec<u8>,
     records_read: u64,
     records_retained: u64,
@@ -57,7 +52,7 @@ pub struct Cleaner {
 impl Cleaner {
     pub fn new(options: Options) -> Self {
         Cleaner {
-            map: OffsetMap::new(&options.hash_key, options.dedupe_buffer_bytes),
+            map: KeyMap::new(&options.hash_key, options.dedupe_buffer_bytes),
             options,
             observed: Observed::default(),
             first_dirty_offset: 0,
@@ -65,9 +60,10 @@ impl Cleaner {
             end_offset: 0,
             indexing: Ongoing::default(),
             cleaning: Ongoing::default(),
+            indexed: 0,
+            judged: 0,
             keys: Vec::new(),
-            latest: Vec::new(),
-            verdicts: Vec::new(),
+            superseded: Vec::new(),
             scratch: Vec::new(),
             records_read: 0,
             records_retained: 0,
@@ -111,15 +107,8 @@ impl Cleaner {
             }
             if batch.header.attributes.is_control() {
                 self.indexing.control(&self.observed, &batch)?;
-            } else if !self.indexing.data(&self.observed, &batch) {
-                let count = batch.header.records_count as usize;
-                if self.keys.len() + count > WINDOW || !self.map.reserve(self.keys.len() + count) {
-                    self.insert_keys();
-                }
-                if !self.map.reserve(self.keys.len() + count) {
-                    return Ok(false);
-                }
-                self.index_batch(&batch)?;
+            } else if !self.index_data(&batch)? {
+                return Ok(false);
             }
             self.end_offset = self.end_offset.max(batch.next_offset());
         }
@@ -150,8 +139,8 @@ impl Cleaner {
         out: &mut Vec<u8>,
     ) -> Result<(), ReplayError> {
         self.judge(chunk)?;
-        let verdicts = std::mem::take(&mut self.verdicts);
-        let mut rest = &verdicts[..];
+        let superseded = std::mem::take(&mut self.superseded);
+        let mut rest = &superseded[..];
         for batch in Batches::new(chunk) {
             let batch = batch?;
             let whole = &chunk[batch.position..][..BATCH_OVERHEAD + batch.records.len()];
@@ -162,12 +151,12 @@ impl Cleaner {
             } else if batch.header.attributes.is_control() {
                 self.clean_marker(&batch, whole, retained_end, out)?;
             } else {
-                let (verdicts, behind) = rest.split_at(batch.header.records_count as usize);
+                let (superseded, behind) = rest.split_at(batch.header.records_count as usize);
                 rest = behind;
-                self.clean_data(&batch, whole, verdicts, retained_end, out)?;
+                self.clean_data(&batch, whole, superseded, retained_end, out)?;
             }
         }
-        self.verdicts = verdicts;
+        self.superseded = superseded;
         Ok(())
     }
 
@@ -176,26 +165,50 @@ impl Cleaner {
         (self.records_read, self.records_retained)
     }
 
+    /// False: there is no room for its keys.
+    fn index_data(&mut self, batch: &Batch<'_>) -> Result<bool, ReplayError> {
+        let is_aborted = self.indexing.data(&self.observed, batch);
+        if !self.is_dirty(batch) {
+            return Ok(true);
+        }
+        let count = records_count(batch)?;
+        let (keys, end) = (self.keys.len() + count, self.indexed + count);
+        if keys > WINDOW || !self.map.reserve(keys, end) {
+            self.insert_keys();
+            if !self.map.reserve(count, end) {
+                return Ok(false);
+            }
+        }
+        if !is_aborted {
+            let Cleaner { map, keys, indexed, .. } = self;
+            let mut number = *indexed;
+            for_each(batch, |record| {
+                match record.key {
+                    Some(key) => keys.push((map.hash(key), number)),
+                    None => map.supersede(number),
+                }
+                number += 1;
+            })?;
+        }
+        self.indexed = end;
+        Ok(true)
+    }
+
     fn insert_keys(&mut self) {
         self.map.insert(&self.keys);
         self.keys.clear();
     }
 
-    fn index_batch(&mut self, batch: &Batch<'_>) -> Result<(), ReplayError> {
-        let Cleaner { map, keys, first_dirty_offset, .. } = self;
-        for_each(batch, |record| {
-            if let Some(key) = record.key
-                && record.offset >= *first_dirty_offset
-            {
-                keys.push((map.hash(key), record.offset));
-            }
-        })
+    /// Whether its records are indexed; those of other batches are the last of their keys unless
+    /// the key was.
+    fn is_dirty(&self, batch: &Batch<'_>) -> bool {
+        batch.next_offset() > self.first_dirty_offset
     }
 
-    /// A verdict for each data record below the end offset, by its key alone.
+    /// For each data record below the end offset whether a later one of its key takes its place.
     fn judge(&mut self, chunk: &[u8]) -> Result<(), ReplayError> {
         let mut window = Window::default();
-        self.verdicts.clear();
+        self.superseded.clear();
         for batch in Batches::new(chunk) {
             let batch = batch?;
             if batch.header.base_offset >= self.end_offset {
@@ -204,18 +217,25 @@ impl Cleaner {
             if batch.header.attributes.is_control() {
                 continue;
             }
-            let Cleaner { map, latest, verdicts, .. } = self;
-            for_each(&batch, |record| {
-                window.hashes[window.count] = map.hash(record.key.unwrap_or_default());
-                window.records[window.count] =
-                    (record.offset, record.key.is_some(), record.is_tombstone);
-                window.count += 1;
-                if window.count == WINDOW {
-                    window.judge(map, latest, verdicts);
-                }
-            })?;
+            let is_dirty = self.is_dirty(&batch);
+            let Cleaner { map, superseded, judged, .. } = self;
+            if is_dirty {
+                window.judge(map, superseded);
+                let end = *judged + records_count(&batch)?;
+                superseded.extend((*judged..end).map(|number| map.is_superseded(number)));
+                *judged = end;
+            } else {
+                for_each(&batch, |record| {
+                    if window.count == WINDOW {
+                        window.judge(map, superseded);
+                    }
+                    window.hashes[window.count] = map.hash(record.key.unwrap_or_default());
+                    window.has_key[window.count] = record.key.is_some();
+                    window.count += 1;
+                })?;
+            }
         }
-        window.judge(&self.map, &mut self.latest, &mut self.verdicts);
+        window.judge(&self.map, &mut self.superseded);
         Ok(())
     }
 
@@ -239,59 +259,47 @@ impl Cleaner {
             out.extend_from_slice(whole);
             return Ok(());
         }
-        self.rewrite(batch, Some(self.new_horizon()), |_| true, out)
+        let mut records = Vec::new();
+        for_each(batch, |record| records.push(record))?;
+        let horizon_ms = Some(self.new_horizon());
+        write_batch(&batch.header, &records, horizon_ms, &mut self.scratch, out);
+        Ok(())
     }
 
     fn clean_data(
         &mut self,
         batch: &Batch<'_>,
         whole: &[u8],
-        verdicts: &[Verdict],
+        superseded: &[bool],
         retained_end: i64,
         out: &mut Vec<u8>,
     ) -> Result<(), ReplayError> {
         let is_aborted = self.cleaning.data(&self.observed, batch);
         let horizon = delete_horizon_ms(batch);
         let tombstones_stay = !self.is_past(horizon);
-        let stays = |verdict: Verdict| match verdict {
-            Verdict::Superseded => false,
-            Verdict::LastValue => true,
-            Verdict::LastTombstone => tombstones_stay,
-        };
-        let retained = match is_aborted {
-            true => 0,
-            false => verdicts.iter().filter(|verdict| stays(**verdict)).count(),
-        };
-        if retained == 0 {
+        let mut retained: Vec<RawRecord<'_>> = Vec::new();
+        let mut has_tombstones = false;
+        if !is_aborted && superseded.contains(&false) {
+            let mut verdicts = superseded.iter();
+            for_each(batch, |record| {
+                let is_last = verdicts.next() == Some(&false);
+                if is_last && (tombstones_stay || !record.is_tombstone) {
+                    has_tombstones |= record.is_tombstone;
+                    retained.push(record);
+                }
+            })?;
+        }
+        if retained.is_empty() {
             self.leave_empty(batch, retained_end, out);
             return Ok(());
         }
-        self.records_retained += retained as u64;
-        let has_tombstones = tombstones_stay && verdicts.contains(&Verdict::LastTombstone);
+        self.records_retained += retained.len() as u64;
         let needs_horizon = has_tombstones && horizon.is_none();
-        if retained == verdicts.len() && !needs_horizon {
+        if retained.len() == superseded.len() && !needs_horizon {
             out.extend_from_slice(whole);
             return Ok(());
         }
-        let horizon = if needs_horizon { Some(self.new_horizon()) } else { horizon };
-        self.rewrite(batch, horizon, |index| stays(verdicts[index]), out)
-    }
-
-    fn rewrite(
-        &mut self,
-        batch: &Batch<'_>,
-        horizon_ms: Option<i64>,
-        stays: impl Fn(usize) -> bool,
-        out: &mut Vec<u8>,
-    ) -> Result<(), ReplayError> {
-        let mut retained: Vec<RawRecord<'_>> = Vec::new();
-        let mut index = 0;
-        for_each(batch, |record| {
-            if stays(index) {
-                retained.push(record);
-            }
-            index += 1;
-        })?;
+        let horizon_ms = if needs_horizon { Some(self.new_horizon()) } else { horizon };
         write_batch(&batch.header, &retained, horizon_ms, &mut self.scratch, out);
         Ok(())
     }
@@ -314,35 +322,40 @@ impl Cleaner {
     }
 }
 
+/// Not believed before there are bytes for so many.
+fn records_count(batch: &Batch<'_>) -> Result<usize, ReplayError> {
+    let count = batch.header.records_count as usize;
+    if count > batch.records.len() / SMALLEST_RECORD_BYTES {
+        let reason = format!("{count} records in {} bytes", batch.records.len());
+        return Err(batch.error(batch.header.base_offset, reason));
+    }
+    Ok(count)
+}
+
 fn delete_horizon_ms(batch: &Batch<'_>) -> Option<i64> {
     batch.header.attributes.has_delete_horizon().then_some(batch.header.base_timestamp)
 }
 
-/// Records whose keys are looked up together: offset, whether there is a key, whether no value.
+/// Records whose keys are looked up together.
 struct Window {
     hashes: [KeyHash; WINDOW],
-    records: [(i64, bool, bool); WINDOW],
+    has_key: [bool; WINDOW],
     count: usize,
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Window { hashes: [[0; 2]; WINDOW], records: [(0, false, false); WINDOW], count: 0 }
+        Window { hashes: [[0; 2]; WINDOW], has_key: [false; WINDOW], count: 0 }
     }
 }
 
 impl Window {
-    fn judge(&mut self, map: &OffsetMap, latest: &mut Vec<i64>, verdicts: &mut Vec<Verdict>) {
-        latest.clear();
-        map.latest(&self.hashes[..self.count], latest);
-        let records = self.records[..self.count].iter().zip(latest);
-        verdicts.extend(records.map(|((offset, has_key, is_tombstone), latest)| {
-            match (*has_key && *offset >= *latest, is_tombstone) {
-                (false, _) => Verdict::Superseded,
-                (true, false) => Verdict::LastValue,
-                (true, true) => Verdict::LastTombstone,
-            }
-        }));
+    fn judge(&mut self, map: &KeyMap, superseded: &mut Vec<bool>) {
+        let start = superseded.len();
+        map.contains(&self.hashes[..self.count], superseded);
+        for (verdict, has_key) in superseded[start..].iter_mut().zip(self.has_key) {
+            *verdict |= !has_key;
+        }
         self.count = 0;
     }
 }

@@ -7,14 +7,14 @@
 //! # One cleaning, three passes over the batches, in order
 //!
 //! 1. [`Cleaner::observe`]: which transactions were aborted, which are undecided.
-//! 2. [`Cleaner::index`] over the dirty part: key to last offset, in bounded memory.
+//! 2. [`Cleaner::index`] over the dirty part: which record is the last of its key, in bounded memory.
 //! 3. [`Cleaner::clean`] over everything below: what stays, batch by batch.
 
 mod cleaner;
-mod offset_map;
+mod key_map;
 mod record;
 mod rewrite;
 mod transactions;
 
 pub use cleaner::{Cleaner, Options};
-pub use offset_map::OffsetMap;
+pub use key_map::KeyMap;

@@ -93,6 +93,16 @@ fn a_key_that_is_not_indexed_is_kept() {
     assert_eq!(out, chunk);
 }
 
+#[test]
+fn a_count_without_the_bytes_for_it_is_refused() {
+    let mut bytes = chunk();
+    // Of the batch that is aborted: no pass needs its records.
+    let at = Batches::new(&bytes).nth(1).expect("a batch").expect("a sound one").position;
+    bytes[at + 57..at + 61].copy_from_slice(&i32::MAX.to_be_bytes());
+    let error = compact(&bytes).expect_err("nobody has seen them");
+    assert!(error.ends_with("2147483647 records in 17 bytes"), "{error}");
+}
+
 proptest! {
     #[test]
     fn no_bytes_make_it_panic(bytes in prop::collection::vec(any::<u8>(), 0..400)) {

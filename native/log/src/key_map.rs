@@ -1,16 +1,18 @@
-//! The last offset of each key in bounded memory (Kafka's SkimpyOffsetMap): a 128-bit hash stands
-//! for the key.
+//! Which record is the last of its key, in bounded memory (Kafka's SkimpyOffsetMap): a 128-bit hash
+//! stands for the key, a number in the order of the log for the record.
 //!
 //! Two keys of one hash would cost the older one its record, so the hash is a keyed SipHash: no
 //! client that chooses its group ids can aim for that, and chance does not reach it.
 
 use siphasher::sip128::SipHasher13;
 
-/// Bytes of one slot: the hash, and the offset plus one (0: the slot is free).
+/// Bytes of one slot: the hash, and the number plus one (0: the slot is free).
 const SLOT_BYTES: usize = 24;
 const SMALLEST_SLOTS: usize = 64;
 /// Of 4 slots 3 are used at most: above, linear probing becomes slow.
 const LOAD: (usize, usize) = (3, 4);
+/// One part in so many of the memory is for a bit per record, the rest for the slots.
+const PART_OF_BITS: usize = 8;
 
 pub type KeyHash = [u64; 2];
 
@@ -20,21 +22,27 @@ struct Slot {
     after: u64,
 }
 
-pub struct OffsetMap {
+pub struct KeyMap {
     hasher: SipHasher13,
     slots: Vec<Slot>,
     most_slots: usize,
     used: usize,
+    /// A bit per record, by its number: its key came again, or it has none.
+    superseded: Vec<u64>,
+    most_records: usize,
 }
 
-impl OffsetMap {
-    /// Never takes more than `buffer_bytes`, and no more than the keys need.
+impl KeyMap {
+    /// Never takes more than `buffer_bytes`, and no more than the records need.
     pub fn new(hash_key: &[u8; 16], buffer_bytes: usize) -> Self {
-        OffsetMap {
+        let bits_bytes = buffer_bytes / PART_OF_BITS;
+        KeyMap {
             hasher: SipHasher13::new_with_key(hash_key),
             slots: vec![Slot::default(); SMALLEST_SLOTS],
-            most_slots: (buffer_bytes / SLOT_BYTES).max(SMALLEST_SLOTS),
+            most_slots: ((buffer_bytes - bits_bytes) / SLOT_BYTES).max(SMALLEST_SLOTS),
             used: 0,
+            superseded: Vec::new(),
+            most_records: 8 * bits_bytes,
         }
     }
 
@@ -43,8 +51,12 @@ impl OffsetMap {
         [hash.h1, hash.h2]
     }
 
-    /// Makes room for so many more keys. False: there is no memory for them.
-    pub fn reserve(&mut self, keys: usize) -> bool {
+    /// Makes room for so many more keys, of records up to the number `end`. False: there is no
+    /// memory for them.
+    pub fn reserve(&mut self, keys: usize, end: usize) -> bool {
+        if end > self.most_records {
+            return false;
+        }
         while self.room() < keys {
             // Both are there while the keys move.
             let most = self.most_slots.saturating_sub(self.slots.len());
@@ -74,27 +86,42 @@ impl OffsetMap {
         self.used == 0
     }
 
-    /// Notes each key's offset, if it is not below the known one. There must be room for all.
-    pub fn insert(&mut self, keys: &[(KeyHash, i64)]) {
-        assert!(keys.len() <= self.room(), "the offset map is full");
+    /// Notes each key's record: numbers rise from call to call. There must be room for all.
+    pub fn insert(&mut self, keys: &[(KeyHash, usize)]) {
+        assert!(keys.len() <= self.room(), "the key map is full");
         self.fetch(keys.iter().map(|(hash, _)| hash));
-        for (hash, offset) in keys {
-            let after = *offset as u64 + 1;
+        for (hash, number) in keys {
             let index = self.find(hash);
             let slot = &mut self.slots[index];
-            if slot.after == 0 {
-                *slot = Slot { hash: *hash, after };
+            let older = std::mem::replace(&mut slot.after, *number as u64 + 1);
+            if older == 0 {
+                slot.hash = *hash;
                 self.used += 1;
             } else {
-                slot.after = slot.after.max(after);
+                self.supersede(older as usize - 1);
             }
         }
     }
 
-    /// Replaces hashes by offsets: -1 for a key that is not there.
-    pub fn latest(&self, hashes: &[KeyHash], offsets: &mut Vec<i64>) {
+    /// The record need not stay.
+    pub fn supersede(&mut self, number: usize) {
+        let word = number / 64;
+        if word >= self.superseded.len() {
+            self.superseded.resize(word + 1, 0);
+        }
+        self.superseded[word] |= 1 << (number % 64);
+    }
+
+    /// Whether the key of the record came again, or it has none.
+    #[inline]
+    pub fn is_superseded(&self, number: usize) -> bool {
+        self.superseded.get(number / 64).is_some_and(|word| word >> (number % 64) & 1 != 0)
+    }
+
+    /// Appends to `found` which of the keys are there.
+    pub fn contains(&self, hashes: &[KeyHash], found: &mut Vec<bool>) {
         self.fetch(hashes.iter());
-        offsets.extend(hashes.iter().map(|hash| self.slots[self.find(hash)].after as i64 - 1));
+        found.extend(hashes.iter().map(|hash| self.slots[self.find(hash)].after > 0));
     }
 
     /// Loads the slots, so that their cache misses overlap instead of following each other.
