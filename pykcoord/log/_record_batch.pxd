@@ -23,6 +23,7 @@ cdef struct Progress:
     int64_t batches
     int64_t records
     int64_t compressed
+    int64_t of_producers         # batches that have a producer id
     int32_t leader_epoch
     Py_ssize_t needed            # bytes that the batch at `position` needs (STOP_SHORT)
 

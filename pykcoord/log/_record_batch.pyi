@@ -34,6 +34,7 @@ class Scan(NamedTuple):
     batches: int
     records: int
     compressed: int
+    of_producers: int
     max_timestamp: int
     needed: int
     epochs: list[tuple[int, int]]

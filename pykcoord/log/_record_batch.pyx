@@ -130,6 +130,7 @@ class Scan(typing.NamedTuple):
     batches: int
     records: int
     compressed: int
+    of_producers: int
     max_timestamp: int
     needed: int
     epochs: list[tuple[int, int]]
@@ -213,8 +214,9 @@ def scan(
     `expected_offset` is the smallest base offset allowed next (larger ones are the gaps that
     compaction leaves), `segment_base` that of the file: an offset lies at most 2^31-1 above it.
     Result: `end`, where the sound part ends and why (`stop`); `needed`, for SHORT, the bytes that
-    the batch there needs (61 if even that is unknown); `epochs`: (leader epoch, first offset)
-    wherever the epoch rises above `leader_epoch`.
+    the batch there needs (61 if even that is unknown); `of_producers`, the batches that have a
+    producer id; `epochs`: (leader epoch, first offset) wherever the epoch rises above
+    `leader_epoch`.
     """
     cdef Py_ssize_t size = buffer.shape[0]
     cdef const uint8_t* data = NULL
@@ -227,7 +229,7 @@ def scan(
     progress.position = position
     progress.next_offset = expected_offset
     progress.max_timestamp = -1
-    progress.batches = progress.records = progress.compressed = 0
+    progress.batches = progress.records = progress.compressed = progress.of_producers = 0
     progress.leader_epoch = leader_epoch
     progress.needed = 0
     epochs = []
@@ -240,7 +242,7 @@ def scan(
         epochs.append((progress.leader_epoch, load64(data + progress.position)))
     return Scan(
         Stop(code), progress.position, progress.next_offset, progress.batches, progress.records,
-        progress.compressed, progress.max_timestamp, progress.needed, epochs,
+        progress.compressed, progress.of_producers, progress.max_timestamp, progress.needed, epochs,
     )
 
 
@@ -310,6 +312,7 @@ cdef int advance(const uint8_t* data, Py_ssize_t size, Progress* progress,
         progress.batches += 1
         progress.records += load32(at + 57)
         progress.compressed += (at[22] & 7) != 0
+        progress.of_producers += load64(at + 43) >= 0
         progress.position += LENGTH_PREFIX_BYTES + load32(at + 8)
 
 

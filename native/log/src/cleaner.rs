@@ -70,18 +70,15 @@ impl Cleaner {
         }
     }
 
-    /// First pass, for transactions. False: none of the batches has a producer, so that it did not
-    /// matter to show them.
-    pub fn observe(&mut self, chunk: &[u8]) -> Result<bool, ReplayError> {
-        let mut has_producers = false;
+    /// First pass, for transactions: what has no producer need not be shown.
+    pub fn observe(&mut self, chunk: &[u8]) -> Result<(), ReplayError> {
         for batch in Batches::new(chunk) {
             let batch = batch?;
             if batch.header.producer_id >= 0 {
-                has_producers = true;
                 self.observed.observe(&batch)?;
             }
         }
-        Ok(has_producers)
+        Ok(())
     }
 
     /// Where the first transaction begins that has no marker yet.

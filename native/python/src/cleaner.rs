@@ -30,7 +30,7 @@ impl PyCleaner {
         Ok(PyCleaner { cleaner: Cleaner::new(options), cleaned: Vec::new() })
     }
 
-    fn observe(&mut self, py: Python<'_>, chunk: &[u8]) -> PyResult<bool> {
+    fn observe(&mut self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
         let cleaner = &mut self.cleaner;
         raised(py, py.detach(|| cleaner.observe(chunk)))
     }

@@ -142,8 +142,10 @@ class Cleaning:
             for piece in self._pieces(file, size):
                 next_offset = piece.scan.next_offset
                 max_timestamp = max(max_timestamp, piece.scan.max_timestamp)
-                for chunk in plain(file, piece):
-                    has_producers |= _read(file, piece, cleaner.observe, chunk)
+                if piece.scan.of_producers:
+                    has_producers = True
+                    for chunk in plain(file, piece):
+                        _read(file, piece, cleaner.observe, chunk)
             self._facts[file] = Facts(next_offset, max_timestamp, has_producers)
 
     def _bound(self, cleaner: RecordCleaner) -> int:

@@ -16,9 +16,8 @@ class RecordCleaner(Protocol):
     raises ValueError for what it cannot read. Give up the interpreter's lock meanwhile.
     """
 
-    def observe(self, chunk: bytes) -> bool:
-        """First pass, for transactions. False: none of the batches has a producer, and they need
-        not be shown again."""
+    def observe(self, chunk: bytes) -> None:
+        """First pass, for transactions: what has no producer need not be shown."""
 
     @property
     def first_undecided_offset(self) -> int | None:
