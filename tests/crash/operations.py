@@ -145,7 +145,14 @@ def _join(world: World) -> Attempt:
     def allowed(seen: Seen, acknowledged: bool) -> bool:
         return seen.heartbeat == 0 if acknowledged else seen.heartbeat == -1
 
-    return Attempt(subject, lambda: world.join(subject), allowed)
+    def ask() -> int:
+        # The first record of a group says that it is empty: without a member it expires.
+        world.expiring.add(subject)
+        error = world.join(subject)
+        world.expiring.discard(subject)
+        return error
+
+    return Attempt(subject, ask, allowed)
 
 
 def _rebalance(world: World) -> Attempt:
