@@ -258,8 +258,11 @@ def _expire(world: World) -> Attempt:
 
 
 def _create_topic(world: World) -> Attempt:
-    name = f"made-{len(world.groups)}"
+    number = len(world.groups)
+    name = f"made-{number}"
     subject = world.new_group()
+    # What an earlier cell left beside the catalogue would be written over, not created.
+    world.expect(frames.only_error(world.ask(frames.create_topic(f"before-{number}", 1))), 0)
 
     def allowed(seen: Seen, acknowledged: bool) -> bool:
         topics = world.topics()

@@ -114,7 +114,7 @@ def test_frame_refuses_what_is_no_batch():
 def test_a_scan_counts_and_notes_epochs(batches: list[bytes]):
     log = b"".join(batches) + frame(b"x", 3, 20, 1, 9000, 4) + frame(b"y", 1, 23, 1, 2, 4)
     found = scan(log, 0, 0)
-    assert found == (Stop.END, len(log), 24, 7, 19, 0, 9000, 61, [(0, 0), (4, 20)])
+    assert found == (Stop.END, len(log), 24, 7, 19, 0, 0, 9000, 61, [(0, 0), (4, 20)])
     assert scan(log, 0, 0, 0, 3).epochs == [(4, 20)]
     assert scan(b"", 0, 7).next_offset == 7
 
