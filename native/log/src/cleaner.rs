@@ -5,12 +5,11 @@
 //! seen, because the host cleans below the first of them only.
 
 use crate::key_map::{KeyHash, KeyMap};
-use crate::record::{RawRecord, for_each};
 use crate::rewrite::{write_batch, write_empty};
 use crate::transactions::{Observed, Ongoing};
 use kcoord_core::ReplayError;
 use kcoord_core::record::batch::BATCH_OVERHEAD;
-use kcoord_core::record::{Batch, Batches};
+use kcoord_core::record::{Batch, Batches, Record};
 
 /// Keys that are looked up together, so that their cache misses overlap.
 const WINDOW: usize = 64;
@@ -178,14 +177,12 @@ impl Cleaner {
         }
         if !is_aborted {
             let Cleaner { map, keys, indexed, .. } = self;
-            let mut number = *indexed;
-            for_each(batch, |record| {
-                match record.key {
+            for (number, record) in (*indexed..).zip(batch.records()) {
+                match record?.key {
                     Some(key) => keys.push((map.hash(key), number)),
                     None => map.supersede(number),
                 }
-                number += 1;
-            })?;
+            }
         }
         self.indexed = end;
         Ok(true)
@@ -222,14 +219,15 @@ impl Cleaner {
                 superseded.extend((*judged..end).map(|number| map.is_superseded(number)));
                 *judged = end;
             } else {
-                for_each(&batch, |record| {
+                for record in batch.records() {
                     if window.count == WINDOW {
                         window.judge(map, superseded);
                     }
-                    window.hashes[window.count] = map.hash(record.key.unwrap_or_default());
-                    window.has_key[window.count] = record.key.is_some();
+                    let key = record?.key;
+                    window.hashes[window.count] = map.hash(key.unwrap_or_default());
+                    window.has_key[window.count] = key.is_some();
                     window.count += 1;
-                })?;
+                }
             }
         }
         window.judge(&self.map, &mut self.superseded);
@@ -256,8 +254,7 @@ impl Cleaner {
             out.extend_from_slice(whole);
             return Ok(());
         }
-        let mut records = Vec::new();
-        for_each(batch, |record| records.push(record))?;
+        let records = batch.records().collect::<Result<Vec<_>, _>>()?;
         let horizon_ms = Some(self.new_horizon());
         write_batch(&batch.header, &records, horizon_ms, &mut self.scratch, out);
         Ok(())
@@ -274,17 +271,17 @@ impl Cleaner {
         let is_aborted = self.cleaning.data(&self.observed, batch);
         let horizon = delete_horizon_ms(batch);
         let tombstones_stay = !self.is_past(horizon);
-        let mut retained: Vec<RawRecord<'_>> = Vec::new();
+        let mut retained: Vec<Record<'_>> = Vec::new();
         let mut has_tombstones = false;
         if !is_aborted && superseded.contains(&false) {
-            let mut verdicts = superseded.iter();
-            for_each(batch, |record| {
-                let is_last = verdicts.next() == Some(&false);
-                if is_last && (tombstones_stay || !record.is_tombstone) {
-                    has_tombstones |= record.is_tombstone;
+            for (record, is_superseded) in batch.records().zip(superseded) {
+                let record = record?;
+                let is_tombstone = record.value.is_none();
+                if !is_superseded && (tombstones_stay || !is_tombstone) {
+                    has_tombstones |= is_tombstone;
                     retained.push(record);
                 }
-            })?;
+            }
         }
         if retained.is_empty() {
             self.leave_empty(batch, retained_end, out);

@@ -12,7 +12,6 @@
 
 mod cleaner;
 mod key_map;
-mod record;
 mod rewrite;
 mod transactions;
 

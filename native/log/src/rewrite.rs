@@ -1,10 +1,9 @@
 //! Writing a batch that lost records, or got a delete horizon, as Kafka's MemoryRecords.filterTo
 //! does: offsets, the batch's extent and its producer stay; times and the CRC are written anew.
 
-use crate::record::RawRecord;
 use kcoord_core::record::batch::BATCH_OVERHEAD;
 use kcoord_core::record::writer::{varint_len, write_varint};
-use kcoord_core::record::{Attributes, BatchHeader};
+use kcoord_core::record::{Attributes, BatchHeader, Record};
 
 /// Attribute bits that outlive a rewrite: timestamp type, transactional, control.
 const LASTING: i16 = 0b11_1000;
@@ -17,7 +16,7 @@ const CRC_FROM: usize = 21;
 /// batch says from when on its tombstones, or its marker, may go (KIP-534).
 pub fn write_batch(
     header: &BatchHeader,
-    records: &[RawRecord<'_>],
+    records: &[Record<'_>],
     delete_horizon_ms: Option<i64>,
     scratch: &mut Vec<u8>,
     out: &mut Vec<u8>,

@@ -2,7 +2,6 @@
 //! has no record left before it (Kafka's CleanedTransactionMetadata, and of its
 //! ProducerStateManager what the log itself tells).
 
-use crate::record::for_each;
 use kcoord_core::ReplayError;
 use kcoord_core::record::{Batch, TransactionResult};
 use std::collections::{BTreeMap, BTreeSet};
@@ -166,9 +165,10 @@ struct Marker {
 /// The first record of a control batch; None if it has none any more.
 fn marker(batch: &Batch<'_>) -> Result<Option<Marker>, ReplayError> {
     let mut found = None;
-    for_each(batch, |record| {
+    for record in batch.records() {
+        let record = record?;
         found.get_or_insert((record.key.unwrap_or_default(), record.timestamp));
-    })?;
+    }
     let Some((key, timestamp)) = found else { return Ok(None) };
     let result = TransactionResult::parse_key(key)
         .map_err(|error| batch.error(batch.header.base_offset, error.to_string()))?;

@@ -231,6 +231,8 @@ pub struct Record<'a> {
     pub key: Option<&'a [u8]>,
     /// `None`: a tombstone.
     pub value: Option<&'a [u8]>,
+    /// All behind its offset: key, value and headers as they stand.
+    pub tail: &'a [u8],
 }
 
 /// The records of a batch. Ends after the first error.
@@ -250,6 +252,7 @@ impl<'a> Records<'a> {
         body.u8()?;
         let timestamp_delta = body.varlong()?;
         let offset_delta = body.varint()?;
+        let tail = body.rest();
         let key = body.varint_bytes()?;
         let value = body.varint_bytes()?;
         skip_headers(&mut body)?;
@@ -262,7 +265,8 @@ impl<'a> Records<'a> {
         } else {
             header.base_timestamp.wrapping_add(timestamp_delta)
         };
-        Ok(Record { offset: header.base_offset + i64::from(offset_delta), timestamp, key, value })
+        let offset = header.base_offset + i64::from(offset_delta);
+        Ok(Record { offset, timestamp, key, value, tail })
     }
 
     #[cold]
@@ -295,6 +299,9 @@ impl<'a> Iterator for Records<'a> {
 
 #[inline]
 fn skip_headers(body: &mut Reader<'_>) -> Result<(), DecodeError> {
+    if body.rest() == [0] {
+        return Ok(());
+    }
     let count = body.varint()?;
     if count < 0 {
         return Err(DecodeError("a record with a negative number of headers"));
