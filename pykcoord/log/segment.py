@@ -139,9 +139,10 @@ def pieces(
     limit_bytes: int | None = None,
     leader_epoch: int = -1,
     start: int = 0,
+    piece_bytes: int = CHUNK_BYTES,
 ) -> Iterator[Piece]:
-    """Reads and checks the file from byte `start` on, up to a MB at a time, up to `limit_bytes` or
-    its end.
+    """Reads and checks the file from byte `start` on, up to `limit_bytes` or its end; a piece is up
+    to `piece_bytes` long, or one batch.
 
     The last piece says by its `scan.stop` whether all of it was sound. Every piece's view is of the
     same buffer: use it before asking for the next.
@@ -150,7 +151,7 @@ def pieces(
     try:
         size = os.fstat(descriptor).st_size
         limit = size if limit_bytes is None else min(size, limit_bytes)
-        buffer = bytearray(max(0, min(CHUNK_BYTES, limit - start)))
+        buffer = bytearray(max(0, min(piece_bytes, limit - start)))
         position, filled = start, 0
         while True:
             with naming(file.path):

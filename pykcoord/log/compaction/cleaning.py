@@ -52,13 +52,15 @@ class Cleaned(NamedTuple):
 
 
 class Shared(NamedTuple):
-    """What the cleanings of a directory share. `spend(bytes)` throttles, and raises to give up."""
+    """What the cleanings of a directory share. `spend(bytes)` throttles, and raises to give up; it
+    is called for each `piece_bytes` that were read."""
 
     files: Files
     segment_bytes: int
     min_compaction_lag_ms: int
     now_ms: int
     spend: Callable[[int], None]
+    piece_bytes: int
 
 
 class _Group(NamedTuple):
@@ -273,7 +275,7 @@ class Cleaning:
     def _pieces(self, file: SegmentFile, size: int) -> Iterator[Piece]:
         """All of the segment, checked. A closed one that is broken now was sound once."""
         position, next_offset, stop = 0, file.base_offset, Stop.END
-        for piece in pieces(file, file.base_offset, size):
+        for piece in pieces(file, file.base_offset, size, piece_bytes=self._shared.piece_bytes):
             yield piece
             position, stop = piece.position + piece.scan.end, piece.scan.stop
             next_offset = piece.scan.next_offset

@@ -19,7 +19,7 @@ from pykcoord.log.compaction.files import Files
 from pykcoord.log.compaction.settings import Compaction
 from pykcoord.log.compaction.throttle import Throttle
 from pykcoord.log.partition import Partition
-from pykcoord.log.segment import SegmentFile
+from pykcoord.log.segment import CHUNK_BYTES, SegmentFile
 
 __all__ = ["LogCleaner"]
 
@@ -31,6 +31,7 @@ _LEAST_WAIT_SECONDS = 0.1
 # serves waits for a core, or for the interpreter's lock, no longer than one piece of work takes.
 _REST = 3.0
 _LONGEST_REST_SECONDS = 0.1
+_BACKGROUND_PIECE_BYTES = 128 << 10
 
 
 class _Stopped(Exception):
@@ -187,7 +188,12 @@ class LogCleaner:
         now_ms, started = compaction.now_ms(), compaction.monotonic()
         self._rested_at = started
         shared = Shared(
-            self._files, self._segment_bytes, compaction.min_compaction_lag_ms, now_ms, self._spend
+            self._files,
+            self._segment_bytes,
+            compaction.min_compaction_lag_ms,
+            now_ms,
+            self._spend,
+            _BACKGROUND_PIECE_BYTES if self._thread.is_alive() else CHUNK_BYTES,
         )
         cleaning = Cleaning(
             partition.directory,
