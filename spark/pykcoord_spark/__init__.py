@@ -12,7 +12,12 @@ from __future__ import annotations
 import importlib
 
 # What is exported, and the module that it is in.
-_EXPORTS = {"assign": "assigning", "coordinate": "streaming"}
+_EXPORTS = {
+    "Replay": "replaying",
+    "assign": "assigning",
+    "coordinate": "streaming",
+    "replay": "replaying",
+}
 
 __all__ = list(_EXPORTS)
 

@@ -24,6 +24,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if "spark" in getattr(item, "fixturenames", ()):
             item.add_marker("spark")
+            # A session takes seconds to start, and a busy machine makes minutes of them.
+            if not item.get_closest_marker("timeout"):
+                item.add_marker(pytest.mark.timeout(600))
         if item.get_closest_marker("spark_all") and not all_of_them:
             item.add_marker(pytest.mark.skip(reason="long: `make test-spark`, or --spark-all"))
 

@@ -1,0 +1,125 @@
+"""A shard log as a data directory: `__consumer_offsets-N` folders of segments that Kafka reads.
+
+Carries what is left of each shard, as `pykcoord log export` does, and checks the result against
+the source before it gets its name. Must never write into the log.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pykcoord.cli.carry import Amount, amount_at, amount_of, carry, difference
+from pykcoord.errors import ArgumentError, LogError
+from pykcoord.log.transfer import Source, Target
+from pykcoord_spark.shard_log import ShardLog, Store, open_store
+
+__all__ = ["Exported", "export"]
+
+_SEGMENT_BYTES = 104_857_600
+_LOG_FILE = "log.json"
+# How the snapshot of a streaming query begins (`Shard.snapshot`): it holds no records.
+_FROZEN = b"KCR1"
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What was carried."""
+
+    shards: int
+    groups: int
+    members: int
+    offsets: int
+    pending: int
+    size_bytes: int
+
+
+def export(
+    log: str | Path,
+    directory: Path,
+    *,
+    topic_id: bytes | None = None,
+    progress: Callable[[int, int], None] = lambda shard, shards: None,
+) -> Exported:
+    """Makes `directory`, which must be new or empty, of the shard log at a folder or URL.
+
+    It is one for `pykcoord serve`, or with `topic_id` (16 bytes) the partitions of the broker's
+    topic of that id. `progress` is told which shard is read. Nobody needs to stop writing: what is
+    written meanwhile is in it or not.
+
+    Raises ArgumentError if there is no log or `directory` is not empty, LogError for what cannot be
+    applied or lies in the wrong shard, and what the store raises.
+    """
+    source = _Shards(log, progress)
+    before = amount_of(cast(Source, source), source.partitions, True, lambda _: None)
+    target = Target(directory, source.partitions, topic_id or uuid.uuid4().bytes, _SEGMENT_BYTES)
+    try:
+        carry(cast(Source, source), target, topic_ids=[], keep_open=True, progress=lambda _: None)
+        target.seal(own=topic_id is None)
+        after = amount_at(target.partial, source.partitions, True)
+        if (what := difference(before, after)) is not None:
+            raise LogError(f"{directory}: not made: {what} would not be what it is in {log}")
+        target.publish()
+    except BaseException:
+        target.discard()
+        raise
+    return _exported(source.partitions, after, target.size_bytes)
+
+
+def _exported(shards: int, amount: Amount, size_bytes: int) -> Exported:
+    return Exported(
+        shards, len(amount.groups), amount.members, amount.offsets,
+        sum(amount.pending.values()), size_bytes,
+    )  # fmt: skip
+
+
+class _Shards:
+    """A shard log as `carry` reads one: the records of each shard, up to where it ended first."""
+
+    def __init__(self, location: str | Path, progress: Callable[[int, int], None]) -> None:
+        self._store: Store = open_store(location)
+        self._location = location
+        self._progress = progress
+        self._ends: dict[int, int] = {}
+        self.partitions = self._count()
+
+    def _count(self) -> int:
+        content = self._store.read(_LOG_FILE)
+        if content is None:
+            raise ArgumentError("LOG", f"{self._location} is no shard log: it has no {_LOG_FILE}")
+        try:
+            found: dict[str, Any] = json.loads(content)
+            return int(found["shards"])
+        except (ValueError, TypeError, LookupError):
+            raise ArgumentError("LOG", f"{self._location}/{_LOG_FILE} is damaged") from None
+
+    def read(self, shard: int) -> Iterator[bytes]:
+        """Batches of records; both times the same, whatever is written between."""
+        self._progress(shard, self.partitions)
+        log = ShardLog(self._store, shard)
+        snapshot = log.load()
+        if snapshot is not None:
+            if self._is_whole(shard, log.next_index):
+                log = ShardLog(self._store, shard)
+            elif snapshot.content.startswith(_FROZEN):
+                raise LogError(
+                    f"{self._location}: shard {shard}: the first chunks were pruned, and the "
+                    "snapshot of a streaming query holds no records: nothing can be exported"
+                )
+            elif snapshot.content:
+                yield snapshot.content
+        end = self._ends.get(shard)
+        for chunk in log.follow():
+            if chunk.batches:
+                yield chunk.batches
+            if log.next_index == end:
+                return
+        self._ends.setdefault(shard, log.next_index)
+
+    def _is_whole(self, shard: int, below: int) -> bool:
+        names = self._store.names(f"shard-{shard:05}/chunks")
+        return set(range(below)) <= {int(name) for name in names}
