@@ -4,6 +4,8 @@ from collections.abc import Callable, Hashable, Sequence
 from types import GenericAlias
 from typing import Any, Generic, TypeVar, final, overload
 
+import pyarrow
+
 __all__ = [
     "BulkAssignor",
     "Cleaner",
@@ -18,13 +20,17 @@ __all__ = [
     "Turn",
     "assign",
     "decode_assignment",
+    "decode_log",
+    "decode_rows",
     "decode_subscription",
     "dump",
     "encode_assignment",
+    "encode_records",
     "encode_subscription",
     "partition_of",
     "profile",
     "read_sticky_user_data",
+    "record_schema",
     "reencode",
     "sticky_user_data",
 ]
@@ -143,6 +149,12 @@ _Row = tuple[
 ]
 
 def dump(chunk: bytes) -> list[_Row]: ...
+def record_schema() -> pyarrow.Schema: ...
+def decode_log(
+    partition: int, chunks: Sequence[bytes], from_offset: int, to_offset: int
+) -> pyarrow.RecordBatch: ...
+def decode_rows(rows: pyarrow.RecordBatch) -> pyarrow.RecordBatch: ...
+def encode_records(rows: pyarrow.RecordBatch, start: int, count: int) -> bytes: ...
 def reencode(frame: bytes, api_key: int, api_version: int, is_request: bool) -> bytes: ...
 
 # partition, producer id, producer epoch, record count, base timestamp, max timestamp, records

@@ -12,7 +12,10 @@ ROOT = Path(__file__).parents[2]
 
 def test_the_stub_fits_the_binary() -> None:
     checked = subprocess.run(
-        [sys.executable, "-m", "mypy.stubtest", "pykcoord._native"],
+        [
+            *(sys.executable, "-m", "mypy.stubtest", "pykcoord._native"),
+            *("--mypy-config-file", "pyproject.toml"),
+        ],
         cwd=ROOT,
         env={**os.environ, "MYPYPATH": str(ROOT)},
         capture_output=True,

@@ -1,6 +1,8 @@
 //! `dump`: the records of a chunk of the log, decoded for people, by the field names of Kafka's
 //! schemas. Only for looking: nothing that serves requests or replays a log may use it.
 
+use std::borrow::Cow;
+
 use kcoord_core::ReplayError;
 use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
 use kcoord_core::record::offset_commit::OFFSET_COMMIT_KEY_TYPE;
@@ -158,13 +160,13 @@ fn decode<'py>(py: Python<'py>, batch: &Batch<'_>, record: &Record<'_>) -> PyRes
             Ok(("GroupMetadata".to_owned(), fields, value))
         }
         RecordKey::Other(key) => {
-            let kind = schema(key.record_type);
+            let kind = schema_name(key.record_type).into_owned();
             let (_, fields, value) = opaque(py, &kind, raw_key, record.value)?;
             fields.set_item("groupId", key.group_id)?;
             Ok((kind, fields, value))
         }
         RecordKey::Unknown { record_type, .. } => {
-            opaque(py, &schema(record_type), raw_key, record.value)
+            opaque(py, &schema_name(record_type), raw_key, record.value)
         }
     }
 }
@@ -258,7 +260,8 @@ fn version(raw: &[u8]) -> i16 {
     }
 }
 
-fn schema(record_type: i16) -> String {
+/// The name of a record type that is kept, not interpreted.
+pub fn schema_name(record_type: i16) -> Cow<'static, str> {
     let known = SCHEMAS.iter().find(|(known, _)| *known == record_type);
-    known.map_or_else(|| format!("unknown-{record_type}"), |(_, name)| (*name).to_owned())
+    known.map_or_else(|| format!("unknown-{record_type}").into(), |(_, name)| (*name).into())
 }

@@ -21,6 +21,10 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add("ReplayError", module.py().get_type::<error::ReplayError>())?;
     module.add("RowError", module.py().get_type::<error::RowError>())?;
+    module.add_function(wrap_pyfunction!(arrow::encoding::encode_records, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::records::decode_log, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::records::decode_rows, module)?)?;
+    module.add_function(wrap_pyfunction!(arrow::records::record_schema, module)?)?;
     module.add_function(wrap_pyfunction!(assignor::assign, module)?)?;
     module.add_function(wrap_pyfunction!(assignor::encode_assignment, module)?)?;
     module.add_function(wrap_pyfunction!(assignor::encode_subscription, module)?)?;

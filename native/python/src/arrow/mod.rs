@@ -1,8 +1,11 @@
-//! `Rows`: batches of requests in, batches of answers and records out (kcoord_wire::rows).
+//! `Rows`: batches of requests in, batches of answers and records out (kcoord_wire::rows). Beside it
+//! the records of the log as batches, read and written.
 
 mod batches;
 mod columns;
+pub mod encoding;
 mod envelope;
+pub mod records;
 
 use std::num::TryFromIntError;
 
