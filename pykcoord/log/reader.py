@@ -22,7 +22,7 @@ from pykcoord.log.protocol import Cut, OnCorruption
 from pykcoord.log.recovery import Found
 from pykcoord.log.segment import SegmentFile, plan
 
-__all__ = ["LogReader", "segment_files"]
+__all__ = ["LogReader", "batches_from", "segment_files"]
 
 _PARTITION_NAME = re.compile(re.escape(TOPIC) + r"-(\d+)")
 _ATTEMPTS = 20
@@ -69,7 +69,7 @@ class LogReader:
         while True:
             try:
                 for chunk in read_segments(segments):
-                    rest = _from_offset(chunk, next_offset)
+                    rest = batches_from(chunk, next_offset)
                     if rest:
                         next_offset = scan(rest, 0, next_offset).next_offset
                         yield rest
@@ -91,6 +91,17 @@ def segment_files(path: Path) -> dict[int, list[SegmentFile]]:
     if not path.is_dir():
         return {_number(path.absolute().parent): [_segment(path)]}
     return {number: plan(directory).segments for number, directory in _directories(path).items()}
+
+
+def batches_from(chunk: bytes, offset: int) -> bytes:
+    """The batches of the chunk that end behind `offset`."""
+    position = 0
+    while position < len(chunk):
+        batch = header(chunk, position)
+        if batch.base_offset + batch.last_offset_delta >= offset:
+            break
+        position += batch.size
+    return chunk[position:] if position else chunk
 
 
 def _examine(directory: Path) -> Found:
@@ -119,17 +130,6 @@ def _files(directory: Path) -> list[tuple[str, int, int]]:
 
 def _segments(found: Found) -> list[tuple[SegmentFile, int]]:
     return [(one.file, one.sound_bytes) for one in found.segments]
-
-
-def _from_offset(chunk: bytes, offset: int) -> bytes:
-    """The batches of the chunk that end behind `offset`."""
-    position = 0
-    while position < len(chunk):
-        batch = header(chunk, position)
-        if batch.base_offset + batch.last_offset_delta >= offset:
-            break
-        position += batch.size
-    return chunk[position:] if position else chunk
 
 
 def _directories(path: Path) -> dict[int, Path]:

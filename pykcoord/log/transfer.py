@@ -179,6 +179,14 @@ class Target:
         self._active[partition] = base_offset, size
         self._write(partition, base_offset, out)
 
+    def adopt(self, partition: int, files: Sequence[Path], next_offset: int) -> None:
+        """Takes over finished segments of a partition that holds nothing yet, by renaming them."""
+        assert self._next_offsets[partition] == 0, partition
+        for file in files:
+            self.size_bytes += file.stat().st_size
+            os.replace(file, self._folder(partition) / file.name)
+        self._next_offsets[partition] = next_offset
+
     def seal(self, *, own: bool) -> None:
         """Ends the writing, durably. `own`: it is pykcoord's, and says so in a file."""
         for number in range(self.partitions):
