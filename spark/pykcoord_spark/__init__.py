@@ -13,6 +13,7 @@ import importlib
 
 # What is exported, and the module that it is in.
 _EXPORTS = {
+    "decode": "decoding",
     "Replay": "replaying",
     "assign": "assigning",
     "coordinate": "streaming",

@@ -1,0 +1,78 @@
+"""`decode`: the records of `__consumer_offsets` as columns, for rows that Spark's own Kafka source,
+or anything else with its columns, has read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import (
+    BinaryType,
+    ByteType,
+    DataType,
+    IntegerType,
+    LongType,
+    ShortType,
+    StringType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from pykcoord.errors import ArgumentError
+from pykcoord_spark.source.schema import DDL, KAFKA_COLUMNS
+
+__all__ = ["decode"]
+
+_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
+_TYPES: dict[str, tuple[type[DataType], ...]] = {
+    "key": (BinaryType, StringType),
+    "value": (BinaryType, StringType),
+    "partition": _INTEGERS,
+    "offset": _INTEGERS,
+    "timestamp": (TimestampType, TimestampNTZType, LongType),
+}
+
+
+def decode(df: DataFrame) -> DataFrame:
+    """The columns of the source `consumer_offsets` for a DataFrame, batch or streaming, that has
+    `key`, `value`, `partition`, `offset` and `timestamp` (a timestamp, or milliseconds) as Spark's
+    source `kafka` gives them for the topic `__consumer_offsets`.
+
+    `producer_id` and `producer_epoch` are null: a consumer is not told. A record that cannot be
+    decoded fails the task with a LogError that names partition and offset. Raises ArgumentError for
+    a column that is missing or of another type.
+    """
+    _check(df)
+    timestamp = F.col("timestamp")
+    if not isinstance(df.schema["timestamp"].dataType, LongType):
+        timestamp = F.unix_millis(timestamp.cast("timestamp"))
+    rows = df.select(
+        F.col("partition").cast("int"),
+        F.col("offset").cast("bigint"),
+        timestamp.alias("timestamp"),
+        F.col("key").cast("binary"),
+        F.col("value").cast("binary"),
+    )
+    return rows.mapInArrow(_decoded, DDL)
+
+
+def _check(df: DataFrame) -> None:
+    types = {field.name: field.dataType for field in df.schema.fields}
+    for name in KAFKA_COLUMNS:
+        if name not in types:
+            raise ArgumentError("df", f"column {name} is missing; there are {sorted(types)}")
+        if not isinstance(types[name], _TYPES[name]):
+            wanted = " or ".join(of.typeName() for of in _TYPES[name])
+            raise ArgumentError(
+                "df", f"column {name} is {types[name].simpleString()}, not {wanted}"
+            )
+
+
+def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pykcoord_spark.source.rows import rows_of_records
+
+    for batch in batches:
+        yield rows_of_records("__consumer_offsets", batch)

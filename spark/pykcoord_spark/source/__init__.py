@@ -1,0 +1,58 @@
+"""The data source `consumer_offsets`: records of `__consumer_offsets` as rows, batch and stream,
+from directories and from live clusters; and rows as a new directory.
+
+Spark imports this in every session that asks for a format it does not know: what reads and writes
+is imported when it is used. No reader may define `pushFilters`: in Spark 4.3.0 a pushed filter
+stays with the DataFrame, and later queries on it give wrong results.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from pykcoord_spark.source.options import Options
+from pykcoord_spark.source.schema import DDL
+
+if TYPE_CHECKING:
+    from pyspark.sql.datasource import (
+        DataSourceArrowWriter,
+        DataSourceReader,
+        DataSourceStreamReader,
+    )
+    from pyspark.sql.types import StructType
+
+__all__ = ["ConsumerOffsets"]
+
+
+class ConsumerOffsets(DataSource):
+    """One row for each record; the columns are those of `schema.DDL`, the options of `Options`."""
+
+    @classmethod
+    def name(cls) -> str:
+        return "consumer_offsets"
+
+    def schema(self) -> str:
+        return DDL
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        options = Options.parse(self.options)
+        if options.is_live:
+            from pykcoord_spark.source.cluster import ClusterReader
+
+            return ClusterReader(options)
+        from pykcoord_spark.source.directory import DirectoryReader
+
+        return DirectoryReader(options)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        options = Options.parse(self.options, streaming=True)
+        from pykcoord_spark.source.stream import ClusterStream, DirectoryStream
+
+        return ClusterStream(options) if options.is_live else DirectoryStream(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        from pykcoord_spark.source.writer import DirectoryWriter
+
+        return DirectoryWriter(Options.parse(self.options, writing=True), schema, overwrite)

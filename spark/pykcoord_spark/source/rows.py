@@ -1,0 +1,63 @@
+"""From bytes to Arrow batches, in the tasks: the only place that calls the native decoder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pykcoord._native import ReplayError, decode_log, decode_rows
+from pykcoord.errors import LogError
+
+__all__ = ["LAST_OFFSET", "chosen", "rows_of_chunks", "rows_of_records"]
+
+LAST_OFFSET = 2**63 - 1
+# Batches of some thousand rows: fewer cost Spark more than their rows do.
+_BATCH_BYTES = 1 << 20
+
+
+def rows_of_chunks(
+    where: object,
+    partition: int,
+    chunks: Iterable[bytes],
+    from_offset: int = 0,
+    to_offset: int = LAST_OFFSET,
+) -> Iterator[pa.RecordBatch]:
+    """The records from `from_offset` to before `to_offset`. `where` is what an error names. Raises
+    LogError."""
+    waiting: list[bytes] = []
+    for chunk in chunks:
+        waiting.append(chunk)
+        if sum(map(len, waiting)) >= _BATCH_BYTES:
+            yield _decoded(where, partition, waiting, from_offset, to_offset)
+            waiting = []
+    if waiting:
+        yield _decoded(where, partition, waiting, from_offset, to_offset)
+
+
+def rows_of_records(where: object, rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Records of which place, key and value are known, decoded. Raises LogError."""
+    try:
+        return decode_rows(rows)
+    except ReplayError as error:
+        raise LogError(f"{where}: offset {error.offset}: {error.reason}") from None
+
+
+def chosen(batch: pa.RecordBatch, groups: Sequence[str] | None) -> pa.RecordBatch:
+    """The rows of these groups; all for None."""
+    if groups is None:
+        return batch
+    return batch.filter(pc.is_in(batch["group_id"], pa.array(groups, pa.string())))
+
+
+def _decoded(
+    where: object, partition: int, chunks: list[bytes], from_offset: int, to_offset: int
+) -> pa.RecordBatch:
+    try:
+        return decode_log(partition, chunks, from_offset, to_offset)
+    except ReplayError as error:
+        raise LogError(
+            f"{where}: offset {error.offset}: {error.reason}; `pykcoord log dump` shows the "
+            "records before it"
+        ) from None

@@ -1,0 +1,118 @@
+"""Streams of `consumer_offsets`, from directories and live clusters. An offset of the stream is,
+for each partition of the topic, the offset of the record that comes next; a partition that it does
+not name is read from its start.
+
+Never goes past what Spark asked for: the limit of a micro-batch counts offsets, which are at
+least as many as rows.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
+
+from pykcoord_spark.source.cluster import Slice, offsets_of, read_cluster
+from pykcoord_spark.source.directory import places
+from pykcoord_spark.source.options import Options
+from pykcoord_spark.source.rows import chosen, rows_of_chunks
+from pykcoord_spark.source.slices import Ends, read_slice
+
+__all__ = ["ClusterStream", "DirectoryStream", "limited"]
+
+# Partition to the offset that comes next. Keys are strings: Spark keeps it as JSON.
+_Offset = dict[str, int]
+_Bounds = Mapping[int, tuple[int, int]]
+
+
+class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: Options) -> None:
+        self._options = options
+        self._target: _Bounds | None = None
+
+    @abstractmethod
+    def bounds(self) -> _Bounds:
+        """First offset and end of each partition, now."""
+
+    def initialOffset(self) -> _Offset:
+        at = 1 if self._options.from_latest else 0
+        return {str(number): bounds[at] for number, bounds in self.bounds().items()}
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        most = self._options.max_records
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._target = self.bounds()
+
+    def latestOffset(self, start: _Offset, limit: ReadLimit) -> _Offset:
+        bounds = self._target if self._target is not None else self.bounds()
+        return limited(start, bounds, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
+
+    def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
+        return [
+            Slice(int(number), start.get(number, 0), upto)
+            for number, upto in end.items()
+            if upto > start.get(number, 0)
+        ]
+
+
+class DirectoryStream(_Stream):
+    """A directory that a server or broker may write to."""
+
+    def __init__(self, options: Options) -> None:
+        super().__init__(options)
+        self._ends: Ends | None = None
+
+    def bounds(self) -> _Bounds:
+        if self._ends is None:
+            self._ends = Ends(self._options.on_corruption)
+        found = {place.number: Path(place.path) for place in places(self._options)}
+        return {number: self._ends.of(directory) for number, directory in found.items()}
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Slice)
+        paths = {place.number: Path(place.path) for place in places(self._options)}
+        directory = paths[partition.number]
+        start, end = partition.start, partition.end
+        chunks = read_slice(directory, start, end, self._options.on_corruption)
+        for batch in rows_of_chunks(directory, partition.number, chunks, start, end):
+            yield chosen(batch, self._options.groups)
+
+
+class ClusterStream(_Stream):
+    """A live cluster."""
+
+    def bounds(self) -> _Bounds:
+        return offsets_of(self._options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, Slice)
+        yield from read_cluster(self._options, partition)
+
+
+def limited(start: Mapping[str, int], bounds: _Bounds, most: int | None) -> dict[str, Any]:
+    """Where the next micro-batch ends: at the ends of the partitions, or, where that is more than
+    `most` offsets, each as far as its share of what is left. Never before `start`."""
+    at = {n: max(start.get(str(n), 0), first) for n, (first, _) in bounds.items()}
+    left = {n: max(0, end - at[n]) for n, (_, end) in bounds.items()}
+    total = sum(left.values())
+    if most is not None and total > most:
+        shares = {n: of * most // total for n, of in left.items()}
+        spare = most - sum(shares.values())
+        for n in left:
+            if spare and shares[n] < left[n]:
+                shares[n] += 1
+                spare -= 1
+        left = shares
+    return {**start, **{str(n): at[n] + left[n] for n in bounds}}

@@ -1,0 +1,212 @@
+"""`spark.read.format("consumer_offsets")` on directories: what it gives of logs that Kafka wrote,
+and what it says of what it cannot read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import batches, segments
+
+from pykcoord.log import LogReader
+
+from .offsets import replayed
+
+pytest.importorskip("pyspark")
+from pykcoord_spark.source import ConsumerOffsets
+from pykcoord_spark.source.options import Options
+from pykcoord_spark.source.schema import DDL
+
+from pykcoord._native import record_schema
+from pykcoord.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_FORMAT = "consumer_offsets"
+_STRIDE = 1000
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "scenario" in metafunc.fixturenames:
+        folders = segments.folders(metafunc.config)
+        metafunc.parametrize("scenario", [str(path) for path in folders], ids=lambda path: path)
+
+
+@pytest.fixture(scope="module")
+def unpacked(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, Path]:
+    root = tmp_path_factory.mktemp("segments")
+    folders = segments.folders(request.config)
+    return {str(of): segments.unpack(of, root / str(n)) for n, of in enumerate(folders)}
+
+
+@pytest.fixture(scope="module")
+def rows(
+    spark: SparkSession, unpacked: dict[str, Path], tmp_path_factory: pytest.TempPathFactory
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of every recorded log, read in one job: the partitions of all of them are renumbered
+    to be those of one directory."""
+    root = tmp_path_factory.mktemp("all")
+    for n, path in enumerate(unpacked.values()):
+        for folder in path.glob("__consumer_offsets-*"):
+            number = int(folder.name.rpartition("-")[2])
+            (root / f"__consumer_offsets-{n * _STRIDE + number}").symlink_to(folder)
+    df = spark.read.format(_FORMAT).option("on_corruption", "truncate").load(str(root))
+    found: dict[str, list[dict[str, Any]]] = {name: [] for name in unpacked}
+    names = list(unpacked)
+    for row in df.toArrow().to_pylist():
+        n, row["partition"] = divmod(row["partition"], _STRIDE)
+        found[names[n]].append(row)
+    return found
+
+
+def test_offsets_are_those_that_kafka_reads(
+    scenario: str, unpacked: dict[str, Path], rows: dict[str, list[dict[str, Any]]]
+) -> None:
+    expected = segments.expected(unpacked[scenario])
+    offsets, unstable = replayed(rows[scenario])
+    assert offsets == expected["offsets"]
+    assert unstable == expected["unstable"]
+
+
+def test_groups_are_those_that_kafka_reads(
+    scenario: str, unpacked: dict[str, Path], rows: dict[str, list[dict[str, Any]]]
+) -> None:
+    expected = segments.expected(unpacked[scenario])["groups"]
+    newest: dict[tuple[str, bytes], dict[str, Any]] = {}
+    for row in sorted(rows[scenario], key=lambda row: (row["partition"], row["offset"])):
+        if row["group_id"] is not None:
+            newest[row["group_id"], row["key"]] = row
+    generations = {
+        row["group_id"]: row["generation"]
+        for row in newest.values()
+        if row["kind"] == "GroupMetadata" and not row["tombstone"]
+    }
+    homes: dict[str, set[int]] = {}
+    for (group_id, _), row in newest.items():
+        homes.setdefault(group_id, set()).add(row["partition"])
+    for group_id, group in expected.items():
+        if group["type"] == "classic" and group["protocolType"]:
+            assert group_id in generations
+            assert group.get("generation", generations[group_id]) == generations[group_id]
+        if group["type"] != "classic":
+            assert group_id in homes
+        assert homes.get(group_id, {group["partition"]}) == {group["partition"]}
+    assert generations.keys() <= expected.keys()
+
+
+def test_records_are_those_of_the_log(
+    scenario: str, unpacked: dict[str, Path], rows: dict[str, list[dict[str, Any]]]
+) -> None:
+    """Every one, byte for byte, as another decoder finds them."""
+    expected = []
+    reader = LogReader.open(unpacked[scenario], on_corruption="truncate")
+    for partition in reader.partitions:
+        for batch in batches.decode(reader.read(partition)):
+            producer = (None, None)
+            if batch.producer_id >= 0:
+                producer = (batch.producer_id, batch.producer_epoch)
+            expected += [
+                (partition, r.offset, r.timestamp, r.key, r.value, r.value is None, *producer)
+                for r in batch.records
+            ]
+    columns = (
+        "partition", "offset", "timestamp", "key", "value", "tombstone", "producer_id",
+        "producer_epoch",
+    )  # fmt: skip
+    found = [tuple(row[name] for name in columns) for row in rows[scenario]]
+    assert sorted(found, key=lambda row: row[:2]) == sorted(expected, key=lambda row: row[:2])
+
+
+def test_the_schema_is_that_of_the_native_core() -> None:
+    from pyspark.sql.pandas.types import to_arrow_schema
+    from pyspark.sql.types import StructType
+
+    assert to_arrow_schema(StructType.fromDDL(DDL), timezone="UTC") == record_schema()
+
+
+def test_no_filter_is_pushed_down() -> None:
+    """Spark 4.3.0 gives wrong results with a reader that defines it."""
+    import pykcoord_spark.source.cluster as cluster
+    import pykcoord_spark.source.directory as directory
+
+    for reader in (directory.DirectoryReader, cluster.ClusterReader):
+        assert "pushFilters" not in vars(reader)
+
+
+@pytest.fixture
+def classic(unpacked: dict[str, Path]) -> Path:
+    return unpacked[str(segments.OWN / "classic-1")]
+
+
+def test_some_partitions_and_groups(
+    spark: SparkSession, classic: Path, rows: dict[str, list[dict[str, Any]]]
+) -> None:
+    everything = rows[str(segments.OWN / "classic-1")]
+    group = next(row["group_id"] for row in everything if row["partition"] == 11)
+    df = (
+        spark.read.format(_FORMAT)
+        .options(partitions="2, 11, 18-18", groups=group)
+        .load(str(classic))
+    )
+    found = {(row.partition, row.offset) for row in df.collect()}
+    assert found == {
+        (row["partition"], row["offset"])
+        for row in everything
+        if row["partition"] in (2, 11, 18) and row["group_id"] == group
+    }
+
+
+def test_one_folder_and_one_file(spark: SparkSession, classic: Path) -> None:
+    folder = classic / "__consumer_offsets-11"
+    file = next(folder.glob("*.log"))
+    counts = [spark.read.format(_FORMAT).load(str(path)).count() for path in (folder, file)]
+    assert counts[0] == counts[1] > 0
+    partitions = spark.read.format(_FORMAT).load(str(file)).select("partition").distinct()
+    assert [row.partition for row in partitions.collect()] == [11]
+
+
+@pytest.fixture
+def damaged(tmp_path: Path) -> Iterator[Path]:
+    return segments.unpack(segments.OWN / "torn-1-flipped-middle", tmp_path / "log")
+
+
+def test_a_damaged_segment_is_refused_and_named(spark: SparkSession, damaged: Path) -> None:
+    file = next(damaged.glob("*/*.log"))
+    with pytest.raises(Exception, match="CorruptLogError") as raised:
+        spark.read.format(_FORMAT).load(str(damaged)).count()
+    assert f"{file}: byte {segments.expected(damaged)['bytes_after_recovery']}" in str(raised.value)
+
+
+def test_no_log_is_named(spark: SparkSession, tmp_path: Path) -> None:
+    for path, said in ((tmp_path, "no log here"), (tmp_path / "absent", "no such directory")):
+        with pytest.raises(Exception, match=said) as raised:
+            spark.read.format(_FORMAT).load(str(path)).count()
+        assert str(path) in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, r"option path: neither is given: name a directory"),
+        ({"path": "x", "kafka.bootstrap.servers": "y:9092"}, "option path: both are given"),
+        ({"kafka.security.protocol": "ssl"}, r"option kafka\.bootstrap\.servers: is missing"),
+        ({"path": "x", "partitoins": "1"}, "option partitoins: is unknown; did you mean part"),
+        ({"path": "x", "partitions": "1,b"}, "option partitions: '1,b' is not of the form"),
+        ({"path": "x", "on_corruption": "ignore"}, "option on_corruption: 'ignore' is neither"),
+        ({"path": "x", "starting_offsets": "latest"}, "option starting_offsets: is unknown"),
+    ],
+)
+def test_a_wrong_option_is_named(given: dict[str, str], said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        Options.parse(given)
+
+
+def test_a_partition_that_is_not_there_is_named(classic: Path) -> None:
+    source = ConsumerOffsets({"path": str(classic), "partitions": "2,3"})
+    with pytest.raises(ArgumentError, match=r"option partitions: .* has no partition 3"):
+        source.reader(None).partitions()  # type: ignore[arg-type]

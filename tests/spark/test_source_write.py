@@ -1,0 +1,133 @@
+"""`df.write.format("consumer_offsets")`: a new directory, whole or not at all, that gives the
+same rows again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from support import segments
+
+from pykcoord._native import decode_log
+from pykcoord.errors import ArgumentError
+from pykcoord.log import LogReader, partitions_of, verify
+
+pytest.importorskip("pyspark")
+from pykcoord_spark.source.options import Options
+from pykcoord_spark.source.schema import DDL
+from pykcoord_spark.source.writer import DirectoryWriter
+from pykcoord_spark.source.writing import Segments, normalized
+from pyspark.sql.types import StructType
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_COLUMNS = ("partition", "offset", "timestamp", "key", "value", "producer_id", "producer_epoch")
+
+
+def _rows_of(directory: Path) -> list[dict[str, Any]]:
+    reader = LogReader.open(directory)
+    tables = [
+        pa.Table.from_batches([decode_log(number, list(reader.read(number)), 0, 2**62)])
+        for number in reader.partitions
+    ]
+    return pa.concat_tables(tables).select(_COLUMNS).to_pylist()
+
+
+def _writer(path: Path, ddl: str = DDL, overwrite: bool = False, **more: str) -> DirectoryWriter:
+    options = Options.parse({"path": str(path), **more}, writing=True)
+    return DirectoryWriter(options, StructType.fromDDL(ddl), overwrite)
+
+
+def _batch(partition: int = 1, offsets: tuple[int, ...] = (0, 1), **more: Any) -> pa.RecordBatch:
+    count = len(offsets)
+    columns = {
+        "partition": pa.array([partition] * count, pa.int32()),
+        "offset": pa.array(offsets, pa.int64()),
+        "timestamp": pa.array([1000] * count, pa.int64()),
+        "key": pa.array([b"\0\2\0\1g"] * count, pa.binary()),
+        "value": pa.array([None] * count, pa.binary()),
+    }
+    return pa.RecordBatch.from_pydict(columns | more)
+
+
+@pytest.fixture(params=["transactions-1", "compacted-1", "zstd-1"])
+def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
+    return segments.unpack(segments.OWN / request.param, tmp_path / "source")
+
+
+def test_what_is_written_is_read_again(spark: SparkSession, source: Path, tmp_path: Path) -> None:
+    """Offsets with gaps, transactions and their markers as they were."""
+    rows = spark.read.format("consumer_offsets").load(str(source))
+    target = tmp_path / "target"
+    ordered = rows.repartition("partition").sortWithinPartitions("partition", "offset")
+    ordered.write.format("consumer_offsets").mode("append").save(str(target))
+    assert verify(target).sound
+    assert _rows_of(target) == _rows_of(source)
+    assert partitions_of(target) == 50
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+
+
+def test_rows_without_offsets_are_numbered(tmp_path: Path) -> None:
+    writer = _writer(tmp_path / "new", offsets_topic_partitions="3", segment_bytes="200")
+    batches = [_batch(2).drop_columns("offset") for _ in range(4)]
+    writer.commit([writer.write(iter(batches)), writer.write(iter([]))])
+    assert [row["offset"] for row in _rows_of(tmp_path / "new")] == list(range(8))
+    assert partitions_of(tmp_path / "new") == 3
+    assert len(list((tmp_path / "new").glob("__consumer_offsets-2/*.log"))) > 1
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_one_partition_in_two_tasks_is_refused(tmp_path: Path) -> None:
+    writer = _writer(tmp_path / "new")
+    messages = [writer.write(iter([_batch(4)])), writer.write(iter([_batch(4, (2, 3))]))]
+    with pytest.raises(ArgumentError, match="rows of partition 4 came to several tasks"):
+        writer.commit(messages)
+    writer.abort(messages)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_failed_attempt_left_is_removed(tmp_path: Path) -> None:
+    writer = _writer(tmp_path / "new")
+    writer.write(iter([_batch(4)]))  # its task was run again
+    writer.commit([writer.write(iter([_batch(4)]))])
+    assert len(_rows_of(tmp_path / "new")) == 2
+    assert [path.name for path in tmp_path.iterdir()] == ["new"]
+
+
+def test_offsets_out_of_order_are_refused(tmp_path: Path) -> None:
+    rows = Segments(tmp_path / "1", 1, 1 << 20)
+    rows.append(normalized(_batch(1, (3, 5))))
+    with pytest.raises(ArgumentError, match="partition 1: offset 5 comes when 6 or more is due"):
+        rows.append(normalized(_batch(1, (5, 6))))
+
+
+@pytest.mark.parametrize(
+    ("ddl", "said"),
+    [
+        ("partition INT, timestamp BIGINT, key BINARY", "column value is missing"),
+        ("partition INT, timestamp STRING, key BINARY, value BINARY", "timestamp is string, not"),
+    ],
+)
+def test_columns_that_are_not_right_are_named(tmp_path: Path, ddl: str, said: str) -> None:
+    with pytest.raises(ArgumentError, match=said):
+        _writer(tmp_path / "new", ddl)
+
+
+def test_a_directory_that_holds_something_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ArgumentError, match=r"option path: .* is not empty"):
+        _writer(tmp_path)
+    with pytest.raises(ArgumentError, match="mode: overwrite is not supported"):
+        _writer(tmp_path / "new", overwrite=True)
+
+
+def test_rows_that_cannot_be_written_are_named(tmp_path: Path) -> None:
+    writer = _writer(tmp_path / "new", offsets_topic_partitions="3")
+    with pytest.raises(ArgumentError, match="partition 3 is not one of 3"):
+        writer.write(iter([_batch(3)]))
+    holes = pa.array([b"\0\2\0\1g", None], pa.binary())
+    with pytest.raises(ArgumentError, match="column key has nulls"):
+        writer.write(iter([_batch(1, key=holes)]))
