@@ -1,0 +1,186 @@
+"""`inspect`: what a history of offsets tells, as tables and as a page."""
+
+from __future__ import annotations
+
+import html.parser
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from support import segments
+
+pytest.importorskip("pyspark")
+from pykcoord_spark import __main__ as command_line
+from pykcoord_spark.inspecting import history
+from pykcoord_spark.inspecting.page import page
+from pykcoord_spark.inspecting.report import Limits, Report, Table, report_of
+from pykcoord_spark.source.schema import DDL
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+_MINUTE = 60_000
+_NAMES = [column.split()[0] for column in DDL.split(", ")]
+
+
+def _row(offset: int, minute: float, group: str | None, **more: Any) -> tuple[Any, ...]:
+    row: dict[str, Any] = {
+        "partition": 0, "offset": offset, "timestamp": round(minute * _MINUTE), "group_id": group,
+        "kind": "OffsetCommit", "topic": "orders", "topic_partition": 0, "metadata": "",
+        "tombstone": False, **more,
+    }  # fmt: skip
+    return tuple(row.get(name) for name in _NAMES)
+
+
+def _rows() -> list[tuple[Any, ...]]:
+    """Minutes 0 to 59. `back` goes back, `still` repeats itself, `uneven` leaves a partition,
+    `nervous` rebalances, `exact` commits in transactions, `gone` deletes its offset."""
+    rows: list[tuple[Any, ...]] = []
+
+    def add(minute: float, group: str | None, **more: Any) -> None:
+        rows.append(_row(len(rows), minute, group, **more))
+
+    for minute in range(60):
+        add(minute, "back", committed=100 * minute if minute != 40 else 5)
+        add(minute, "still", committed=min(minute, 30) * 10)
+        add(minute, "uneven", committed=minute, topic_partition=0)
+        if minute < 20:
+            add(minute, "uneven", committed=minute, topic_partition=1)
+    for generation in range(1, 9):
+        add(10 + generation / 2, "nervous", kind="GroupMetadata", topic=None, topic_partition=None,
+            generation=generation)  # fmt: skip
+    for committed, outcome in ((7, "COMMIT"), (9, "ABORT"), (11, None)):
+        add(50, "exact", committed=committed, producer_id=3, producer_epoch=0)
+        if outcome:
+            add(51, None, kind=outcome, producer_id=3, topic=None, topic_partition=None)
+    add(20, "gone", committed=1)
+    add(30, "gone", tombstone=True)
+    return rows
+
+
+@pytest.fixture(scope="module")
+def told(spark: SparkSession) -> DataFrame:
+    return spark.createDataFrame(_rows(), DDL).coalesce(1).cache()
+
+
+def _of(df: DataFrame, *columns: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in df.select(*columns).collect()]
+
+
+def test_commits_that_went_back(told: DataFrame) -> None:
+    columns = ("group_id", "topic_partition", "timestamp", "before", "committed", "by")
+    assert _of(history.rewinds(told), *columns) == [("back", 0, 40 * _MINUTE, 3900, 5, 3895)]
+
+
+def test_partitions_that_are_stuck(told: DataFrame) -> None:
+    columns = ("group_id", "topic_partition", "why", "committed", "since", "last")
+    assert _of(history.stuck(told), *columns) == [
+        ("uneven", 1, "no commits", 19, 19 * _MINUTE, 19 * _MINUTE),
+        ("still", 0, "same offset", 300, 30 * _MINUTE, 59 * _MINUTE),
+    ]
+    assert _of(history.stuck(told, 50 * _MINUTE), "group_id") == []
+
+
+def test_groups_that_flap(told: DataFrame) -> None:
+    columns = ("group_id", "most", "timestamp", "generation")
+    assert _of(history.flaps(told), *columns) == [("nervous", 8, 14 * _MINUTE, 8)]
+    assert _of(history.flaps(told, within_ms=_MINUTE), "group_id") == []
+    assert _of(history.flaps(told, at_least=3, within_ms=_MINUTE), "most") == [(3,)]
+
+
+def test_offsets_at_a_time(told: DataFrame) -> None:
+    def at(minute: int) -> dict[str, int]:
+        found = history.offsets_at(told, minute * _MINUTE).where("topic_partition = 0")
+        return {row.group_id: row.committed for row in found.collect()}
+
+    assert at(25) == {"back": 2500, "still": 250, "uneven": 25, "gone": 1}
+    assert at(59) == {"back": 5900, "still": 300, "uneven": 59, "exact": 7}
+
+
+def test_groups_and_what_they_did(told: DataFrame) -> None:
+    columns = ("group_id", "commits", "deleted", "partitions", "rebalances", "first", "last")
+    assert _of(history.groups(told), *columns) == [
+        ("uneven", 80, 0, 2, 0, 0, 59 * _MINUTE),
+        ("back", 60, 0, 1, 0, 0, 59 * _MINUTE),
+        ("still", 60, 0, 1, 0, 0, 59 * _MINUTE),
+        ("exact", 1, 0, 1, 0, 50 * _MINUTE, 50 * _MINUTE),
+        ("gone", 1, 1, 1, 0, 20 * _MINUTE, 30 * _MINUTE),
+        ("nervous", 0, 0, 0, 8, None, None),
+    ]
+
+
+class _Page(html.parser.HTMLParser):
+    """The tags that are opened, and whatever is loaded from elsewhere."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.loaded: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.loaded += [
+            value
+            for name, value in attrs
+            if name in ("src", "href", "xlink:href") and value and not value.startswith("#")
+        ]
+
+
+def test_the_page_shows_what_was_found(told: DataFrame) -> None:
+    pytest.importorskip("matplotlib")
+    report = report_of(told, "pykcoord-data", Limits(rows=2), at_ms=25 * _MINUTE)
+    assert report.tables["groups"].total == 6
+    assert len(report.tables["groups"].rows) == 2
+    assert sum(count for points in report.activity.values() for _, count in points) == 202
+    text = page(report)
+    shown = _Page()
+    shown.feed(text)
+    assert shown.loaded == []
+    assert shown.tags.count("svg") == 3
+    assert shown.tags.count("table") == 5
+    assert "And 4 more." in text
+    assert "1970-01-01 00:40:00Z" in text
+
+
+def test_ids_of_groups_are_no_markup() -> None:
+    report = Report("<x>", kinds=[("<b>", 1)])
+    group = "<script>$x_{1}$"
+    report.tables["groups"] = Table(["group_id"], [(group,)], 1)
+    report.activity = {group: [(0, 1)]}
+    text = page(report)
+    assert not re.search("<script>|<x>|<b>", text)
+    assert "&lt;script&gt;" in text
+
+
+def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    directory = segments.unpack(segments.OWN / "classic-2", tmp_path / "log")
+    target = tmp_path / "page.html"
+    code = command_line.run(
+        ["inspect", str(directory), "--html", str(target), "--at", "2100-01-01", "--rows", "3"]
+    )
+    out, err = capsys.readouterr()
+    assert code == 0, err
+    expected = segments.expected(directory)["offsets"]
+    offsets = sum(len(partitions) for of in expected.values() for partitions in of.values())
+    assert f"(the first 3 of {offsets:,})" in out
+    assert "Offset history" in target.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give PATH or --bootstrap-servers, one of them"),
+        (["x", "--bootstrap-servers", "y:1"], "give PATH or --bootstrap-servers, one of them"),
+        (["x", "--at", "noon"], "--at noon: neither ISO 8601"),
+        (["x", "--kafka", "a=b"], "--kafka goes with --bootstrap-servers"),
+        (["--bootstrap-servers", "y:1", "--kafka", "a"], "--kafka a: not of the form KEY=VALUE"),
+    ],
+)
+def test_wrong_usage_is_one_line(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert command_line.run(["inspect", *arguments]) == 2
+    err = capsys.readouterr().err
+    assert said in err
+    assert err.count("\n") == 1
