@@ -171,10 +171,11 @@ def _figure(title: str, draw: Any, series: dict[str, list[tuple[int, int]]], rep
         from matplotlib.figure import Figure
     except ImportError:
         raise LogError("the page needs matplotlib: pip install 'pykcoord-spark[plots]'") from None
-    with rc_context({"svg.hashsalt": "pykcoord", "text.parse_math": False, "font.size": 9}):
+    with rc_context({"svg.hashsalt": title, "text.parse_math": False, "font.size": 9}):
         figure = Figure(figsize=(11, 3.2), layout="constrained")
         axes = figure.add_subplot()
         draw(axes, series, report)
+        axes.set_xlim(_moment(report.first_ms), _moment(report.last_ms + report.bucket_ms))  # type: ignore[arg-type]
         _finish(axes)
         out = io.StringIO()
         FigureCanvasSVG(figure).print_svg(out, metadata={"Date": None, "Creator": None})  # type: ignore[no-untyped-call]
