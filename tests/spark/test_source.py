@@ -122,7 +122,7 @@ def test_records_are_those_of_the_log(
     assert sorted(found, key=lambda row: row[:2]) == sorted(expected, key=lambda row: row[:2])
 
 
-def test_the_schema_is_that_of_the_native_core() -> None:
+def test_the_schema_is_that_of_the_native_core(spark: SparkSession) -> None:
     from pyspark.sql.pandas.types import to_arrow_schema
     from pyspark.sql.types import StructType
 

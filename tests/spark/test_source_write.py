@@ -19,11 +19,26 @@ from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.schema import DDL
 from pykcoord_spark.source.writer import DirectoryWriter
 from pykcoord_spark.source.writing import Segments, normalized
-from pyspark.sql.types import StructType
+from pyspark.sql.types import (
+    BinaryType,
+    BooleanType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructType,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+# `StructType.fromDDL` needs a session.
+_TYPES = {
+    "INT": IntegerType(),
+    "BIGINT": LongType(),
+    "STRING": StringType(),
+    "BOOLEAN": BooleanType(),
+    "BINARY": BinaryType(),
+}
 _COLUMNS = ("partition", "offset", "timestamp", "key", "value", "producer_id", "producer_epoch")
 
 
@@ -37,8 +52,12 @@ def _rows_of(directory: Path) -> list[dict[str, Any]]:
 
 
 def _writer(path: Path, ddl: str = DDL, overwrite: bool = False, **more: str) -> DirectoryWriter:
-    options = Options.parse({"path": str(path), **more}, writing=True)
-    return DirectoryWriter(options, StructType.fromDDL(ddl), overwrite)
+    schema = StructType()
+    for name, of in (column.split()[:2] for column in ddl.split(", ")):
+        schema.add(name, _TYPES[of])
+    return DirectoryWriter(
+        Options.parse({"path": str(path), **more}, writing=True), schema, overwrite
+    )
 
 
 def _batch(partition: int = 1, offsets: tuple[int, ...] = (0, 1), **more: Any) -> pa.RecordBatch:
