@@ -60,6 +60,8 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaBroker]:
     settings = {"offsets.topic.num.partitions": str(_PARTITIONS)}
     with KafkaBroker(directory, topics={"orders": 4}, settings=settings) as broker:
         with Asked(broker.address) as asked:
+            asked.ensure_coordinator("any")
+            asked.wait_loaded()
             drive(asked)
         yield broker
 
