@@ -144,7 +144,7 @@ def replay(
     envelope = ordered.mapInArrow(_in_task(task), ddl(ENVELOPE))
     if out is None:
         return Replay(envelope.persist(StorageLevel.DISK_ONLY), kept=True)
-    envelope.write.mode("errorifexists").parquet(str(out))
+    envelope.write.mode("error").parquet(str(out))
     return Replay.load(events.sparkSession, out)
 
 

@@ -61,7 +61,7 @@ def command(
     ) as spark:
         began = time.monotonic()
         assigned = assign(spark.read.parquet(members), strategy, catalogue)
-        assigned.write.mode("errorifexists").parquet(out)
+        assigned.write.mode("error").parquet(out)
         seconds = time.monotonic() - began
         counts = spark.read.parquet(out).agg(
             F.count_distinct("group_id").alias("groups"),
