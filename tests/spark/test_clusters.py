@@ -1,0 +1,182 @@
+"""The documented commands on every kind of cluster that fits one machine: the same comes out.
+
+Long: each starts JVMs of its own. All of them are on 127.0.0.1, and end with the test.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+pytest.importorskip("pyspark")
+import pyarrow as pa
+import pykcoord_spark as ks
+import pyspark
+from support import orphans
+from support.ports import free_port
+from support.spark_events import requests
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+pytestmark = [pytest.mark.spark_all, pytest.mark.timeout(900)]
+
+BIN = Path(pyspark.__file__).parent / "bin"
+READY_SECONDS = 120.0
+JOB_SECONDS = 400.0
+SHARDS = 4
+
+
+class Files:
+    """What jobs read, and what comes of it."""
+
+    def __init__(self, spark: SparkSession, root: Path) -> None:
+        self.spark, self.root = spark, root
+        self.events, self.members = root / "events", root / "members"
+        requests(spark, 20_000, 500).write.parquet(str(self.events))
+        members = "concat('group-', id % 100) as group_id", "concat('m-', id) as member_id"
+        rows = spark.range(400).selectExpr(*members, "array('orders') as topics")
+        rows.write.parquet(str(self.members))
+        with ks.replay(spark.read.parquet(str(self.events)), SHARDS) as replayed:
+            self.told = _rows(replayed)
+
+    def replay(self, out: str) -> list[str]:
+        events = ["--events", str(self.events), "--shards", str(SHARDS)]
+        return ["replay", *events, "--out", str(self.root / out)]
+
+    def assign(self, out: str) -> list[str]:
+        members = ["--members", str(self.members), "--topic", "orders:16"]
+        return ["assign", "cooperative-sticky", *members, "--out", str(self.root / out)]
+
+    def check(self, name: str) -> None:
+        """What `replay` and `assign` wrote under `name` is what it is here."""
+        assert _rows(ks.Replay.load(self.spark, self.root / f"{name}-replayed")).equals(self.told)
+        assigned = self.spark.read.parquet(str(self.root / f"{name}-assigned"))
+        row = assigned.selectExpr("count(*)", "sum(size(partitions))").collect()[0]
+        assert tuple(row) == (400, 1600)
+
+
+def _rows(replayed: ks.Replay) -> pa.Table:
+    rows = replayed.envelope.where("kind < 2").toArrow()
+    return rows.sort_by([(name, "ascending") for name in ("kind", "shard", "offset", "seq")])
+
+
+@pytest.fixture(scope="module")
+def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Files:
+    return Files(spark, tmp_path_factory.mktemp("clusters"))
+
+
+def _run(*command: str) -> str:
+    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
+    result = subprocess.run(
+        command, env=environment, capture_output=True, text=True, timeout=JOB_SECONDS, check=False
+    )
+    assert result.returncode == 0, result.stderr[-4000:]
+    return result.stdout
+
+
+def _job(*arguments: str) -> str:
+    return _run(sys.executable, "-m", "pykcoord_spark", *arguments)
+
+
+@contextmanager
+def _daemon(log: Path, *command: str, port: int | None = None) -> Iterator[None]:
+    """A JVM that ends with the block; with `port`, it is waited for."""
+    environment = {
+        **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_NO_DAEMONIZE": "1",
+    }  # fmt: skip
+    with log.open("wb") as said:
+        process = subprocess.Popen(
+            command, env=environment, stdout=said, stderr=said, start_new_session=True
+        )
+        orphans.started(process)
+        try:
+            deadline = time.monotonic() + READY_SECONDS
+            while port is not None and not _is_served(port):
+                assert process.poll() is None, log.read_text()[-4000:]
+                assert time.monotonic() < deadline, log.read_text()[-4000:]
+                time.sleep(0.1)
+            yield
+        finally:
+            process.terminate()
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+            orphans.ended(process)
+
+
+def _is_served(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port), timeout=1).close()
+    except OSError:
+        return False
+    return True
+
+
+@pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
+def test_on_a_master_of_its_own(files: Files, master: str) -> None:
+    name = master.partition("[")[0]
+    said = _job(*files.replay(f"{name}-replayed"), "--master", master)
+    assert said.startswith("20,000 requests in ")
+    said = _job(*files.assign(f"{name}-assigned"), "--master", master)
+    assert said.startswith("100 groups assigned by cooperative-sticky in ")
+    files.check(name)
+
+
+def test_by_spark_submit_on_a_standalone_cluster(files: Files) -> None:
+    """With the archive of `pack`, on two workers."""
+    archive = files.root / "kcoord_site.zip"
+    _job("pack", "-o", str(archive))
+    port = free_port()
+    master, spark_class = f"spark://127.0.0.1:{port}", str(BIN / "spark-class")
+    deploy = "org.apache.spark.deploy"
+    host = ["--host", "127.0.0.1", "--webui-port", "0"]
+    worker = [spark_class, f"{deploy}.worker.Worker", *host, "--cores", "1", "--memory", "1g"]
+    with (
+        _daemon(
+            files.root / "master.log", spark_class, f"{deploy}.master.Master", *host,
+            "--port", str(port), port=port,
+        ),
+        _daemon(files.root / "1.log", *worker, "-d", str(files.root / "worker-1"), master),
+        _daemon(files.root / "2.log", *worker, "-d", str(files.root / "worker-2"), master),
+    ):  # fmt: skip
+        submit = [
+            str(BIN / "spark-submit"), "--master", master,
+            "--archives", f"{archive}#kcoord_site",
+            "--conf", "spark.executorEnv.PYTHONPATH=kcoord_site",
+            "--conf", "spark.executor.memory=512m", "--conf", "spark.driver.host=127.0.0.1",
+            "--conf", "spark.ui.enabled=false",
+            _job("main-path").strip(),
+        ]  # fmt: skip
+        _run(*submit, *files.replay("standalone-replayed"))
+        _run(*submit, *files.assign("standalone-assigned"))
+    files.check("standalone")
+
+
+def test_through_spark_connect(files: Files) -> None:
+    port = free_port()
+    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
+    settings = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(port),
+        "spark.ui.enabled": "false",
+    }
+    conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
+    submit = [str(BIN / "spark-submit"), "--class", server, "--master", "local[2]", *conf]
+    with _daemon(files.root / "connect.log", *submit, port=port):
+        remote = f"sc://127.0.0.1:{port}"
+        _job(*files.replay("connect-replayed"), "--remote", remote)
+        _job(*files.assign("connect-assigned"), "--remote", remote)
+    files.check("connect")
