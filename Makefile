@@ -69,9 +69,9 @@ bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narro
 bench-gate: build ## instructions of the hot paths and ratios against bounds; BENCH_ARGS=--set renews
 	python -m benches.counts $(BENCH_ARGS)
 
-bench-kafka: build ## pykcoord beside a real Kafka broker, in turns: the table of README.md
+bench-kafka: build ## beside Kafka's broker and classes, in turns; BENCH_ARGS=--docs: README's table
 	@.ci/require java cc
-	python -m benches.kafka.compare $(BENCH_ARGS)
+	python -m benches.kafka.run $(BENCH_ARGS)
 
 bench-scale: build ## one process with up to a million groups; BENCH_ARGS=--docs writes table and plot
 	python -m benches.scale $(BENCH_ARGS)

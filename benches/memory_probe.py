@@ -1,6 +1,7 @@
 """What groups and offsets weigh: `python -m benches.memory_probe WAY GROUPS OFFSET_GROUPS`.
 
-Prints, as JSON, bytes for each one-member group, and for each committed offset at 100 a group:
+Prints, as JSON, bytes for each one-member group, for each committed offset at 100 a group, and (of
+the node) for the only one of a group:
 `resident` is what the process grew by, `live` what is allocated (glibc's count; a JVM's heap after
 a full collection is the like of it). WAY is `node` or `dicts` (the plain coordinator). A process of
 its own, because memory that was freed before would hide the growth.
@@ -73,7 +74,15 @@ def of_node(groups: int, offset_groups: int) -> dict[str, dict[str, float]]:
         simple = [(f"offsets-{portion + index:06d}", "", -1) for index in range(WARM_UP)]
         _commit_all(host, simple)
     with_offsets = weigh()
-    return _told(before, with_groups, with_offsets, groups, offset_groups)
+    members: list[Member] = []
+    for portion in range(0, groups, WARM_UP):
+        members += one_member_groups(host, WARM_UP, f"single-{portion // WARM_UP}")
+        host.appends.clear()
+    without_single = weigh()
+    for portion in range(0, groups, WARM_UP):
+        _commit_all(host, members[portion : portion + WARM_UP], 1)
+    single = weigh().since(without_single, len(members))
+    return {**_told(before, with_groups, with_offsets, groups, offset_groups), "single": single}
 
 
 def of_dicts(groups: int, offset_groups: int) -> dict[str, dict[str, float]]:
@@ -104,9 +113,9 @@ def _told(
     }
 
 
-def _commit_all(host: Host, members: list[Member]) -> None:
-    """100 offsets for each."""
-    for reply in host.ask(offset_commit(member, 7, 0, PARTITIONS) for member in members):
+def _commit_all(host: Host, members: list[Member], partitions: int = PARTITIONS) -> None:
+    """So many offsets for each."""
+    for reply in host.ask(offset_commit(member, 7, 0, partitions) for member in members):
         assert reply[-2:] == b"\0\0", reply
     host.appends.clear()
 

@@ -1,34 +1,28 @@
-"""pykcoord beside a real Kafka broker, in turns on this machine: `python -m benches.kafka.compare`.
+"""pykcoord's server beside a real Kafka broker, in turns on this machine.
 
 Each round loads Kafka, then pykcoord (`--flush os`, as Kafka does), then pykcoord with `--flush
 commit`, all with the same program (load.c); figures are medians of the rounds. Afterwards both
 read the log that Kafka wrote, and take 100,000 one-member groups and a million offsets; what was
-only measured of Kafka's classes in process is quoted, and said to be. Exit status 1 when a goal is
-missed. It must never touch servers or files of anybody else.
+only measured of Kafka's classes in process is quoted, and said to be. It must never touch servers
+or files of anybody else.
 """
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
-import platform
-import re
 import shutil
-import signal
 import statistics
 import subprocess
 import sys
-import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from benches.kafka.rows import QUOTED, QUOTED_HEARTBEATS, Row, show
+from benches.kafka.rows import QUOTED, Row
 from benches.kafka.servers import (
     PARTITIONS,
     TOPIC,
@@ -67,13 +61,6 @@ class Size:
 
 FULL = Size(connections=2000, seconds=5, rounds=2, storms=3, groups=100_000, offset_groups=10_000)
 SMOKE = Size(connections=50, seconds=0.5, rounds=1, storms=1, groups=500, offset_groups=100)
-
-
-class InProcess(NamedTuple):
-    """Of the core without a server: heartbeats per CPU second, and allocated bytes."""
-
-    heartbeats: float
-    live_bytes: tuple[float, float]  # of a one-member group, and of an offset
 
 
 Phase = dict[str, float]
@@ -168,17 +155,15 @@ def measure_memory(size: Size, load: Load, server: Server) -> tuple[float, float
     return (with_groups - before) / size.groups, (with_offsets - with_groups) / offsets
 
 
-def measure_in_process(size: Size) -> InProcess:
-    """The core alone, to be held against what was measured of Kafka's classes alone."""
-    console.print("in process")
+def measure_core(size: Size) -> tuple[float, float]:
+    """Allocated bytes of the core alone: of a group, and of an offset."""
+    console.print("memory of the core alone")
     probe = [sys.executable, "-m", "benches.memory_probe", "node"]
     probe += [str(size.groups), str(size.offset_groups)]
-    weights = json.loads(_output(probe))
-    example = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kcoord-core"]
-    told = _output([*example, "--example", "heartbeats", str(FULL.groups)])
-    match = re.search(r"in batches: ([\d.]+) ns of processor time", told)
-    assert match is not None, told
-    return InProcess(1e9 / float(match[1]), (weights["group"]["live"], weights["offset"]["live"]))
+    root = Path(__file__).parents[2]
+    result = subprocess.run(probe, stdout=subprocess.PIPE, text=True, check=True, cwd=root)
+    weights = json.loads(result.stdout)
+    return weights["group"]["live"], weights["offset"]["live"]
 
 
 def rows_of_load(runs: dict[str, list[Run]]) -> list[Row]:
@@ -219,7 +204,7 @@ def rows_of_state(
     recovery: tuple[Loaded, Loaded],
     of_groups: tuple[Loaded, Loaded],
     memory: dict[str, tuple[float, float]],
-    in_process: InProcess,
+    core: tuple[float, float],
 ) -> list[Row]:
     def speeds(both: tuple[Loaded, Loaded]) -> list[float]:
         return [(loaded.records or 0) / max(loaded.seconds, 1e-3) for loaded in both]
@@ -227,19 +212,11 @@ def rows_of_state(
     rows = [
         Row("recovery", "records/s", *speeds(recovery), least=4, note=QUOTED["recovery"]),
         Row("", "of groups/s", *speeds(of_groups), least=4, note=QUOTED["recovery of groups"]),
-        Row(
-            "heartbeats in process",
-            "/CPU s",
-            QUOTED_HEARTBEATS,
-            in_process.heartbeats,
-            least=8,
-            note="Kafka's bare shard: quoted, not measured here",
-        ),
     ]
     for place, (what, most) in enumerate((("group", 450), ("offset", 48))):
         name = {"group": "memory of a one-member group", "offset": "of an offset, 100 a group"}
         note = f"{QUOTED[what]}; resident in our server: {memory[OS][place]:.0f} B"
-        figures = memory[KAFKA][place], in_process.live_bytes[place]
+        figures = memory[KAFKA][place], core[place]
         rows.append(Row(name[what], "B, live", *figures, most_itself=most, note=note))
     return rows
 
@@ -272,44 +249,10 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
                 if name == KAFKA:
                     create_topic(server)
                 memory[name] = measure_memory(size, load, server)
-        in_process = measure_in_process(size)
-        of_state = rows_of_state(recovery, of_groups, memory, in_process)
+        of_state = rows_of_state(recovery, of_groups, memory, measure_core(size))
         return runs, rows_of_load(runs) + of_state
     finally:
         shutil.rmtree(directory, ignore_errors=True)
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--smoke", action="store_true", help="small, and gates nothing")
-    parser.add_argument("--pin", action="store_true", help="keep the load generator on core 1")
-    parser.add_argument("--rounds", type=int, help="how often each server is loaded")
-    arguments = parser.parse_args()
-    size = SMOKE if arguments.smoke else FULL
-    if arguments.rounds:
-        size = Size(**{**vars(size), "rounds": arguments.rounds})
-    # So that the servers are ended with it.
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
-    started = time.monotonic()
-    runs, rows = compare(size, arguments.pin)
-    title = f"{size.connections} connections, one request outstanding each, {size.rounds} rounds"
-    show(rows, title, console)
-    BUILD.mkdir(parents=True, exist_ok=True)
-    result = {
-        "size": vars(size),
-        "machine": {"cores": os.cpu_count(), "platform": platform.platform()},
-        "seconds": round(time.monotonic() - started),
-        "rows": [row.as_json() for row in rows],
-        "runs": runs,
-    }
-    path = BUILD / "compare.json"
-    path.write_text(json.dumps(result, indent=2) + "\n")
-    missed = [row.name or row.unit for row in rows if row.is_met is False]
-    console.print(f"{result['seconds']} s; written to {path.relative_to(Path.cwd())}")
-    if missed and not arguments.smoke:
-        console.print(f"[red]missed:[/] {', '.join(missed)}")
-        return 1
-    return 0
 
 
 def _median(values: list[float]) -> float:
@@ -324,13 +267,3 @@ def _brief(phase: Phase) -> str:
     if "p99_ms" in phase:
         return f"{_per_cpu(phase) / 1000:.0f} k/CPU s p99 {phase['p99_ms']:.0f} ms"
     return f"{phase['seconds']:.2f} s"
-
-
-def _output(command: list[str]) -> str:
-    root = Path(__file__).parents[2]
-    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True, cwd=root)
-    return result.stdout
-
-
-if __name__ == "__main__":
-    sys.exit(main())

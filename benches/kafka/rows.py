@@ -18,7 +18,6 @@ QUOTED = {
     "recovery": "quoted of a warm JVM: 1.9 M/s",
     "recovery of groups": "quoted of a warm JVM: 0.25 M/s",
 }
-QUOTED_HEARTBEATS = 740_000
 
 
 @dataclass(frozen=True)
@@ -77,6 +76,18 @@ def show(rows: list[Row], title: str, console: Console) -> None:
         figures = _figure(row.kafka), _figure(row.pykcoord)
         table.add_row(row.name, row.unit, *figures, ratio, row.goal, verdicts[row.is_met], row.note)
     console.print(table)
+
+
+def markdown(rows: list[Row]) -> str:
+    """All rows; those without a name belong to the one above."""
+    lines = ["| | | Kafka 4.3.1 | pykcoord | ratio | goal | |"]
+    lines.append("| --- | --- | ---: | ---: | ---: | ---: | --- |")
+    for row in rows:
+        met = {True: "", False: "**missed**", None: ""}[row.is_met]
+        cells = [row.name, row.unit, _figure(row.kafka), _figure(row.pykcoord)]
+        cells += [f"{row.ratio:.2f}x", row.goal, "; ".join(filter(None, (met, row.note)))]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
 
 
 def _figure(value: float) -> str:

@@ -1,0 +1,201 @@
+"""Kafka's own classes in process beside pykcoord's core, in turns: `python -m
+benches.kafka.in_process`.
+
+Kafka's side is benches/kafka/java/inprocess, measured by JMH as single shots in a JVM of its own,
+warm; pykcoord's is native/bench. A ratio is that of the two medians of a round; told is that of
+the medians of all rounds, with the spread. Both keep one thread busy, and the JVM's collector has
+the other core. Must never gate on anything but a ratio of one run.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+# The way to Maven is that of the tests.
+sys.path.append(str(Path(__file__).parents[2] / "tests"))
+
+from support.kafka.jars import maven
+
+from benches.counts import PROGRAM, build_program
+from benches.kafka.rows import Row
+
+ROOT = Path(__file__).parents[2]
+SOURCES = Path(__file__).parent / "java" / "inprocess"
+BUILD = ROOT / "build" / "bench" / "in-process"
+HEAP = ("-Xms4g", "-Xmx8g")
+# Shots go on until the compiler is done with what is hot, and then until they make a figure.
+WARM_OPERATIONS, OPERATIONS = 3_000_000, 2_000_000
+LEAST_SHOTS, MOST_SHOTS = 5, 3_000
+NATIVE_SECONDS = 1.0
+
+console = Console(width=None if sys.stdout.isatty() else 140)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """What is measured on both sides: JMH's benchmarks and native/bench's axes, whose times are
+    added up."""
+
+    name: str
+    unit: str
+    benchmarks: tuple[str, ...]
+    axes: tuple[str, ...]
+    entries: int
+    least: float
+    each: int | None = None  # partitions, or operations a key: Kafka's parameter
+    log: str | None = None  # the kind of log that is read
+    most_shots: int = MOST_SHOTS
+
+
+def _heartbeats(groups: int, least: float) -> Pair:
+    name = f"heartbeats of {groups:,} groups"
+    return Pair(name, "M/s", ("Groups.heartbeat",), ("heartbeat",), groups, least)
+
+
+PAIRS = [
+    _heartbeats(1_000, 5),
+    _heartbeats(100_000, 20),
+    _heartbeats(1_000_000, 20),
+    Pair("commits of 1, recorded", "M/s", ("Groups.commit",), ("commit-1",), 20_000, 4, each=1),
+    Pair("commits of 5, recorded", "M/s", ("Groups.commit",), ("commit-5",), 20_000, 4, each=5),
+    Pair("fetches of 5", "M/s", ("Groups.fetch",), ("fetch-5",), 20_000, 4, each=5),
+    Pair("join and sync, new groups", "M/s", ("Groups.joinAndSync",), ("join-sync",), 20_000, 5),
+    Pair("timers added", "M/s", ("Timers.add",), ("timer-add",), 1_000_000, 3),
+    Pair("timers cancelled", "M/s", ("Timers.cancel",), ("timer-cancel",), 1_000_000, 5),
+    Pair(
+        "timers added and expired", "M/s", ("Timers.add", "Timers.expire"),
+        ("timer-add", "timer-expire"), 1_000_000, 8, most_shots=5,
+    ),
+    Pair(
+        "purgatory, an operation a key", "M/s", ("Purgatories.watchAndComplete",),
+        ("purgatory-1",), 100_000, 5, each=1,
+    ),
+    Pair(
+        "purgatory, 100 a key", "M/s", ("Purgatories.watchAndComplete",),
+        ("purgatory-100",), 100_000, 5, each=100,
+    ),
+    Pair(
+        "log of commits read", "M records/s", ("Loading.load",), ("load-commits",), 1_000_000, 5,
+        log="commits",
+    ),
+    Pair(
+        "log of groups read", "M records/s", ("Loading.load",), ("load-groups",), 200_000, 5,
+        log="groups",
+    ),
+]  # fmt: skip
+# Kafka's heap after full collections, beside what the core has allocated; pykcoord / Kafka.
+MOST_OF_KAFKA = {"group": 1 / 4, "offset": 1 / 2, "single": 1 / 2}
+
+
+def build() -> None:
+    build_program()
+    stamp = BUILD / "built"
+    sources = [SOURCES / "pom.xml", *SOURCES.rglob("*.java")]
+    if not stamp.exists() or stamp.stat().st_mtime < max(s.stat().st_mtime for s in sources):
+        console.print("compiling Kafka's side (Maven, once)")
+        maven(SOURCES / "pom.xml", f"-Dtarget={BUILD}", "clean", "package",
+              "dependency:copy-dependencies", f"-DoutputDirectory={BUILD / 'libs'}")  # fmt: skip
+        stamp.touch()
+
+
+def _java(*arguments: str) -> list[str]:
+    classes = f"{BUILD / 'classes'}{os.pathsep}{BUILD / 'libs' / '*'}"
+    logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
+    return ["java", *HEAP, logging, "-cp", classes, *arguments]
+
+
+def kafka_ns(pair: Pair, entries: int, is_smoke: bool) -> float:
+    """Of one operation: medians of shots, added up over the benchmarks."""
+    return sum(_shots(pair, name, entries, is_smoke) for name in pair.benchmarks) / entries
+
+
+def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> float:
+    result = BUILD / "jmh.json"
+
+    def shots(operations: int) -> str:
+        most = 1 if is_smoke else pair.most_shots
+        return str(min(max(LEAST_SHOTS, operations // entries), most))
+
+    command = _java("org.openjdk.jmh.Main", f"^pykcoord.benches.{benchmark}$")
+    command += ["-f", "1", "-wi", shots(WARM_OPERATIONS), "-i", shots(OPERATIONS)]
+    command += ["-jvmArgs", " ".join(HEAP), "-foe", "true", "-p", f"entries={entries}"]
+    command += ["-rf", "json", "-rff", os.fspath(result)]
+    if pair.each is not None:
+        command += ["-p", f"each={pair.each}"]
+    if pair.log is not None:
+        log = BUILD / f"{pair.log}-{entries}.log"
+        if not log.exists():
+            subprocess.run([PROGRAM, "write-log", pair.log, str(entries), log], check=True)
+        command += ["-p", f"file={log}"]
+    _output(command)
+    (told,) = json.loads(result.read_text())
+    metric = told["primaryMetric"]
+    assert metric["scoreUnit"] == "ns/op", metric["scoreUnit"]
+    return statistics.median(metric["rawData"][0])
+
+
+def pykcoord_ns(pair: Pair, entries: int, is_smoke: bool) -> float:
+    """The same; the first round, which finds nothing in its caches, is left out."""
+    seconds = 0.0 if is_smoke else NATIVE_SECONDS
+
+    def median(axis: str) -> float:
+        command = [os.fspath(PROGRAM), axis, "--entries", str(entries), "--rounds", "3"]
+        lines = _output([*command, "--seconds", str(seconds)]).splitlines()
+        rounds = [[int(figure) for figure in line.split()] for line in lines]
+        return statistics.median(elapsed / count for count, _, elapsed in rounds[1:])
+
+    return sum(map(median, pair.axes))
+
+
+def measure(pair: Pair, rounds: int, is_smoke: bool) -> Row:
+    entries = min(pair.entries, 2_000) if is_smoke else pair.entries
+    kafka, pykcoord = [], []
+    for _ in range(rounds):
+        kafka.append(kafka_ns(pair, entries, is_smoke))
+        pykcoord.append(pykcoord_ns(pair, entries, is_smoke))
+    ratios = [one / other for one, other in zip(kafka, pykcoord, strict=True)]
+    figures = (1e3 / statistics.median(times) for times in (kafka, pykcoord))
+    note = f"in process; {min(ratios):.1f}x to {max(ratios):.1f}x"
+    return Row(pair.name, pair.unit, *figures, least=pair.least, note=note)
+
+
+def weigh(is_smoke: bool) -> list[Row]:
+    """Bytes of a group of one, and of an offset at 100 a group."""
+    groups, offset_groups = ("1000", "500") if is_smoke else ("100000", "10000")
+    told = _output(_java("pykcoord.benches.Weigh", groups, offset_groups)).split()
+    kafka = dict(zip(MOST_OF_KAFKA, map(float, told), strict=True))
+    probe = [sys.executable, "-m", "benches.memory_probe", "node", groups, offset_groups]
+    own = json.loads(_output(probe))
+    names = {"group": "memory of a one-member group", "offset": "of an offset, 100 a group",
+             "single": "of a group with one offset"}  # fmt: skip
+    return [
+        Row(names[what], "B, live", kafka[what], own[what]["live"],
+            most=MOST_OF_KAFKA[what], note="in process")
+        for what in MOST_OF_KAFKA
+    ]  # fmt: skip
+
+
+def measurements(rounds: int, is_smoke: bool) -> dict[str, Callable[[], list[Row]]]:
+    """By name, so that some can be chosen."""
+    works: dict[str, Callable[[], list[Row]]] = {
+        pair.name: functools.partial(lambda pair: [measure(pair, rounds, is_smoke)], pair)
+        for pair in PAIRS
+    }
+    return {**works, "memory": lambda: weigh(is_smoke)}
+
+
+def _output(command: list[str]) -> str:
+    result = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT)
+    if result.returncode != 0:
+        raise RuntimeError(f"{' '.join(map(str, command))}:\n{result.stdout}{result.stderr}")
+    return result.stdout

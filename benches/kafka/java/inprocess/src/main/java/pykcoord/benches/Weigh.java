@@ -1,0 +1,87 @@
+// Bytes of heap, after full collections, that Kafka's shard keeps of a group of one member with its
+// session timer, of a committed offset at 100 a group, and of one that is the only one of its group
+// (the group itself left out). Prints the three.
+
+package pykcoord.benches;
+
+import java.util.ArrayList;
+import java.util.List;
+
+import org.apache.kafka.common.message.OffsetCommitRequestData;
+import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestPartition;
+import org.apache.kafka.common.message.OffsetCommitRequestData.OffsetCommitRequestTopic;
+import org.apache.kafka.common.protocol.ApiKeys;
+
+public final class Weigh {
+    private static final int PORTION = 500;
+
+    public static void main(String[] arguments) {
+        int groups = Integer.parseInt(arguments[0]);
+        int offsetGroups = Integer.parseInt(arguments[1]);
+        try (Shard shard = new Shard()) {
+            join(shard, 0, PORTION);
+            commit(shard, simple("warm-up", PORTION), 100);
+            long before = heap();
+            join(shard, PORTION, groups);
+            long withGroups = heap();
+            commit(shard, simple("offsets", offsetGroups), 100);
+            long withOffsets = heap();
+            List<Shard.Member> members = join(shard, PORTION + groups, groups);
+            long withoutSingle = heap();
+            commit(shard, members, 1);
+            long withSingle = heap();
+            System.out.printf("%d %d %d%n", (withGroups - before) / groups,
+                (withOffsets - withGroups) / (offsetGroups * 100L),
+                (withSingle - withoutSingle) / groups);
+        }
+    }
+
+    /** In portions: what only builds the requests must not weigh in. */
+    private static List<Shard.Member> join(Shard shard, int first, int count) {
+        List<Shard.Member> members = new ArrayList<>();
+        for (int done = 0; done < count; done += PORTION) {
+            members.addAll(
+                shard.joinAll(Shard.joins(first + done, Math.min(PORTION, count - done))));
+        }
+        return members;
+    }
+
+    /** Commits of nobody's member, which make a group. */
+    private static List<Shard.Member> simple(String prefix, int count) {
+        List<Shard.Member> members = new ArrayList<>();
+        for (int group = 0; group < count; group++) {
+            members.add(new Shard.Member(prefix + "-" + group, ""));
+        }
+        return members;
+    }
+
+    private static void commit(Shard shard, List<Shard.Member> members, int partitions) {
+        for (Shard.Member member : members) {
+            OffsetCommitRequestTopic topic =
+                new OffsetCommitRequestTopic().setName(new String("orders-placed"));
+            for (int partition = 0; partition < partitions; partition++) {
+                topic.partitions().add(new OffsetCommitRequestPartition()
+                    .setPartitionIndex(partition).setCommittedOffset(1_000_000 + partition)
+                    .setCommittedLeaderEpoch(-1).setCommittedMetadata(""));
+            }
+            int generation = member.memberId().isEmpty() ? -1 : 1;
+            shard.write(shard.coordinator.commitOffset(shard.context(ApiKeys.OFFSET_COMMIT),
+                new OffsetCommitRequestData().setGroupId(member.groupId())
+                    .setGenerationIdOrMemberEpoch(generation).setMemberId(member.memberId())
+                    .setTopics(List.of(topic))));
+            shard.flush();
+        }
+    }
+
+    private static long heap() {
+        Runtime runtime = Runtime.getRuntime();
+        long least = Long.MAX_VALUE;
+        for (int round = 0; round < 4; round++) {
+            System.gc();
+            least = Math.min(least, runtime.totalMemory() - runtime.freeMemory());
+        }
+        return least;
+    }
+
+    private Weigh() { }
+}

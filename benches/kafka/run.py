@@ -1,0 +1,129 @@
+"""pykcoord beside Kafka, over the wire and in process, in one run: `python -m benches.kafka.run`.
+
+Prints one table, writes it with all that was measured to build/bench/compare.json, and with --docs
+to README.md. Exit status 1 when a goal is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import importlib.metadata
+import json
+import os
+import platform
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from benches.counts import compiler, write_table
+from benches.kafka import in_process
+from benches.kafka.compare import BUILD, FULL, SMOKE, Run, Size, compare, console
+from benches.kafka.rows import Row, markdown, show
+
+ROOT = Path(__file__).parents[2]
+MARK = "<!-- make bench-kafka -->\n"
+WIRE = "wire"
+ROUNDS_IN_PROCESS = 3
+
+
+def measure(
+    size: Size, arguments: argparse.Namespace, names: list[str]
+) -> tuple[list[Row], dict[str, list[Run]]]:
+    """The rows in the order of `names`, and the single runs of the load generator."""
+    rows: list[Row] = []
+    runs: dict[str, list[Run]] = {}
+    if WIRE in names:
+        runs, rows = compare(size, arguments.pin)
+    chosen = [name for name in names if name != WIRE]
+    if chosen:
+        in_process.build()
+    works = in_process.measurements(arguments.rounds or ROUNDS_IN_PROCESS, arguments.smoke)
+    for number, name in enumerate(chosen, 1):
+        console.print(f"in process, {number} of {len(chosen)}: {name}")
+        rows += works[name]()
+    return rows, runs
+
+
+def machine() -> dict[str, object]:
+    model = re.search(r"^model name\s*: (.*)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    java = subprocess.run(["java", "-version"], capture_output=True, text=True, check=True)
+    return {
+        "processor": model[1] if model else platform.processor(),
+        "cores": os.cpu_count(),
+        "platform": platform.platform(),
+        "python": platform.python_version(),
+        "java": java.stderr.splitlines()[0],
+        "rust": compiler(),
+        "kafka": "4.3.1",
+        "pykcoord": importlib.metadata.version("pykcoord"),
+    }
+
+
+def write_readme(rows: list[Row], on: dict[str, object]) -> None:
+    about = (
+        f"`make bench-kafka BENCH_ARGS=--docs` wrote this on {time.strftime('%Y-%m-%d')}: Kafka "
+        f"{on['kafka']} and pykcoord {on['pykcoord']} in turns, medians. Over the wire: "
+        f"{FULL.connections:,} connections with one request outstanding on each, the server on "
+        "one core and the load on most of the other. In process: Kafka's own classes in a warm "
+        f"JVM, and the core. {on['cores']} cores of {on['processor']}, {on['platform']}; "
+        f"{on['java']}; Python {on['python']}; {on['rust']}. Not compared: replication, TLS and "
+        "authentication, which pykcoord has not.\n\n"
+    )
+    write_table(ROOT / "README.md", MARK, about + markdown(rows))
+    console.print("table written to README.md")
+
+
+def main() -> int:
+    names = [WIRE, *in_process.measurements(1, is_smoke=True)]
+    parser = argparse.ArgumentParser(
+        prog="python -m benches.kafka.run",
+        description="pykcoord beside Kafka, in turns, over the wire and in process.",
+        epilog="example: make bench-kafka BENCH_ARGS='-k heartbeats'",
+    )
+    parser.add_argument("-k", metavar="TEXT", help=f"rows that contain it: {', '.join(names)}")
+    parser.add_argument("--docs", action="store_true", help="write the table of README.md")
+    parser.add_argument("--smoke", action="store_true", help="small, and gates nothing")
+    parser.add_argument("--pin", action="store_true", help="keep the load generator on core 1")
+    parser.add_argument("--rounds", type=int, help="how often each side is measured")
+    arguments = parser.parse_args()
+    chosen = [name for name in names if (arguments.k or "") in name]
+    if not chosen:
+        parser.error(f"no row contains {arguments.k!r}; there are {', '.join(names)}")
+    if arguments.docs and (chosen != names or arguments.smoke):
+        parser.error("--docs needs all rows, in full size")
+    size = SMOKE if arguments.smoke else FULL
+    if arguments.rounds:
+        size = dataclasses.replace(size, rounds=arguments.rounds)
+    # So that the servers are ended with it.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
+    started = time.monotonic()
+    rows, runs = measure(size, arguments, chosen)
+    on = machine()
+    title = f"{size.connections} connections, one request outstanding each, {size.rounds} rounds"
+    show(rows, title, console)
+    BUILD.mkdir(parents=True, exist_ok=True)
+    result = {
+        "size": vars(size),
+        "machine": on,
+        "seconds": round(time.monotonic() - started),
+        "rows": [row.as_json() for row in rows],
+        "runs": runs,
+    }
+    path = BUILD / "compare.json"
+    path.write_text(json.dumps(result, indent=2) + "\n")
+    console.print(f"{result['seconds']} s; written to {path.relative_to(ROOT)}")
+    if arguments.docs:
+        write_readme(rows, on)
+    missed = [row.name or row.unit for row in rows if row.is_met is False]
+    if missed and not arguments.smoke:
+        console.print(f"[red]missed:[/] {', '.join(missed)}")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
