@@ -1,0 +1,53 @@
+"""What stands beside Kafka: the pairs fit both programs, and the README's table can be written."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+# benches is no part of the package; what runs it stands at the root.
+sys.path.append(str(Path(__file__).parents[2]))
+
+from benches import counts
+from benches.kafka import in_process, run
+from benches.kafka.rows import Row, markdown
+
+ROOT = Path(__file__).parents[2]
+ROWS = [
+    Row("timers added", "M/s", 2.0, 8.0, least=3, note="in process; 3.9x to 4.2x"),
+    Row("purgatory", "M/s", 2.0, 8.0, least=5),
+]
+
+
+@pytest.mark.parametrize("pair", in_process.PAIRS, ids=lambda pair: pair.name)
+def test_a_pair_names_what_there_is(pair: in_process.Pair) -> None:
+    bounds = counts.Bounds.read(counts.BOUNDS.read_text())
+    assert set(pair.axes) <= set(bounds.by_axis)
+    for benchmark in pair.benchmarks:
+        file, method = benchmark.split(".")
+        source = (in_process.SOURCES / f"src/main/java/pykcoord/benches/{file}.java").read_text()
+        assert re.search(rf"@Benchmark\s+public \w+ {method}\(", source), benchmark
+
+
+def test_a_missed_goal_is_shown() -> None:
+    met, missed = markdown(ROWS).splitlines()[2:]
+    assert met == (
+        "| timers added | M/s | 2.000 | 8.000 | 4.00x | >= 3x | in process; 3.9x to 4.2x |"
+    )
+    assert missed.endswith("| 4.00x | >= 5x | **missed** |")
+
+
+def test_the_table_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    readme = (ROOT / "README.md").read_text()
+    (tmp_path / "README.md").write_text(readme)
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    on = dict.fromkeys(("kafka", "pykcoord", "cores", "processor"), "7")
+    run.write_readme(ROWS, {**on, **dict.fromkeys(("platform", "java", "python", "rust"), "8")})
+    written = (tmp_path / "README.md").read_text()
+    before, after = readme.split(run.MARK)[0], readme.split("<!-- make bench-assignors -->")[1]
+    assert written.startswith(before)
+    assert written.endswith(after)
+    assert "| timers added | M/s |" in written
