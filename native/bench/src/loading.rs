@@ -17,6 +17,16 @@ const COMMITTED: usize = 5;
 /// As the log hands them over.
 const CHUNK_BYTES: usize = 512 << 10;
 
+/// What a consumer of one topic sends (version 0, with 39 bytes of user data): Kafka's loader reads
+/// it.
+fn subscription() -> Vec<u8> {
+    let mut bytes = vec![0, 0, 0, 0, 0, 1, 0, TOPIC.len() as u8];
+    bytes.extend_from_slice(TOPIC.as_bytes());
+    bytes.extend_from_slice(&[0, 0, 0, 39]);
+    bytes.extend_from_slice(&[7; 39]);
+    bytes
+}
+
 #[derive(Clone, Copy)]
 pub enum Kind {
     Commits,
@@ -115,7 +125,7 @@ impl Log {
                 client_host: "/127.0.0.1",
                 rebalance_timeout: 300_000,
                 session_timeout: 45_000,
-                subscription: &[7; 64],
+                subscription: &subscription(),
                 assignment: &[generation as u8; 48],
             }],
         }
