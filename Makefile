@@ -13,6 +13,7 @@ PYTEST_ARGS ?=
 TEST_PROCESSES ?= 2
 DIFF_ARGS ?= --seeds 1:1000 --steps 60
 BENCH_ARGS ?=
+AXIS ?= heartbeat
 FUZZ_SECONDS ?= 60
 SIM_ARGS ?= --seconds 60
 # The first of these that is new enough, unless PYTHON says which.
@@ -27,7 +28,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-gate bench-kafka bench-scale bench-assignors diff-kafka crash fuzz sim docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-assignors diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -68,6 +69,10 @@ bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narro
 
 bench-gate: build ## instructions of the hot paths and ratios against bounds; BENCH_ARGS=--set renews
 	python -m benches.counts $(BENCH_ARGS)
+
+profile: build ## where the instructions of a hot path go, by function; AXIS=commit-5
+	python -m benches.counts --only $(AXIS)
+	callgrind_annotate --inclusive=yes --auto=no build/bench/counts/$(AXIS).callgrind | sed -n '/%)/p' | sed -n '1,40p'
 
 bench-kafka: build ## beside Kafka's broker and classes, in turns; BENCH_ARGS=--docs: README's table
 	@.ci/require java cc
