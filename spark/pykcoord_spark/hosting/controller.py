@@ -10,7 +10,7 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from pykcoord_spark.hosting.control import Answer, Ask, ControlClient
@@ -92,17 +92,24 @@ class Controller:
         led = self.led()
         return {shard: text for shard, text in self._failures.items() if shard not in led}
 
-    def wait_led(self, hosts: int, timeout_seconds: float) -> bool:
-        """Wait until so many hosts answer and all shards are led; False if it takes too long, or
-        another application took over."""
+    def wait_led(
+        self,
+        hosts: int,
+        timeout_seconds: float,
+        give_up: Callable[[], bool] = lambda: False,
+    ) -> bool:
+        """Wait until so many hosts answer and all shards are led; False if it takes too long,
+        another application took over or `give_up` says so."""
 
         def ready() -> bool:
-            return self.superseded or (
-                len(self.hosts()) >= hosts and len(self.led()) == self._shards
-            )
+            return len(self.hosts()) >= hosts and len(self.led()) == self._shards
+
+        def ended() -> bool:
+            return ready() or self.superseded or give_up()
 
         with self._changed:
-            return self._changed.wait_for(ready, timeout_seconds) and not self.superseded
+            self._changed.wait_for(ended, timeout_seconds)
+        return ready() and not self.superseded
 
     async def _run(self) -> None:
         while not self._quitting.is_set():

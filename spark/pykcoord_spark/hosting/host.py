@@ -13,6 +13,7 @@ import json
 import logging
 import os
 import secrets
+import socket
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -47,9 +48,10 @@ _NODE_IDS = 2**31 - 1
 class HostOptions:
     """What a host is told at its start; `to_json` and `of_json` carry it to another machine.
 
-    `log` is a folder or URL, with `shards` shards. `bind` is the address to listen on, `advertise`
-    the host name for clients (`bind` if empty), `ports` where one that is free is looked for (any
-    if empty). `config` are Kafka's settings by Kafka's names.
+    `log` is a folder or URL, with `shards` shards. `bind` is the address to listen on, "executor"
+    for that of this machine; `advertise` the host name for clients (`bind` if empty), `ports`
+    where one that is free is looked for (any if empty). `config` are Kafka's settings by Kafka's
+    names.
     """
 
     log: str
@@ -121,6 +123,8 @@ class _HostRuntime(Runtime):
 
 class _Host:
     def __init__(self, options: HostOptions) -> None:
+        if options.bind == "executor":
+            options = dataclasses.replace(options, bind=_own_address())
         self._options = options
         self._store = open_store(options.log)
         self._registry = Registry(self._store)
@@ -281,3 +285,8 @@ class _Host:
     async def _in_registry_thread(self, call: Any, *arguments: Any) -> Any:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._registry_thread, call, *arguments)
+
+
+def _own_address() -> str:
+    """The address of this machine: as Spark was told, or as its name says."""
+    return os.environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(socket.gethostname())
