@@ -13,6 +13,7 @@ import importlib
 
 # What is exported, and the module that it is in.
 _EXPORTS = {
+    "Cluster": "hosting.cluster",
     "decode": "decoding",
     "Replay": "replaying",
     "assign": "assigning",

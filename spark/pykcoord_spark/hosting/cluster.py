@@ -11,7 +11,7 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError, KcoordError
@@ -61,7 +61,7 @@ class Cluster:
         log: str | Path,
         *,
         topics: Mapping[str, int] | None = None,
-        config: Mapping[str, str] | None = None,
+        config: Mapping[str, Any] | None = None,
         cpus: float = 0.1,
         bind: str = "127.0.0.1",
         ports: Sequence[int] = (),

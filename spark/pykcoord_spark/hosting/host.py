@@ -61,7 +61,7 @@ class HostOptions:
     bind: str = "127.0.0.1"
     advertise: str = ""
     ports: Sequence[int] = ()
-    config: Mapping[str, str] = field(default_factory=dict)
+    config: Mapping[str, Any] = field(default_factory=dict)
     poll_seconds: float = 0.1
     snapshot_chunks: int = 1000
 
