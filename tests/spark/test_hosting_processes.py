@@ -52,7 +52,9 @@ def joined(cluster: Processes) -> KafkaConsumer:
         retry_backoff_ms=20,
         reconnect_backoff_ms=20,
     )
-    wait_until(lambda: consumer.poll(50) or consumer.assignment())
+    # Not until it has partitions: it may lead its group before it knows the topic, and then gives
+    # itself none until it looks again.
+    wait_until(lambda: consumer.poll(50) or consumer._coordinator.generation_if_stable())
     return consumer
 
 
