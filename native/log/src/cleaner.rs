@@ -38,6 +38,9 @@ pub struct Cleaner {
     end_offset: i64,
     indexing: Ongoing,
     cleaning: Ongoing,
+    /// Behind the last batch of the second and of the third pass.
+    indexed_offset: i64,
+    judged_offset: i64,
     /// Dirty data records up to here, in `index` and in `clean`: both number them alike.
     indexed: usize,
     judged: usize,
@@ -59,6 +62,8 @@ impl Cleaner {
             end_offset: 0,
             indexing: Ongoing::default(),
             cleaning: Ongoing::default(),
+            indexed_offset: 0,
+            judged_offset: 0,
             indexed: 0,
             judged: 0,
             keys: Vec::new(),
@@ -98,8 +103,9 @@ impl Cleaner {
     pub fn index(&mut self, chunk: &[u8]) -> Result<bool, ReplayError> {
         for batch in Batches::new(chunk) {
             let batch = batch?;
+            ascend(&mut self.indexed_offset, &batch)?;
             if batch.header.base_offset >= self.bound {
-                break;
+                continue;
             }
             if batch.header.attributes.is_control() {
                 self.indexing.control(&self.observed, &batch)?;
@@ -205,10 +211,8 @@ impl Cleaner {
         self.superseded.clear();
         for batch in Batches::new(chunk) {
             let batch = batch?;
-            if batch.header.base_offset >= self.end_offset {
-                break;
-            }
-            if batch.header.attributes.is_control() {
+            ascend(&mut self.judged_offset, &batch)?;
+            if batch.header.base_offset >= self.end_offset || batch.header.attributes.is_control() {
                 continue;
             }
             let is_dirty = self.is_dirty(&batch);
@@ -314,6 +318,16 @@ impl Cleaner {
     fn new_horizon(&self) -> i64 {
         self.options.now_ms.saturating_add(self.options.delete_retention_ms)
     }
+}
+
+/// Records are numbered alike in two passes: offsets that run back would give them other numbers.
+fn ascend(next_offset: &mut i64, batch: &Batch<'_>) -> Result<(), ReplayError> {
+    if batch.header.base_offset < *next_offset {
+        let reason = format!("the batch before it ends at {next_offset}");
+        return Err(batch.error(batch.header.base_offset, reason));
+    }
+    *next_offset = batch.next_offset();
+    Ok(())
 }
 
 /// Not believed before there are bytes for so many.

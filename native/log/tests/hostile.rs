@@ -1,5 +1,5 @@
 //! What a damaged or hostile chunk does to the cleaner: an error, never a panic; and what it does
-//! accept, it can read again.
+//! accept and judge, it can read again.
 
 use kcoord_core::record::writer::write_record;
 use kcoord_core::record::{Attributes, BatchHeader, Batches};
@@ -53,8 +53,14 @@ fn options() -> Options {
     }
 }
 
+/// What stays, and the offset from which on it is left as it is.
+struct Compacted {
+    bytes: Vec<u8>,
+    end_offset: i64,
+}
+
 /// All three passes; the first error ends them.
-fn compact(chunk: &[u8]) -> Result<Vec<u8>, String> {
+fn compact(chunk: &[u8]) -> Result<Compacted, String> {
     let mut cleaner = Cleaner::new(options());
     cleaner.observe(chunk).map_err(|error| error.to_string())?;
     let bound = cleaner.first_undecided_offset().unwrap_or(1 << 40);
@@ -62,9 +68,9 @@ fn compact(chunk: &[u8]) -> Result<Vec<u8>, String> {
     if cleaner.index(chunk).map_err(|error| error.to_string())? {
         cleaner.finish_index();
     }
-    let mut out = Vec::new();
-    cleaner.clean(chunk, 0, &mut out).map_err(|error| error.to_string())?;
-    Ok(out)
+    let mut bytes = Vec::new();
+    cleaner.clean(chunk, 0, &mut bytes).map_err(|error| error.to_string())?;
+    Ok(Compacted { bytes, end_offset: cleaner.end_offset() })
 }
 
 fn offsets(chunk: &[u8]) -> Vec<i64> {
@@ -78,7 +84,7 @@ fn offsets(chunk: &[u8]) -> Vec<i64> {
 fn a_sound_chunk_is_cleaned() {
     let cleaned = compact(&chunk()).expect("it is sound");
     // The tombstone, the marker of the aborted transaction, and the last of the first key.
-    assert_eq!(offsets(&cleaned), [1, 3, 5]);
+    assert_eq!(offsets(&cleaned.bytes), [1, 3, 5]);
 }
 
 #[test]
@@ -99,8 +105,17 @@ fn a_count_without_the_bytes_for_it_is_refused() {
     // Of the batch that is aborted: no pass needs its records.
     let at = Batches::new(&bytes).nth(1).expect("a batch").expect("a sound one").position;
     bytes[at + 57..at + 61].copy_from_slice(&i32::MAX.to_be_bytes());
-    let error = compact(&bytes).expect_err("nobody has seen them");
+    let error = compact(&bytes).err().expect("nobody has seen them");
     assert!(error.ends_with("2147483647 records in 17 bytes"), "{error}");
+}
+
+#[test]
+fn offsets_that_run_back_are_refused() {
+    let mut bytes = chunk();
+    let last = Batches::new(&bytes).last().expect("a batch").expect("a sound one").position;
+    bytes[last..last + 8].copy_from_slice(&1i64.to_be_bytes());
+    let error = compact(&bytes).err().expect("its records would be taken for others");
+    assert!(error.ends_with("the batch before it ends at 5"), "{error}");
 }
 
 proptest! {
@@ -121,9 +136,10 @@ proptest! {
         }
         bytes.truncate(end.index(bytes.len()) + 1);
         if let Ok(cleaned) = compact(&bytes) {
-            for batch in Batches::new(&cleaned) {
+            for batch in Batches::new(&cleaned.bytes) {
                 let batch = batch.expect("what it wrote is sound");
-                prop_assert!(batch.records().all(|record| record.is_ok()));
+                let is_judged = batch.header.base_offset < cleaned.end_offset;
+                prop_assert!(!is_judged || batch.records().all(|record| record.is_ok()));
             }
         }
     }
