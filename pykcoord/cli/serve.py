@@ -27,14 +27,13 @@ from pykcoord.catalogue import (
     STATE_FILE,
     InvalidPartitionsError,
     TopicCatalogue,
-    check_name,
-    check_partitions,
 )
 from pykcoord.cli import logs
+from pykcoord.cli.types import TopicType
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
-from pykcoord.errors import ArgumentError, ConfigError, KcoordError, LogError
+from pykcoord.errors import ConfigError, KcoordError, LogError
 from pykcoord.log import Flush, LogDirectory, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.runtime import Runtime
@@ -70,25 +69,6 @@ class _Address(click.ParamType[tuple[str, int]]):
         return host, int(port)
 
 
-class _Topic(click.ParamType[tuple[str, int]]):
-    """NAME:PARTITIONS."""
-
-    name = "NAME:PARTITIONS"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, context: click.Context | None
-    ) -> tuple[str, int]:
-        name, _, partitions = str(value).rpartition(":")
-        if not name or not partitions.isascii() or not partitions.isdigit():
-            self.fail(f"{value!r} is not NAME:PARTITIONS, such as orders:12", param, context)
-        try:
-            check_name(name)
-            check_partitions(int(partitions))
-        except ArgumentError as error:
-            self.fail(error.reason, param, context)
-        return name, int(partitions)
-
-
 @dataclass(frozen=True)
 class _Options:
     directory: Path
@@ -119,7 +99,7 @@ class _Options:
 @click.option(
     "--topic",
     "topics",
-    type=_Topic(),
+    type=TopicType(),
     multiple=True,
     help="A topic that clients see; repeatable. Kept with the log.",
 )

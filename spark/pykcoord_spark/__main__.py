@@ -6,7 +6,6 @@ usage. A job is a module of `pykcoord_spark.jobs`, imported when it is called or
 
 from __future__ import annotations
 
-import importlib
 import importlib.util
 import re
 import sys
@@ -14,6 +13,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+
+from pykcoord.cli.running import load_command, run_commands
 
 _JOBS = ("assign", "export", "host", "inspect", "pack", "replay", "stream")
 # How an exception of a worker reads in what Spark says: below a traceback, with its module.
@@ -30,9 +31,7 @@ class _Jobs(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in _JOBS or name not in self.list_commands(context):
             return super().get_command(context, name)
-        command = importlib.import_module(f"pykcoord_spark.jobs.{name}").command
-        assert isinstance(command, click.Command)
-        return command
+        return load_command(f"pykcoord_spark.jobs.{name}")
 
 
 @click.command(
@@ -58,35 +57,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str]) -> int:
     """Run the command line; returns the exit code."""
-    from pykcoord.errors import KcoordError
+    called = "python -m pykcoord_spark"
+    return run_commands(jobs, arguments, called=called, name="pykcoord_spark", reason_of=_of_spark)
 
-    try:
-        code = jobs.main(
-            list(arguments), prog_name="python -m pykcoord_spark", standalone_mode=False
-        )
-    except click.exceptions.NoArgsIsHelpError as error:
-        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
-        return 2
-    except click.UsageError as error:
-        command = error.ctx.command_path if error.ctx else "pykcoord_spark"
-        click.echo(f"{command}: {_one_line(error.format_message())} (see --help)", err=True)
-        return 2
-    except click.ClickException as error:
-        return _failed(error.format_message())
-    except (click.Abort, KeyboardInterrupt):
-        return 130
-    except KcoordError as error:
-        return _failed(str(error))
-    except BrokenPipeError:
-        sys.stdout = None
-        return 0
-    except OSError as error:
-        return _failed(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except Exception as error:
-        if not type(error).__module__.startswith("pyspark."):
-            raise
-        return _failed(_reason(str(error)))
-    return code if isinstance(code, int) else 0
+
+def _of_spark(error: Exception) -> str | None:
+    return _reason(str(error)) if type(error).__module__.startswith("pyspark.") else None
 
 
 def _reason(text: str) -> str:
@@ -97,15 +73,6 @@ def _reason(text: str) -> str:
         if kind not in ("Py4JJavaError", "SparkException")
     ]
     return raised[-1] if raised else text.partition("\nJVM stacktrace")[0]
-
-
-def _failed(message: str) -> int:
-    click.echo(f"pykcoord_spark: {_one_line(message)}", err=True)
-    return 1
-
-
-def _one_line(text: str) -> str:
-    return " ".join(text.split())
 
 
 if __name__ == "__main__":

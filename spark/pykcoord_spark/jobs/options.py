@@ -9,35 +9,15 @@ from typing import Any
 import click
 
 from pykcoord import config as configuration
-from pykcoord.catalogue import check_name, check_partitions
+from pykcoord.cli.types import TopicType
 from pykcoord.config import Config
-from pykcoord.errors import ArgumentError
 
 __all__ = ["engine_config", "engine_options", "print_table", "topic_option"]
 
 
-class _Topic(click.ParamType[tuple[str, int]]):
-    """NAME:PARTITIONS."""
-
-    name = "NAME:PARTITIONS"
-
-    def convert(
-        self, value: object, param: click.Parameter | None, context: click.Context | None
-    ) -> tuple[str, int]:
-        name, _, partitions = str(value).rpartition(":")
-        if not name or not partitions.isascii() or not partitions.isdigit():
-            self.fail(f"{value!r} is not NAME:PARTITIONS, such as orders:12", param, context)
-        try:
-            check_name(name)
-            check_partitions(int(partitions))
-        except ArgumentError as error:
-            self.fail(error.reason, param, context)
-        return name, int(partitions)
-
-
 def topic_option(text: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """`--topic`, repeatable, as the argument `topics`."""
-    return click.option("--topic", "topics", type=_Topic(), multiple=True, help=text)
+    return click.option("--topic", "topics", type=TopicType(), multiple=True, help=text)
 
 
 def engine_options(job: Callable[..., Any]) -> Callable[..., Any]:

@@ -1,0 +1,74 @@
+"""How a command line of the project runs: every failure is one line on stderr.
+
+Exit 1 for a failure, 2 for wrong usage; the line says what, where, and what to do. Also used by
+`python -m pykcoord_spark`. Must not know any command.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+
+import click
+
+from pykcoord.errors import KcoordError
+
+__all__ = ["load_command", "run_commands"]
+
+
+def load_command(module: str) -> click.Command:
+    """The `command` of a module, imported when it is asked for: `--help` of others starts fast."""
+    command = importlib.import_module(module).command
+    assert isinstance(command, click.Command)
+    return command
+
+
+def run_commands(
+    commands: click.Group,
+    arguments: Sequence[str],
+    *,
+    called: str,
+    name: str,
+    reason_of: Callable[[Exception], str | None] = lambda error: None,
+) -> int:
+    """Run one of `commands`; returns the exit code.
+
+    `called` is how a user starts it (usage lines begin with it), `name` what lines of errors begin
+    with. `reason_of` says of an exception that is not of this project what to tell, or None if it
+    is a fault of the code: then it is raised.
+    """
+    try:
+        code = commands.main(list(arguments), prog_name=called, standalone_mode=False)
+    except click.exceptions.NoArgsIsHelpError as error:
+        click.echo(error.ctx.get_help() if error.ctx else "", err=True)
+        return 2
+    except click.UsageError as error:
+        command = error.ctx.command_path if error.ctx else name
+        click.echo(f"{command}: {_one_line(error.format_message())} (see --help)", err=True)
+        return 2
+    except (click.Abort, KeyboardInterrupt):
+        return 130
+    except BrokenPipeError:
+        # Whoever read our output has seen enough (`pykcoord log dump DIR | head`).
+        sys.stdout = None
+        return 0
+    except Exception as error:
+        reason = _reason(error) or reason_of(error)
+        if reason is None:
+            raise
+        click.echo(f"{name}: {_one_line(reason)}", err=True)
+        return 1
+    return code if isinstance(code, int) else 0
+
+
+def _reason(error: Exception) -> str | None:
+    if isinstance(error, click.ClickException):
+        return error.format_message()
+    if isinstance(error, OSError) and not isinstance(error, KcoordError):
+        return f"{error.filename}: {error.strerror}" if error.filename else str(error)
+    return str(error) if isinstance(error, KcoordError) else None
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
