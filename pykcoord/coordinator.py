@@ -14,7 +14,6 @@ import threading
 from array import array
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykcoord import _member_requests as requests
@@ -299,24 +298,14 @@ class Coordinator:
         self.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     async def __aenter__(self) -> Coordinator:
         await asyncio.to_thread(self.start)
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *raised: object) -> None:
         await asyncio.to_thread(self.close)
 
     def _serve(self, started: concurrent.futures.Future[None]) -> None:
