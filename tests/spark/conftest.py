@@ -73,6 +73,8 @@ def spark(spark_environment: None) -> Iterator[SparkSession]:
         .config("spark.log.level", "ERROR")
         .config("spark.sql.shuffle.partitions", "2")
         .config("spark.sql.execution.arrow.pyspark.validateSchema.enabled", "true")
+        # Tests end before the better compiler pays.
+        .config("spark.driver.extraJavaOptions", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
         .config("spark.ui.enabled", "false")
         .getOrCreate()
     )
