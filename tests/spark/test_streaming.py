@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -17,6 +18,7 @@ import pytest
 from support.story import START_MS, commit_body, heartbeat_body, row
 
 pytest.importorskip("pyspark")
+from pykcoord_spark import __main__ as command_line
 from pykcoord_spark.schemas import ddl
 from pykcoord_spark.shard_log import open_logs
 from pykcoord_spark.streaming import coordinate
@@ -68,19 +70,67 @@ def check_answers(work: Path, shards: int, total: int) -> None:
     assert sum(written.values()) == total - total // 10, written
 
 
-def test_a_stream_is_answered_once(spark: SparkSession, tmp_path: Path) -> None:
+def job(work: Path, *more: str) -> list[str]:
+    """Arguments of `stream`, from and to folders of WORK, with two shards."""
+    return [
+        "stream", "--requests", str(work / "requests"), "--option", "maxFilesPerTrigger=1",
+        "--out", str(work / "answers"), "--checkpoint", str(work / "checkpoint"), "--shards", "2",
+        "--log", str(work / "log"), "--topic", "orders:4", *more,
+    ]  # fmt: skip
+
+
+def test_a_stream_is_answered_once(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     write_requests(tmp_path / "requests", files=3, count=200)
-    stream = spark.readStream.schema(ddl(REQUEST)).option("maxFilesPerTrigger", 1)
-    answers = coordinate(
-        stream.parquet(str(tmp_path / "requests")), 2, tmp_path / "log", topics={"orders": 4}
-    )
-    query = (
-        answers.writeStream.format("parquet")
-        .option("checkpointLocation", str(tmp_path / "checkpoint"))
-        .trigger(availableNow=True)
-        .start(str(tmp_path / "answers"))
-    )
-    assert query.awaitTermination(120)
+    assert command_line.run(job(tmp_path, "--available-now")) == 0
+    said = capsys.readouterr().out
+    assert said.startswith("600 requests in 3 micro-batches, in ")
+    assert "answered 600, 60 of them with an error\n" in said
+    check_answers(tmp_path, shards=2, total=600)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--available-now", "--every", "1"], "--available-now and --every exclude each other"),
+        (["--option", "a"], "--option a: not of the form KEY=VALUE"),
+        (["--checkpoint", "new"], "--checkpoint: new is new, and .* has the answers of another"),
+    ],
+)
+def test_a_stream_that_cannot_be_is_refused_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], more: list[str], said: str
+) -> None:
+    (tmp_path / "answers/_spark_metadata").mkdir(parents=True)
+    assert command_line.run(job(tmp_path, *more)) > 0
+    err = capsys.readouterr().err
+    assert re.search(said, err)
+    assert err.count("\n") == 1
+
+
+@pytest.mark.spark_all
+def test_a_stream_ends_when_it_is_told_to_and_goes_on_later(
+    spark_environment: None, tmp_path: Path
+) -> None:
+    write_requests(tmp_path / "requests", files=2, count=200)
+    command = [sys.executable, "-m", "pykcoord_spark", *job(tmp_path, "--master", "local[2]")]
+    running = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        commits = tmp_path / "checkpoint" / "commits"
+        while last(commits) < 1:
+            assert running.poll() is None, running.stderr and running.stderr.read()
+            time.sleep(0.05)
+        running.terminate()
+        said, err = running.communicate(timeout=60)
+    finally:
+        running.kill()
+    assert running.returncode == 0, err
+    assert "400 requests in 2 micro-batches" in said
+    assert "ended: what is answered is in the log" in err
+    for each in ("0000", "0001"):
+        (tmp_path / "requests" / f"{each}.parquet").rename(tmp_path / f"{each}.parquet")
+    pq.write_table(requests(400, 200), tmp_path / "requests/0002.parquet")
+    subprocess.run([*command, "--available-now"], check=True, timeout=300)
     check_answers(tmp_path, shards=2, total=600)
 
 
