@@ -67,7 +67,9 @@ class Files:
 
 def _rows(replayed: ks.Replay) -> pa.Table:
     rows = replayed.envelope.where("kind < 2").toArrow()
-    return rows.sort_by([(name, "ascending") for name in ("kind", "shard", "offset", "seq")])
+    rows = rows.sort_by([(name, "ascending") for name in ("kind", "shard", "offset", "seq")])
+    # Without the schema: a column that may not be NULL may be so once Spark has read it of a file.
+    return pa.table(dict(zip(rows.column_names, rows.columns, strict=True)))
 
 
 @pytest.fixture(scope="module")
