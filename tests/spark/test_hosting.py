@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("obstore")
 from pykcoord_spark.hosting.control import Answer, Ask, ControlClient, serve_control
+from pykcoord_spark.hosting.controller import Controller
 from pykcoord_spark.hosting.host import HostOptions
 from pykcoord_spark.hosting.placement import place
 from pykcoord_spark.hosting.registry import HostEntry, Registry, ShardEntry
@@ -144,6 +145,47 @@ def test_a_host_obeys_its_own_application_only() -> None:
             await client.ask(Ask(2, {}), 5)
 
     run(main())
+
+
+def test_hosts_that_would_all_die_with_one_executor_are_spread() -> None:
+    """The third in one executor leaves; one in another may stay."""
+    store = FaultyStore()
+    registry = Registry(store)
+    term = registry.begin_application("tests")
+    controller = Controller(store, 4, term, most_together=2)
+    left: list[int] = []
+
+    async def host(node_id: int, executor: str) -> asyncio.Server:
+        def answer(ask: Ask) -> Answer:
+            if ask.leave:
+                left.append(node_id)
+            return Answer(led=dict.fromkeys(ask.shards, 0))
+
+        server = await serve_control("127.0.0.1", term, answer)
+        port = server.sockets[0].getsockname()[1]
+        registry.announce_host(HostEntry(node_id, "127.0.0.1", 1, port, term, node_id, 1, executor))
+        await until(lambda: left or node_id in {h.node_id for h in controller.hosts()})
+        return server
+
+    async def until(condition: Callable[[], Any]) -> None:
+        while not condition():
+            await asyncio.sleep(0.005)
+
+    async def main() -> None:
+        controller.start()
+        servers = [await host(1, "a"), await host(2, "a"), await host(3, "a")]
+        assert left[0] == 3
+        servers.append(await host(4, "b"))
+        await until(lambda: len(controller.led()) == 4)
+        await until(lambda: [host.node_id for host in controller.hosts()] == [1, 2, 4])
+        assert 3 not in controller.led().values()
+        for server in servers:
+            server.close()
+
+    try:
+        run(main())
+    finally:
+        controller.stop()
 
 
 # Leading.

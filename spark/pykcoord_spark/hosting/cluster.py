@@ -17,7 +17,7 @@ from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord_spark.hosting.controller import Controller
 from pykcoord_spark.hosting.host import HostOptions
 from pykcoord_spark.hosting.registry import HostEntry, Registry
-from pykcoord_spark.hosting.spark_hosts import check_settings, spark_launcher
+from pykcoord_spark.hosting.spark_hosts import check_settings, is_local, spark_launcher
 from pykcoord_spark.hosting.supervisor import Supervisor
 from pykcoord_spark.hosting.topics import SharedTopics, open_topics
 from pykcoord_spark.shard_log import open_logs, open_store
@@ -100,7 +100,9 @@ class Cluster:
         open_topics(SharedTopics(store), self._topics)
         self._registry = Registry(store)
         term = self._registry.begin_application(self._tag)
-        self._controller = Controller(store, self._shards, term)
+        # In local mode there is one executor only.
+        together = None if is_local(self._spark) else -(-self._hosts // 2)
+        self._controller = Controller(store, self._shards, term, together)
         launch = spark_launcher(
             self._spark, lambda slot: self._options(slot, term), cpus=self._cpus, tag=self._tag
         )

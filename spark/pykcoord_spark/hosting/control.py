@@ -23,10 +23,12 @@ _Value = TypeVar("_Value")
 @dataclass(frozen=True, slots=True)
 class Ask:
     """`shards` that the host is to lead, each with the last epoch that the controller knows of: a
-    host must not claim a shard that was led later, since this may be an old line."""
+    host must not claim a shard that was led later, since this may be an old line. `leave`: it is to
+    end, and be started elsewhere."""
 
     application: int
     shards: Mapping[int, int]
+    leave: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +117,8 @@ class ControlClient:
 
 def _answered(line: bytes, application: int, answer: Callable[[Ask], Answer]) -> Answer:
     fields = json.loads(line)
-    ask = Ask(int(fields["application"]), _by_shard(fields["shards"], int))
+    shards = _by_shard(fields["shards"], int)
+    ask = Ask(int(fields["application"]), shards, bool(fields["leave"]))
     if ask.application != application:
         return Answer(error=f"this host is of application {application}, not {ask.application}")
     return answer(ask)

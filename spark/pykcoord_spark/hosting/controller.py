@@ -10,6 +10,7 @@ import asyncio
 import logging
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -25,6 +26,13 @@ logger = logging.getLogger("pykcoord.hosting")
 _PING_SECONDS = 0.2
 _ANSWER_SECONDS = 0.4
 _MISSES = 2
+# A miss does not count where the controller itself came so late to see it; so often in a row.
+_HELD_UP_SECONDS = 0.1
+_EXCUSES = 2
+# So often a host in one slot is sent away because too many share its executor; then it may stay,
+# since there is no other executor, as it seems. If there was one, Spark may be starting it again.
+_SENT_AWAY = 6
+_SENT_AWAY_LONGER = 30
 # So often missed, a host is taken off the registry. If it is there after all, it says so again.
 _GONE_MISSES = 50
 _TRIES = 3
@@ -37,23 +45,31 @@ class _Host:
     entry: HostEntry
     client: ControlClient
     misses: int = 0
+    excused: int = 0
     answered: bool = False
+    leaves: bool = False
     answer: Answer = field(default_factory=Answer)
 
     @property
     def lives(self) -> bool:
-        return self.answered and self.misses < _MISSES
+        return self.answered and self.misses < _MISSES and not self.leaves
 
 
 class Controller:
-    """The controller of application `term` over the registry in `store`."""
+    """The controller of application `term` over the registry in `store`. A host that comes where
+    `most_together` are in the same executor is sent away, so that others live on without it."""
 
-    def __init__(self, store: Store, shards: int, term: int) -> None:
+    def __init__(
+        self, store: Store, shards: int, term: int, most_together: int | None = None
+    ) -> None:
         self.term = term
         self._registry = Registry(store)
         self._shards = shards
         self._hosts: dict[int, _Host] = {}
         self._placed: dict[int, int] = {}
+        self._most_together = most_together
+        self._sent_away: Counter[int] = Counter()
+        self._executors: set[str] = set()
         self._epochs: dict[int, int] = {}
         self._view = View()
         self._quitting = threading.Event()
@@ -179,13 +195,18 @@ class Controller:
             self._hosts.pop(node_id).client.close()
 
     async def _ask(self, host: _Host, shards: Mapping[int, int]) -> None:
-        node_id = host.entry.node_id
+        node_id, started = host.entry.node_id, time.monotonic()
         try:
-            answer = await host.client.ask(Ask(self.term, shards), _ANSWER_SECONDS)
+            ask = Ask(self.term, shards, leave=host.leaves)
+            answer = await host.client.ask(ask, _ANSWER_SECONDS)
         except ConnectionRefusedError:
             await self._gone(host)
             return
         except (OSError, ValueError) as error:  # TimeoutError is an OSError
+            late = time.monotonic() - started - _ANSWER_SECONDS
+            if late > _HELD_UP_SECONDS and host.excused < _EXCUSES:
+                host.excused += 1  # this process did not run either: it may not be the host's fault
+                return
             host.misses += 1
             if host.misses == _MISSES and host.answered:
                 logger.warning("host %d does not answer: %r", node_id, error)
@@ -196,15 +217,34 @@ class Controller:
             logger.error("host %d: %s", node_id, answer.error)
             await self._gone(host)
             return
+        if not host.answered:
+            host.leaves = self._is_crowded(host.entry)
         if not host.lives:
             logger.info("host %d answers", node_id)
-        host.answered, host.misses, host.answer = True, 0, answer
+        host.answered, host.answer, host.misses, host.excused = True, answer, 0, 0
         for shard, epoch in [*answer.refused.items(), *answer.led.items()]:
             self._epochs[shard] = max(self._epochs.get(shard, -1), epoch)
         for shard, text in answer.failed.items():
             if self._failures.get(shard) != text:
                 logger.error("host %d: %s", node_id, text)
             self._failures[shard] = text
+
+    def _is_crowded(self, entry: HostEntry) -> bool:
+        """Whether a host that answers for the first time had better be elsewhere."""
+        if self._most_together is None:
+            return False
+        together = [host for host in self.hosts() if host.executor == entry.executor]
+        self._executors.add(entry.executor)
+        slot, tries = entry.slot, _SENT_AWAY if len(self._executors) == 1 else _SENT_AWAY_LONGER
+        if len(together) < self._most_together:
+            self._sent_away[slot] = 0
+            return False
+        if self._sent_away[slot] >= tries:
+            text = "host %d shares an executor with %d others: no other executor has room for it"
+            logger.warning(text, entry.node_id, len(together))
+            return False
+        self._sent_away[slot] += 1
+        return True
 
     async def _gone(self, host: _Host) -> None:
         """Nobody listens there any more."""

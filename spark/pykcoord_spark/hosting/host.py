@@ -77,8 +77,9 @@ class HostOptions:
 
 
 def run_host(options: HostOptions) -> str:
-    """Serve until the application is stopped or superseded; returns which. Raises what is wrong
-    with the log or the address, and RuntimeError when the parent process is gone."""
+    """Serve until the application is stopped or superseded, or the controller has it leave; returns
+    which: "stopped", "superseded", "left". Raises what is wrong with the log or the address, and
+    RuntimeError when the parent process is gone."""
     try:
         import uvloop
     except ImportError:
@@ -135,6 +136,7 @@ class _Host:
         self._read_at = boot_seconds()
         self._looking: asyncio.Task[None] | None = None
         self._parent = os.getppid()
+        self._leaving = False
 
     async def run(self) -> str:
         """See `run_host`."""
@@ -170,6 +172,7 @@ class _Host:
             options.application,
             options.slot,
             os.getpid(),
+            executor=f"{socket.gethostname()}:{self._parent}",
         )
         try:
             return await self._serve_until_ended(server)
@@ -217,6 +220,8 @@ class _Host:
                 self._leadership.want({})
             if superseded_at is not None and boot_seconds() - superseded_at > _FAREWELL_SECONDS:
                 return "superseded"
+            if self._leaving:
+                return "left"
             if os.getppid() != self._parent:
                 raise RuntimeError("the process that started this host is gone")
             await asyncio.wait({ended}, timeout=self._options.poll_seconds)
@@ -243,6 +248,7 @@ class _Host:
         """Only a host that knows the registry takes orders: what it reads may be old."""
         if not self.is_fresh() or self._peers.view.term > self._options.application:
             return Answer(dict(self._leadership.led))
+        self._leaving = ask.leave
         return self._leadership.want(ask.shards)
 
     async def _look(self) -> None:

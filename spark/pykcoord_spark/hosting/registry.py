@@ -33,6 +33,7 @@ class HostEntry:
     """One host process: where clients reach it, and where its controller does.
 
     `application` is the term of the application that it belongs to, `slot` its number there.
+    `executor` names what it would die with: hosts of the same name end together.
     """
 
     node_id: int
@@ -42,6 +43,7 @@ class HostEntry:
     application: int
     slot: int
     pid: int
+    executor: str = ""
 
     @property
     def broker(self) -> Broker:

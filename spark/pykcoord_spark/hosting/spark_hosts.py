@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkSettingError", "check_settings", "spark_launcher"]
+__all__ = ["SparkSettingError", "check_settings", "is_local", "spark_launcher"]
 
 # Before this, Spark gives a task whole CPUs only.
 _FRACTIONAL = (4, 3)
@@ -45,6 +45,11 @@ def check_settings(spark: SparkSession) -> None:
     idle_seconds = _setting(spark, name, "0")
     if kills == "true" and idle_seconds != "0":
         raise SparkSettingError(name, idle_seconds, "a host looks idle and is killed; set it to 0")
+
+
+def is_local(spark: SparkSession) -> bool:
+    """Whether the driver is the only executor."""
+    return _LOCAL.match(_setting(spark, "spark.master", "")) is not None
 
 
 def spark_launcher(
@@ -81,8 +86,7 @@ def _profile(spark: SparkSession, cpus: float) -> Any:
     from pyspark.resource import ResourceProfileBuilder, TaskResourceRequests
 
     version = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
-    local = _LOCAL.match(_setting(spark, "spark.master", "")) is not None
-    if local or (version < _FRACTIONAL and cpus < 1):
+    if is_local(spark) or (version < _FRACTIONAL and cpus < 1):
         return None
     return ResourceProfileBuilder().require(TaskResourceRequests().cpus(cpus)).build
 
