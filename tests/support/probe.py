@@ -36,7 +36,7 @@ class Probe:
         self.tried = -1
         self.times: list[float] = []
         self.latencies: list[float] = []
-        self.failures: list[str] = []
+        self.failures: list[tuple[float, str]] = []
         self.lost: list[str] = []
         self._bootstrap = bootstrap
         self._timeout_seconds = timeout_seconds
@@ -57,6 +57,14 @@ class Probe:
         times = [*before, *(at for at in self.times if at >= since), time.monotonic()]
         return max(b - a for a, b in itertools.pairwise(times))
 
+    def told(self, since: float) -> str:
+        """What went wrong from `since` on, for people: when, in seconds, and how."""
+        failures = [f"{at - since:.2f} {text}" for at, text in self.failures if at >= since]
+        return f"{self.group_id}: {', '.join(failures)}"
+
+    def _failed(self, text: str) -> None:
+        self.failures.append((time.monotonic(), text))
+
     def _run(self) -> None:
         while not self._quitting.wait(_PAUSE_SECONDS):
             self.tried += 1
@@ -69,9 +77,9 @@ class Probe:
                     self.times.append(time.monotonic())
                     self.latencies.append(self.times[-1] - started)
                     continue
-                self.failures.append(str(code))
+                self._failed(str(code))
             except (OSError, AssertionError) as error:
-                self.failures.append(repr(error))
+                self._failed(repr(error))
             self._forget()
             time.sleep(_FAILURE_SECONDS)
         self._forget()
