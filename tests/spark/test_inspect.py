@@ -127,9 +127,13 @@ class _Page(html.parser.HTMLParser):
         ]
 
 
-def test_the_page_shows_what_was_found(told: DataFrame) -> None:
+@pytest.fixture(scope="module")
+def report(told: DataFrame) -> Report:
+    return report_of(told, "pykcoord-data", Limits(rows=2), at_ms=25 * _MINUTE)
+
+
+def test_the_page_shows_what_was_found(report: Report) -> None:
     pytest.importorskip("matplotlib")
-    report = report_of(told, "pykcoord-data", Limits(rows=2), at_ms=25 * _MINUTE)
     assert report.tables["groups"].total == 6
     assert len(report.tables["groups"].rows) == 2
     assert sum(count for points in report.activity.values() for _, count in points) == 202
@@ -153,18 +157,39 @@ def test_ids_of_groups_are_no_markup() -> None:
     assert "&lt;script&gt;" in text
 
 
-def test_the_job(spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_job(
+    spark: SparkSession,
+    report: Report,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """What it asks, and what it prints: the answers are those of the report above."""
+    asked = []
+
+    def answered(df: DataFrame, source: str, limits: Limits, at_ms: int | None) -> Report:
+        asked.append((df.columns, source, limits, at_ms))
+        return report
+
+    monkeypatch.setattr("pykcoord_spark.inspecting.report.report_of", answered)
     directory = segments.unpack(segments.OWN / "classic-2", tmp_path / "log")
     target = tmp_path / "page.html"
-    code = command_line.run(
-        ["inspect", str(directory), "--html", str(target), "--at", "2100-01-01", "--rows", "3"]
-    )
-    out, err = capsys.readouterr()
-    assert code == 0, err
+    arguments = ["--html", str(target), "--at", "1970-01-01T00:25", "--rows", "2"]
+    assert command_line.run(["inspect", str(directory), *arguments]) == 0
+    assert asked == [(_NAMES, str(directory), Limits(rows=2), 25 * _MINUTE)]
+    assert "(the first 2 of 6)" in capsys.readouterr().out
+    assert "Offset history" in target.read_text()
+
+
+@pytest.mark.spark_all
+def test_the_job_on_a_directory(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    directory = segments.unpack(segments.OWN / "classic-2", tmp_path / "log")
+    assert command_line.run(["inspect", str(directory), "--at", "2100-01-01", "--rows", "3"]) == 0
     expected = segments.expected(directory)["offsets"]
     offsets = sum(len(partitions) for of in expected.values() for partitions in of.values())
-    assert f"(the first 3 of {offsets:,})" in out
-    assert "Offset history" in target.read_text()
+    assert f"(the first 3 of {offsets:,})" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def names(spark: SparkSession, tmp_path: Path) -> dict[str, Any]:
 def test_the_examples_run_one_after_the_other(
     names: dict[str, Any], spark: SparkSession, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    segments.unpack(segments.OWN / "offsets-1", tmp_path / "kafka")
+    segments.unpack(segments.OWN / "transactions-2", tmp_path / "kafka")
     paths = {
         "/var/kafka/data": "kafka",
         "/shared/": ".",
@@ -57,6 +57,7 @@ def test_the_examples_run_one_after_the_other(
         "history.checkpoint": "history.checkpoint",
         "billing-history": "billing-history",
     }
+    group = next(iter(segments.expected(tmp_path / "kafka")["offsets"]))
     for code in EXAMPLES:
         for there, here in paths.items():
             whole = f'"{there}' if there.endswith("/") else f'"{there}"'
@@ -64,7 +65,7 @@ def test_the_examples_run_one_after_the_other(
             code = code.replace(whole, f'"{tmp_path / here}{end}')
         # A host takes a slot of the session, which has two.
         code = code.replace("cluster.wait()", "cluster.check()").replace("hosts=3", "hosts=1")
-        code = re.sub(r"shards=\d+", "shards=4", code).replace("'billing'", "'simple-6w1ur'")
+        code = re.sub(r"shards=\d+", "shards=2", code).replace("'billing'", f"'{group}'")
         exec(compile(code, str(PAGE), "exec"), names)
         for query in spark.streams.active:
             query.processAllAvailable()

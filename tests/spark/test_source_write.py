@@ -15,6 +15,7 @@ from pykcoord.errors import ArgumentError
 from pykcoord.log import LogReader, partitions_of, verify
 
 pytest.importorskip("pyspark")
+from pykcoord_spark.source import ConsumerOffsets
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.schema import DDL
 from pykcoord_spark.source.writer import DirectoryWriter
@@ -72,21 +73,37 @@ def _batch(partition: int = 1, offsets: tuple[int, ...] = (0, 1), **more: Any) -
     return pa.RecordBatch.from_pydict(columns | more)
 
 
-@pytest.fixture(params=["transactions-1", "compacted-1", "zstd-1"])
-def source(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    return segments.unpack(segments.OWN / request.param, tmp_path / "source")
+_SCENARIOS = ["transactions-1", "compacted-1", "zstd-1"]
 
 
-def test_what_is_written_is_read_again(spark: SparkSession, source: Path, tmp_path: Path) -> None:
-    """Offsets with gaps, transactions and their markers as they were."""
-    rows = spark.read.format("consumer_offsets").load(str(source))
-    target = tmp_path / "target"
-    ordered = rows.repartition("partition").sortWithinPartitions("partition", "offset")
-    ordered.write.format("consumer_offsets").mode("append").save(str(target))
+def _check_written(source: Path, target: Path) -> None:
     assert verify(target).sound
-    assert _rows_of(target) == _rows_of(source)
+    assert _rows_of(target) == _rows_of(source) != []
     assert partitions_of(target) == 50
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["source", "target"]
+    assert {path.name for path in target.parent.iterdir()} == {source.name, target.name}
+
+
+@pytest.mark.parametrize("scenario", _SCENARIOS)
+def test_what_is_written_is_read_again(scenario: str, tmp_path: Path) -> None:
+    """Offsets with gaps, transactions and their markers as they were; a task of each partition."""
+    source = segments.unpack(segments.OWN / scenario, tmp_path / "source")
+    reader = ConsumerOffsets({"path": str(source)}).reader(StructType())
+    writer = _writer(tmp_path / "target")
+    writer.commit([writer.write(reader.read(part)) for part in reader.partitions()])
+    _check_written(source, tmp_path / "target")
+
+
+@pytest.mark.parametrize(
+    "scenario",
+    [_SCENARIOS[0], *(pytest.param(of, marks=pytest.mark.spark_all) for of in _SCENARIOS[1:])],
+)
+def test_spark_writes_what_it_reads(spark: SparkSession, scenario: str, tmp_path: Path) -> None:
+    source = segments.unpack(segments.OWN / scenario, tmp_path / "source")
+    rows = spark.read.format("consumer_offsets").load(str(source))
+    ordered = rows.repartition("partition").sortWithinPartitions("partition", "offset")
+    target = tmp_path / "target"
+    ordered.write.format("consumer_offsets").mode("append").save(str(target))
+    _check_written(source, target)
 
 
 def test_rows_without_offsets_are_numbered(tmp_path: Path) -> None:
