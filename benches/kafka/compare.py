@@ -12,12 +12,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import statistics
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
@@ -38,6 +40,7 @@ COMMITTED = 5  # partitions of a commit and of a fetch
 OFFSETS_A_GROUP = 100
 KAFKA, OS, SYNCED = "kafka", "os", "commit"
 ALL_PHASES = ["find", "join", "hb", "commit", "fetch", "leave"]
+A_TENTH = 10  # of a group leaves it at once
 WARM_UP = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
 JVM_WARM_UPS = 3  # its compiler takes so long to be done with what is hot
 LONGER_LOG = ["find", "join", "commit", "leave"]  # of OFFSETS_A_GROUP partitions, to be recovered
@@ -52,6 +55,8 @@ class Size:
     """How much is measured. The smoke size only shows that everything still works."""
 
     connections: int
+    few: int  # connections, where they are few
+    crowd: int  # members of a group, where they are many
     seconds: float
     rounds: int
     storms: int  # a round: a storm is short, and one alone says little
@@ -59,9 +64,14 @@ class Size:
     offset_groups: int
 
 
-FULL = Size(connections=2000, seconds=5, rounds=2, storms=3, groups=100_000, offset_groups=10_000)
-SMOKE = Size(connections=50, seconds=0.5, rounds=1, storms=1, groups=500, offset_groups=100)
-
+FULL = Size(
+    connections=2000, few=200, crowd=100, seconds=5, rounds=2, storms=3,
+    groups=100_000, offset_groups=10_000,
+)  # fmt: skip
+SMOKE = Size(
+    connections=50, few=10, crowd=10, seconds=0.5, rounds=1, storms=1,
+    groups=500, offset_groups=100,
+)  # fmt: skip
 
 Phase = dict[str, float]
 Run = dict[str, Phase]  # by name of the phase
@@ -76,11 +86,18 @@ class Load:
         self._pin = ["taskset", "-c", "1"] if pin else []
         self._runs = 0
 
-    def run(self, server: Server, phases: list[str], partitions: int = COMMITTED) -> Run:
+    def run(
+        self,
+        server: Server,
+        phases: list[str],
+        partitions: int = COMMITTED,
+        connections: int | None = None,
+    ) -> Run:
         self._runs += 1
-        connections, seconds = str(self._size.connections), str(self._size.seconds)
+        seconds = str(self._size.seconds)
         command = [*self._pin, os.fspath(self._program), server.address, str(server.pid)]
-        command += [connections, seconds, str(partitions), f"load-group-{self._runs}", *phases]
+        command += [str(connections or self._size.connections), seconds, str(partitions)]
+        command += [f"load-group-{self._runs}", *phases]
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
         if result.returncode != 0:
             output = server.output.read_text(errors="replace")[-2000:]
@@ -101,17 +118,22 @@ def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[s
         console.print(f"warming up {server.name}")
         for _ in range(JVM_WARM_UPS if name == KAFKA else 1):
             load.run(server, WARM_UP)
-    names = [*servers, f"{KAFKA} storm", f"{OS} storm"]
-    runs: dict[str, list[Run]] = {name: [] for name in names}
+    crowds = ["find", f"crowd={size.crowd}", f"lose={max(1, size.crowd // A_TENTH)}", "leave"]
+    kinds = ("", " few", " storm", " crowds")
+    runs: dict[str, list[Run]] = {name + kind: [] for name in servers for kind in kinds}
     for number in range(size.rounds):
         for name, server in servers.items():
             run = load.run(server, phases[name])
             runs[name].append(run)
-            told = ", ".join(f"{phase} {_brief(run[phase])}" for phase in run if phase != "find")
+            told = ", ".join(f"{phase} {_brief(run, phase)}" for phase in run if phase != "find")
             console.print(f"round {number + 1}, {server.name}: {told}")
         for _ in range(size.storms):
             for name in (KAFKA, OS):
                 runs[f"{name} storm"].append(load.run(servers[name], STORM))
+                runs[f"{name} crowds"].append(load.run(servers[name], crowds))
+        for name in (KAFKA, OS):
+            run = load.run(servers[name], ALL_PHASES, connections=size.few)
+            runs[f"{name} few"].append(run)
     return runs
 
 
@@ -166,37 +188,50 @@ def measure_core(size: Size) -> tuple[float, float]:
     return weights["group"]["live"], weights["offset"]["live"]
 
 
-def rows_of_load(runs: dict[str, list[Run]]) -> list[Row]:
-    def per_cpu(server: str, phase: str) -> float:
-        return _median([_per_cpu(run[phase]) for run in runs[server]])
-
-    def field(server: str, phase: str, name: str) -> float:
-        return _median([run[phase][name] for run in runs[server]])
-
-    def rate(server: str, phase: str) -> float:
-        return _median([run[phase]["count"] / run[phase]["seconds"] for run in runs[server]])
+def rows_of_load(runs: dict[str, list[Run]], size: Size) -> list[Row]:
+    def row(
+        name: str,
+        unit: str,
+        figure: Callable[[Run], float],
+        own: str,
+        kind: str = "",
+        **bounds: Any,
+    ) -> Row:
+        sides = ([figure(run) for run in runs[server + kind]] for server in (KAFKA, own))
+        return Row.of_rounds(name, unit, *sides, **bounds)
 
     rows = []
     axes = [
-        ("heartbeats", "hb", OS, 2.0, 0.5),
-        ("commits of 5, written", "commit", OS, 2.5, None),
+        ("heartbeats", "hb", OS, 2.4, 1 / 3),
+        ("commits of 5, written", "commit", OS, 3.5, 1 / 3),
         ("commits of 5, synced", "commit", SYNCED, 2.0, None),
-        ("fetches of 5", "fetch", OS, 2.0, None),
+        ("fetches of 5", "fetch", OS, 2.4, 1 / 3),
     ]
     for name, phase, server, least, most_p99 in axes:
         note = "Kafka's are written, not synced" if server == SYNCED else ""
-        figures = per_cpu(KAFKA, phase), per_cpu(server, phase)
-        rows.append(Row(name, "/server CPU s", *figures, least=least, note=note))
+        cpu = partial(_per_cpu, phase=phase)
+        rows.append(row(name, "/server CPU s", cpu, server, least=least, note=note))
         for unit, most in (("p50_ms", None), ("p99_ms", most_p99)):
-            pair = field(KAFKA, phase, unit), field(server, phase, unit)
-            rows.append(Row("", unit.replace("_", " "), *pair, most=most))
-        rows.append(Row("", "/s", rate(KAFKA, phase), rate(server, phase)))
-    for name, unit, what, most in (
-        ("one more joins each group", "s until stable", "seconds", 0.5),
-        ("", "server CPU s", "server_cpu_s", None),
+            latency = partial(_field, phase=phase, name=unit)
+            rows.append(row("", unit.replace("_", " "), latency, server, most=most))
+        rows.append(row("", "/s", partial(_per_second, phase=phase), server))
+    for name, phase, server, _, _ in axes:
+        if server == OS:
+            told = f"{name}, {size.few} connections"
+            cpu = partial(_per_cpu, phase=phase)
+            rows.append(row(told, "/server CPU s", cpu, OS, " few", least=3))
+    groups, leave = size.connections // size.crowd, max(1, size.crowd // A_TENTH)
+    for name, kind, phase in (
+        (f"one more joins each of {size.connections:,} groups", " storm", "storm"),
+        (f"{leave} leave each of {groups} groups of {size.crowd}", " crowds", "lose"),
     ):
-        storms = [field(f"{server} storm", "storm", what) for server in (KAFKA, OS)]
-        rows.append(Row(name, unit, storms[0], storms[1], most=most))
+        for told, unit, what, most in (
+            (name, "s until stable", "seconds", 1 / 3),
+            ("", "server CPU s", "server_cpu_s", None),
+        ):
+            rows.append(
+                row(told, unit, partial(_field, phase=phase, name=what), OS, kind, most=most)
+            )
     return rows
 
 
@@ -250,20 +285,26 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
                     create_topic(server)
                 memory[name] = measure_memory(size, load, server)
         of_state = rows_of_state(recovery, of_groups, memory, measure_core(size))
-        return runs, rows_of_load(runs) + of_state
+        return runs, rows_of_load(runs, size) + of_state
     finally:
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def _median(values: list[float]) -> float:
-    return statistics.median(values)
+def _per_cpu(run: Run, phase: str) -> float:
+    return run[phase]["count"] / max(run[phase]["server_cpu_s"], 0.01)
 
 
-def _per_cpu(phase: Phase) -> float:
-    return phase["count"] / max(phase["server_cpu_s"], 0.01)
+def _per_second(run: Run, phase: str) -> float:
+    return run[phase]["count"] / run[phase]["seconds"]
 
 
-def _brief(phase: Phase) -> str:
-    if "p99_ms" in phase:
-        return f"{_per_cpu(phase) / 1000:.0f} k/CPU s p99 {phase['p99_ms']:.0f} ms"
-    return f"{phase['seconds']:.2f} s"
+def _field(run: Run, phase: str, name: str) -> float:
+    # The processor's clock has ticks of 10 ms: less than one is not known.
+    return max(run[phase][name], 0.01) if name == "server_cpu_s" else run[phase][name]
+
+
+def _brief(run: Run, phase: str) -> str:
+    if "p99_ms" in run[phase]:
+        p99_ms = run[phase]["p99_ms"]
+        return f"{_per_cpu(run, phase) / 1000:.0f} k/CPU s p99 {p99_ms:.0f} ms"
+    return f"{run[phase]['seconds']:.2f} s"

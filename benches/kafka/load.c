@@ -13,6 +13,8 @@
 //   commit  OffsetCommit of PARTITIONS partitions for SECONDS
 //   fetch   OffsetFetch of the same partitions for SECONDS
 //   storm   one member more joins every group at once; time until every group is stable again
+//   crowd=N every member joins a group of N; time until all are stable
+//   lose=N  after crowd: N members of each group leave at once; time until the others are stable
 //   leave   every member leaves
 //   fill=N  N further one-member groups over the same connections, one after the other on each,
 //           with a subscription of 64 bytes and an assignment of 48; they stay
@@ -37,6 +39,8 @@ static const double STORM_BEAT_SECONDS = 0.05; // how often members ask whether 
 
 static struct member *members;  // one in each group, then the storm's
 static int connections, fill_end;
+static int crowd;      // members of a group, where there is more than one
+static bool *settled;  // by group: of a crowd
 static int server_pid, epoll;
 static double phase_seconds;
 
@@ -289,27 +293,85 @@ static bool storm_is_over(void) {
     return true;
 }
 
+static bool is_behind(const struct member *member) {
+    return member->generation == member->generation_before;
+}
+
+static bool is_unsettled(const struct member *member) { return !settled[member->group]; }
+
 // Members learn from a heartbeat that they have to join again, as real ones do.
+static void pump_until(bool (*is_over)(void), bool (*beats)(const struct member *)) {
+    double started = now_seconds(), last_beat = 0;
+    while (!is_over()) {
+        pump(1);
+        retry_idle(send_join);
+        double now = now_seconds();
+        if (now - started > LIMIT_SECONDS) die("the groups do not become stable");
+        if (now - last_beat < STORM_BEAT_SECONDS) continue;
+        last_beat = now;
+        for (int i = 0; i < connections; i++)
+            if (members[i].state == STABLE && beats(&members[i])) send_heartbeat(&members[i]);
+    }
+}
+
 static void storm(const struct sockaddr_in *server) {
     connect_all(connections, 2 * connections, server);
     for (int i = 0; i < connections; i++) members[i].generation_before = members[i].generation;
     begin_phase();
-    double started = now_seconds(), last_beat = 0;
+    double started = now_seconds();
     for (int i = connections; i < 2 * connections; i++) send_join(&members[i]);
-    while (!storm_is_over()) {
-        pump(1);
-        retry_idle(send_join);
-        double now = now_seconds();
-        if (now - started > LIMIT_SECONDS) die("the storm does not end");
-        if (now - last_beat < STORM_BEAT_SECONDS) continue;
-        last_beat = now;
-        for (int i = 0; i < connections; i++) {
-            struct member *member = &members[i];
-            if (member->state == STABLE && member->generation == member->generation_before)
-                send_heartbeat(member);
-        }
-    }
+    pump_until(storm_is_over, is_behind);
     report("storm", now_seconds() - started, 2 * connections);
+}
+
+// Whether the members of a group, but for those who left, are stable in one new generation. It is
+// the last one: nobody is on the way in or out.
+static bool is_settled(int group) {
+    int generation = 0;
+    for (int i = group * crowd; i < (group + 1) * crowd; i++) {
+        const struct member *member = &members[i];
+        if (member->state == GONE) continue;
+        if (member->state != STABLE || is_behind(member)) return false;
+        if (generation != 0 && member->generation != generation) return false;
+        generation = member->generation;
+    }
+    return true;
+}
+
+static bool crowds_are_settled(void) {
+    int count = 0;
+    for (int group = 0; group < connections / crowd; group++) {
+        settled[group] = settled[group] || is_settled(group);
+        count += settled[group];
+    }
+    return count == connections / crowd;
+}
+
+static double settle_crowds(double started) {
+    memset(settled, 0, (size_t)connections);
+    pump_until(crowds_are_settled, is_unsettled);
+    return now_seconds() - started;
+}
+
+static void join_crowds(int size) {
+    if (size < 1 || connections % size != 0) die("crowd: no groups of %d can be made", size);
+    double started = now_seconds();
+    crowd = size;
+    for (int i = 0; i < connections; i++) {
+        members[i].group = i / crowd;
+        members[i].generation_before = members[i].generation;
+        send_join(&members[i]);
+    }
+    report("crowd", settle_crowds(started), connections);
+}
+
+static void lose(int count) {
+    if (crowd == 0 || count < 1 || count >= crowd) die("lose: fewer than a crowd, after it joined");
+    for (int i = 0; i < connections; i++) members[i].generation_before = members[i].generation;
+    double started = now_seconds();
+    for (int i = 0; i < connections; i++)
+        if (i % crowd >= crowd - count) send_leave(&members[i]);
+    report("lose", settle_crowds(started), connections / crowd * (crowd - count));
 }
 
 static void fill(const char *phase, int groups, void (*send)(struct member *)) {
@@ -356,6 +418,10 @@ static void run(const char *phase, const struct sockaddr_in *server) {
         for_a_while(phase, FETCHING, send_fetch);
     } else if (strcmp(phase, "storm") == 0) {
         storm(server);
+    } else if (strncmp(phase, "crowd=", 6) == 0) {
+        join_crowds(atoi(phase + 6));
+    } else if (strncmp(phase, "lose=", 5) == 0) {
+        lose(atoi(phase + 5));
     } else if (strcmp(phase, "leave") == 0) {
         leave();
     } else if (strncmp(phase, "fill=", 5) == 0) {
@@ -389,6 +455,7 @@ int main(int count, char **arguments) {
     files.rlim_cur = files.rlim_max;
     setrlimit(RLIMIT_NOFILE, &files);
     members = calloc((size_t)(2 * connections), sizeof *members);
+    settled = calloc((size_t)connections, sizeof *settled);
     epoll = epoll_create1(0);
     for (int i = 0; i < 2 * connections; i++) members[i].group = i % connections;
     connect_all(0, connections, &server);

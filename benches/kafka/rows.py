@@ -6,7 +6,10 @@ Kafka's after a full collection of its heap. Must never gate on a wall-clock fig
 
 from __future__ import annotations
 
+import statistics
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from rich.console import Console
 from rich.table import Table
@@ -32,6 +35,16 @@ class Row:
     most: float | None = None
     most_itself: float | None = None
     note: str = ""
+    spread: tuple[float, float] | None = None  # least and most ratio of a round
+
+    @classmethod
+    def of_rounds(
+        cls, name: str, unit: str, kafka: Sequence[float], pykcoord: Sequence[float], **bounds: Any
+    ) -> Row:
+        """Medians of rounds in which both were measured one after the other."""
+        ratios = [own / other for other, own in zip(kafka, pykcoord, strict=True)]
+        medians = statistics.median(kafka), statistics.median(pykcoord)
+        return cls(name, unit, *medians, spread=(min(ratios), max(ratios)), **bounds)
 
     @property
     def ratio(self) -> float:
@@ -40,12 +53,16 @@ class Row:
     @property
     def goal(self) -> str:
         if self.least is not None:
-            return f">= {self.least:g}x"
+            return f">= {self.least:.3g}x"
         if self.most is not None:
-            return f"<= {self.most:g}x"
+            return f"<= {self.most:.3g}x"
         if self.most_itself is not None:
             return f"<= {self.most_itself:g} {self.unit}"
         return ""
+
+    @property
+    def told_spread(self) -> str:
+        return f"{self.spread[0]:.2f}x to {self.spread[1]:.2f}x" if self.spread else ""
 
     @property
     def is_met(self) -> bool | None:
@@ -66,26 +83,26 @@ def show(rows: list[Row], title: str, console: Console) -> None:
     table = Table(title=title, title_justify="left", header_style="bold")
     table.add_column("axis")
     table.add_column("unit")
-    for column in ("Kafka 4.3.1", "pykcoord", "ratio", "goal"):
+    for column in ("Kafka 4.3.1", "pykcoord", "ratio", "of rounds", "goal"):
         table.add_column(column, justify="right")
     table.add_column("")
     table.add_column("note")
     verdicts = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
     for row in rows:
-        ratio = f"{row.ratio:.2f}x"
-        figures = _figure(row.kafka), _figure(row.pykcoord)
-        table.add_row(row.name, row.unit, *figures, ratio, row.goal, verdicts[row.is_met], row.note)
+        cells = [row.name, row.unit, _figure(row.kafka), _figure(row.pykcoord)]
+        cells += [f"{row.ratio:.2f}x", row.told_spread, row.goal]
+        table.add_row(*cells, verdicts[row.is_met], row.note)
     console.print(table)
 
 
 def markdown(rows: list[Row]) -> str:
     """All rows; those without a name belong to the one above."""
-    lines = ["| | | Kafka 4.3.1 | pykcoord | ratio | goal | |"]
-    lines.append("| --- | --- | ---: | ---: | ---: | ---: | --- |")
+    lines = ["| | | Kafka 4.3.1 | pykcoord | ratio | of rounds | goal | | |"]
+    lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |")
+    verdicts = {True: "met", False: "**missed**", None: ""}
     for row in rows:
-        met = {True: "", False: "**missed**", None: ""}[row.is_met]
         cells = [row.name, row.unit, _figure(row.kafka), _figure(row.pykcoord)]
-        cells += [f"{row.ratio:.2f}x", row.goal, "; ".join(filter(None, (met, row.note)))]
+        cells += [f"{row.ratio:.2f}x", row.told_spread, row.goal, verdicts[row.is_met], row.note]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 

@@ -16,17 +16,18 @@ import re
 import signal
 import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 from benches.counts import compiler, write_table
-from benches.kafka import in_process
+from benches.kafka import cold, in_process
 from benches.kafka.compare import BUILD, FULL, SMOKE, Run, Size, compare, console
 from benches.kafka.rows import Row, markdown, show
 
 ROOT = Path(__file__).parents[2]
 MARK = "<!-- make bench-kafka -->\n"
-WIRE = "wire"
+WIRE, COLD = "wire", "cold start"
 ROUNDS_IN_PROCESS = 3
 
 
@@ -38,7 +39,9 @@ def measure(
     runs: dict[str, list[Run]] = {}
     if WIRE in names:
         runs, rows = compare(size, arguments.pin)
-    chosen = [name for name in names if name != WIRE]
+    if COLD in names:
+        rows += cold.measure(size, 1 if arguments.smoke else cold.STARTS)
+    chosen = [name for name in names if name not in (WIRE, COLD)]
     if chosen:
         in_process.build()
     works = in_process.measurements(arguments.rounds or ROUNDS_IN_PROCESS, arguments.smoke)
@@ -71,14 +74,14 @@ def write_readme(rows: list[Row], on: dict[str, object]) -> None:
         "one core and the load on most of the other. In process: Kafka's own classes in a warm "
         f"JVM, and the core. {on['cores']} cores of {on['processor']}, {on['platform']}; "
         f"{on['java']}; Python {on['python']}; {on['rust']}. Not compared: replication, TLS and "
-        "authentication, which pykcoord has not.\n\n"
+        "authentication, which pykcoord has not. Assignors are in the next table."
     )
-    write_table(ROOT / "README.md", MARK, about + markdown(rows))
+    write_table(ROOT / "README.md", MARK, f"{textwrap.fill(about, 128)}\n\n{markdown(rows)}")
     console.print("table written to README.md")
 
 
 def main() -> int:
-    names = [WIRE, *in_process.measurements(1, is_smoke=True)]
+    names = [WIRE, COLD, *in_process.measurements(1, is_smoke=True)]
     parser = argparse.ArgumentParser(
         prog="python -m benches.kafka.run",
         description="pykcoord beside Kafka, in turns, over the wire and in process.",
@@ -116,6 +119,7 @@ def main() -> int:
     path = BUILD / "compare.json"
     path.write_text(json.dumps(result, indent=2) + "\n")
     console.print(f"{result['seconds']} s; written to {path.relative_to(ROOT)}")
+    console.print("assignors have a run and a table of their own: make bench-assignors")
     if arguments.docs:
         write_readme(rows, on)
     missed = [row.name or row.unit for row in rows if row.is_met is False]

@@ -70,8 +70,23 @@ class Server:
     def __exit__(self, *exception: object) -> None:
         self.stop()
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         """Start, and wait until it serves. Raises ServerError."""
+        self.launch()
+        assert self._process is not None
+        deadline = time.monotonic() + _READY_TIMEOUT_S
+        while not self.is_ready(self.output.read_text(errors="replace")):
+            if self._process.poll() is not None or time.monotonic() > deadline:
+                self._process.kill()
+                raise ServerError(f"{self.name} did not start:\n{self.output.read_text()[-4000:]}")
+            time.sleep(0.05)
+
+    def launch(self) -> None:
+        """Start, and wait for nothing."""
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
                 self.command(),
@@ -80,12 +95,6 @@ class Server:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
             )
-        deadline = time.monotonic() + _READY_TIMEOUT_S
-        while not self.is_ready(self.output.read_text(errors="replace")):
-            if self._process.poll() is not None or time.monotonic() > deadline:
-                self._process.kill()
-                raise ServerError(f"{self.name} did not start:\n{self.output.read_text()[-4000:]}")
-            time.sleep(0.05)
 
     def stop(self) -> None:
         """End it cleanly, as an operator would."""

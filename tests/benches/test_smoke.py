@@ -13,6 +13,7 @@ from support.server import PykcoordServer
 ROOT = Path(__file__).parents[2]
 CONNECTIONS, SECONDS, PARTITIONS = 20, 0.2, 5
 PHASES = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
+CROWDS = ["find", "crowd=10", "lose=2", "leave"]
 FILLS = ["find", "join", "fill=40", "fill-offsets=40"]
 
 
@@ -41,7 +42,7 @@ def load_generator(tmp_path: Path) -> Path:
     return program
 
 
-@pytest.mark.parametrize("phases", [PHASES, FILLS], ids=["phases", "fills"])
+@pytest.mark.parametrize("phases", [PHASES, CROWDS, FILLS], ids=["phases", "crowds", "fills"])
 def test_load_generator(tmp_path: Path, load_generator: Path, phases: list[str]) -> None:
     with PykcoordServer(tmp_path / "data", topics={"topic": PARTITIONS}) as server:
         command = [str(load_generator), server.address, str(server.pid), str(CONNECTIONS)]

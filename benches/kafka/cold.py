@@ -1,0 +1,119 @@
+"""Cold starts beside Kafka's: from the start of a process to its first answer from a group.
+
+Empty, and with groups of one member in the log that Kafka wrote; pykcoord starts on a copy of it.
+An answer is one to a fetch of offsets without an error: a coordinator that still loads refuses it.
+Must never ask before the process was started, nor wait longer between two tries than a goal can
+bear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import struct
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from benches.kafka.compare import BUILD, Load, Size, console, create_topic
+from benches.kafka.rows import Row
+from benches.kafka.servers import Kafka, Pykcoord, Server, ServerError
+
+STARTS = 3
+MOST_EMPTY_S, MOST_FULL_S = 0.3, 1.0
+_LIMIT_S = 120.0
+_PAUSE_S = 0.005
+_GROUP = b"load-group-1-000000"  # the first that the load generator makes
+_CLIENT = b"cold-start"
+
+
+def measure(size: Size, starts: int = STARTS) -> list[Row]:
+    directory = BUILD / "kafka-cold"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    try:
+        rows = [_row("cold start to the first answer", _empty(directory, starts), MOST_EMPTY_S)]
+        name = f"with {size.groups:,} groups"
+        return [*rows, _row(name, _full(size, directory, starts), MOST_FULL_S)]
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+
+
+def _row(name: str, seconds: tuple[list[float], list[float]], most: float) -> Row:
+    return Row.of_rounds(name, "s", *seconds, most_itself=most)
+
+
+def _empty(directory: Path, starts: int) -> tuple[list[float], list[float]]:
+    console.print("cold starts, empty")
+
+    def in_new_folder(make: Callable[[Path], Server], name: str, number: int) -> float:
+        server = make(directory / f"{name}-{number}")
+        server.directory.mkdir()
+        return seconds_to_first_answer(server)
+
+    kafka, own = [], []
+    for number in range(starts):
+        kafka.append(in_new_folder(Kafka, "kafka", number))
+        own.append(in_new_folder(lambda path: Pykcoord(path, "os"), "os", number))
+    return kafka, own
+
+
+def _full(size: Size, directory: Path, starts: int) -> tuple[list[float], list[float]]:
+    console.print(f"cold starts with {size.groups:,} groups")
+    kafka = Kafka(directory / "kafka-full")
+    with kafka:
+        create_topic(kafka)
+        Load(size, pin=False).run(kafka, ["find", "join", f"fill={size.groups}"])
+    own = Pykcoord(directory / "os-full", "os")
+    for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
+        shutil.copytree(partition, own.directory / partition.name)
+    seconds: tuple[list[float], list[float]] = ([], [])
+    for _ in range(starts):
+        for server, times in zip((kafka, own), seconds, strict=True):
+            times.append(seconds_to_first_answer(server))
+    return seconds
+
+
+def seconds_to_first_answer(server: Server) -> float:
+    """Starts the server, and stops it. Kafka's folder is formatted before."""
+    server.command()
+    began = time.perf_counter()
+    server.launch()
+    try:
+        while not _is_answered(server.port):
+            if not server.is_running or time.perf_counter() - began > _LIMIT_S:
+                raise ServerError(f"{server.name} did not answer:\n{server.output.read_text()}")
+            time.sleep(_PAUSE_S)
+        return time.perf_counter() - began
+    finally:
+        server.stop()
+
+
+def _is_answered(port: int) -> bool:
+    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as client:
+        client.settimeout(5)
+        # FindCoordinator v1 makes Kafka create the log where there is none.
+        error = _ask(client, 10, 1, _string(_GROUP) + b"\0")[4:6]
+        # OffsetFetch v5 of all offsets: its error code comes last.
+        return error == b"\0\0" and _ask(client, 9, 5, _string(_GROUP) + b"\xff" * 4)[-2:] == error
+    return False
+
+
+def _ask(client: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
+    """The body of the answer."""
+    request = struct.pack(">hhi", api_key, version, 7) + _string(_CLIENT) + body
+    client.sendall(struct.pack(">i", len(request)) + request)
+    with client.makefile("rb") as answer:
+        (length,) = struct.unpack(">i", _exactly(answer.read(4), 4))
+        return _exactly(answer.read(length), length)[4:]
+
+
+def _exactly(data: bytes, length: int) -> bytes:
+    if len(data) != length:
+        raise ConnectionError("the server ended the connection")
+    return data
+
+
+def _string(text: bytes) -> bytes:
+    return struct.pack(">h", len(text)) + text
