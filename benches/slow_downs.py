@@ -74,7 +74,7 @@ SLOW_DOWNS = [
         "let Some(delayed) = self.wheel.payload_mut(*id)", 3 * _allocation("*id"),
     ),
     SlowDown(
-        ("heartbeat", "node-heartbeat"), "the member id copied, 3 times",
+        ("heartbeat", "node-heartbeat", "node-heartbeat-many"), "the member id copied, 3 times",
         f"{CORE}/group/classic/heartbeat.rs",
         "let of = self.group(group);", _copies(3, "request.member_id"),
     ),
@@ -89,7 +89,8 @@ SLOW_DOWNS = [
         _copies(40, "request.group_id"),
     ),
     SlowDown(
-        ("commit-1", "commit-5", "node-commit-5"), "the topic copied for each record, 4 times",
+        ("commit-1", "commit-5", "node-commit-1", "node-commit-5"),
+        "the topic copied for each record, 4 times",
         f"{CORE}/offset/apply.rs",
         "let record_offset = outbox.emit(now_ms, &key, Some(&encoded));", _copies(4, "topic"),
     ),

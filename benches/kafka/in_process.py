@@ -4,7 +4,8 @@ benches.kafka.in_process`.
 Kafka's side is benches/kafka/java/inprocess, measured by JMH as single shots in a JVM of its own,
 warm; pykcoord's is native/bench. A ratio is that of the two medians of a round; told is that of
 the medians of all rounds, with the spread. Both keep one thread busy, and the JVM's collector has
-the other core. Must never gate on anything but a ratio of one run.
+the other core; but "whole service" is Kafka's with all of its threads, on both. Must never gate on
+anything but a ratio of one run.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -55,11 +56,23 @@ class Pair:
     each: int | None = None  # partitions, or operations a key: Kafka's parameter
     log: str | None = None  # the kind of log that is read
     most_shots: int = MOST_SHOTS
+    work: float = 1.0  # of the operations that others warm up with and are measured by
+    also: tuple[tuple[str, str], ...] = ()  # rows below, without a goal: name and axis
 
 
 def _heartbeats(groups: int, least: float) -> Pair:
     name = f"heartbeats of {groups:,} groups"
     return Pair(name, "M/s", ("Groups.heartbeat",), ("heartbeat",), groups, least)
+
+
+def _of_service(what: str, benchmark: str, axis: str, least: float, each: int = 1) -> Pair:
+    """Requests as objects on both sides; below, what pykcoord's node does from frame to frame."""
+    framed = "node-heartbeat" if benchmark == "heartbeat" else f"node-{axis}"
+    return Pair(
+        f"whole service: {what}", "M/s", (f"Service.{benchmark}",), (axis,),
+        100_000 if benchmark == "heartbeat" else 20_000, least, each=each,
+        work=0.3, also=(("from frame to frame", framed),),
+    )  # fmt: skip
 
 
 PAIRS = [
@@ -69,7 +82,14 @@ PAIRS = [
     Pair("commits of 1, recorded", "M/s", ("Groups.commit",), ("commit-1",), 20_000, 4, each=1),
     Pair("commits of 5, recorded", "M/s", ("Groups.commit",), ("commit-5",), 20_000, 4, each=5),
     Pair("fetches of 5", "M/s", ("Groups.fetch",), ("fetch-5",), 20_000, 4, each=5),
-    Pair("join and sync, new groups", "M/s", ("Groups.joinAndSync",), ("join-sync",), 20_000, 5),
+    Pair(
+        "join and sync, new groups", "M/s", ("Groups.joinAndSync",), ("join-sync",), 20_000, 5,
+        work=0.5,
+    ),
+    _of_service("heartbeats of 100,000 groups", "heartbeat", "node-heartbeat-many", 30),
+    _of_service("commits of 1", "commit", "commit-1", 8, each=1),
+    _of_service("commits of 5", "commit", "commit-5", 8, each=5),
+    _of_service("fetches of 5", "fetch", "fetch-5", 15, each=5),
     Pair("timers added", "M/s", ("Timers.add",), ("timer-add",), 1_000_000, 3),
     Pair("timers cancelled", "M/s", ("Timers.cancel",), ("timer-cancel",), 1_000_000, 5),
     Pair(
@@ -124,7 +144,7 @@ def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> float:
 
     def shots(operations: int) -> str:
         most = 1 if is_smoke else pair.most_shots
-        return str(min(max(LEAST_SHOTS, operations // entries), most))
+        return str(min(max(LEAST_SHOTS, int(pair.work * operations) // entries), most))
 
     command = _java("org.openjdk.jmh.Main", f"^pykcoord.benches.{benchmark}$")
     command += ["-f", "1", "-wi", shots(WARM_OPERATIONS), "-i", shots(OPERATIONS)]
@@ -144,7 +164,7 @@ def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> float:
     return statistics.median(metric["rawData"][0])
 
 
-def pykcoord_ns(pair: Pair, entries: int, is_smoke: bool) -> float:
+def pykcoord_ns(axes: Sequence[str], entries: int, is_smoke: bool) -> float:
     """The same; the first round, which finds nothing in its caches, is left out."""
     seconds = 0.0 if is_smoke else NATIVE_SECONDS
 
@@ -154,19 +174,23 @@ def pykcoord_ns(pair: Pair, entries: int, is_smoke: bool) -> float:
         rounds = [[int(figure) for figure in line.split()] for line in lines]
         return statistics.median(elapsed / count for count, _, elapsed in rounds[1:])
 
-    return sum(map(median, pair.axes))
+    return sum(map(median, axes))
 
 
-def measure(pair: Pair, rounds: int, is_smoke: bool) -> Row:
+def measure(pair: Pair, rounds: int, is_smoke: bool) -> list[Row]:
     entries = min(pair.entries, 2_000) if is_smoke else pair.entries
-    kafka, pykcoord = [], []
+    ways = [(pair.name, pair.axes), *((name, (axis,)) for name, axis in pair.also)]
+    kafka: list[float] = []
+    own: list[list[float]] = [[] for _ in ways]
     for _ in range(rounds):
-        kafka.append(kafka_ns(pair, entries, is_smoke))
-        pykcoord.append(pykcoord_ns(pair, entries, is_smoke))
-    ratios = [one / other for one, other in zip(kafka, pykcoord, strict=True)]
-    figures = (1e3 / statistics.median(times) for times in (kafka, pykcoord))
-    note = f"in process; {min(ratios):.1f}x to {max(ratios):.1f}x"
-    return Row(pair.name, pair.unit, *figures, least=pair.least, note=note)
+        kafka.append(1e3 / kafka_ns(pair, entries, is_smoke))
+        for speeds, (_, axes) in zip(own, ways, strict=True):
+            speeds.append(1e3 / pykcoord_ns(axes, entries, is_smoke))
+    leasts = [pair.least, *(None for _ in pair.also)]
+    return [
+        Row.of_rounds(name, pair.unit, kafka, speeds, least=least, note="in process")
+        for (name, _), speeds, least in zip(ways, own, leasts, strict=True)
+    ]
 
 
 def weigh(is_smoke: bool) -> list[Row]:
@@ -188,8 +212,7 @@ def weigh(is_smoke: bool) -> list[Row]:
 def measurements(rounds: int, is_smoke: bool) -> dict[str, Callable[[], list[Row]]]:
     """By name, so that some can be chosen."""
     works: dict[str, Callable[[], list[Row]]] = {
-        pair.name: functools.partial(lambda pair: [measure(pair, rounds, is_smoke)], pair)
-        for pair in PAIRS
+        pair.name: functools.partial(measure, pair, rounds, is_smoke) for pair in PAIRS
     }
     return {**works, "memory": lambda: weigh(is_smoke)}
 

@@ -6,7 +6,7 @@
 use kcoord_core::assignor::Strategy;
 
 use crate::assigning::Assigning;
-use crate::codec::{Codec, OverNode};
+use crate::codec::{Codec, ManyBeats, OverNode};
 use crate::groups::{Beats, Commits, Fetches, Joins, Storm};
 use crate::loading::{Kind, Loading};
 use crate::timers::{Adding, Cancelling, Expiring, Watching};
@@ -33,7 +33,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 27] = [
+pub static AXES: [Axis; 29] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -59,7 +59,11 @@ pub static AXES: [Axis; 27] = [
     axis!("codec-commit-5", "the same, of five partitions", 2_000, Codec::commits),
     axis!("codec-fetch-5", "the same, of five offsets", 2_000, Codec::fetches),
     axis!("node-heartbeat", "from frame to frame, 50 shards", 2_000, OverNode::heartbeats),
-    axis!("node-commit-5", "the same, of five partitions", 1_000, OverNode::commits),
+    axis!("node-heartbeat-many", "without frames, 50 shards", 2_000, ManyBeats::new),
+    axis!("node-commit-1", "from frame to frame, of one partition", 1_000, |n| {
+        OverNode::commits(n, 1)
+    }),
+    axis!("node-commit-5", "the same, of five partitions", 1_000, |n| OverNode::commits(n, 5)),
     axis!("node-fetch-5", "the same, of five offsets", 1_000, OverNode::fetches),
     axis!("range", "a partition, all members subscribe alike", 20_000, |n| {
         Assigning::new(Strategy::Range, n, false)

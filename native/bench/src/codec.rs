@@ -45,8 +45,8 @@ fn heartbeat_frame(member: &Member) -> Vec<u8> {
     frame(ApiKey::Heartbeat, &RequestBody::Heartbeat(heartbeat(member)))
 }
 
-fn commit_frame(member: &Member) -> Vec<u8> {
-    frame(ApiKey::OffsetCommit, &RequestBody::OffsetCommit(commit(member, COMMITTED)))
+fn commit_frame(member: &Member, partitions: i32) -> Vec<u8> {
+    frame(ApiKey::OffsetCommit, &RequestBody::OffsetCommit(commit(member, partitions)))
 }
 
 fn fetch_frame(member: &Member) -> Vec<u8> {
@@ -63,7 +63,7 @@ pub struct Codec {
 }
 
 impl Codec {
-    fn new(count: usize, frame: fn(&Member) -> Vec<u8>, answer: ResponseBody) -> Self {
+    fn new(count: usize, frame: impl Fn(&Member) -> Vec<u8>, answer: ResponseBody) -> Self {
         let member = Member {
             group_id: group_id(7).leak(),
             member_id: "orders-service-1-6f1c1d6a-0b54-4c5c-9d0b-7e1f0f3f7f0a",
@@ -80,7 +80,8 @@ impl Codec {
         let topic =
             OffsetCommitResponseTopic { name: TOPIC.into(), topic_id: Uuid::ZERO, partitions };
         let answer = OffsetCommitResponse { topics: vec![topic] };
-        Codec::new(count, commit_frame, ResponseBody::OffsetCommit(answer))
+        let frame = |member: &Member| commit_frame(member, COMMITTED);
+        Codec::new(count, frame, ResponseBody::OffsetCommit(answer))
     }
 
     pub fn fetches(count: usize) -> Self {
@@ -128,34 +129,23 @@ pub struct OverNode {
 }
 
 impl OverNode {
-    fn new(count: usize, frame: fn(&Member) -> Vec<u8>) -> Self {
-        let mut node = Node::new(config(), SHARDS, &SEED);
-        let id = Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
-        let name = TOPIC.into();
-        node.set_topics([Topic { name, id, partitions: 100, end_offsets: Vec::new() }]);
-        (0..SHARDS).for_each(|shard| node.loaded(shard, NOW_MS, 0));
-        let ids: Vec<&'static str> = (0..count).map(|index| &*group_id(index).leak()).collect();
-        let mut frames = Vec::with_capacity(count);
-        for some in ids.chunks(BATCH) {
-            let members = join_all(&mut node, some);
-            frames.extend(members.iter().map(frame));
-        }
-        let frames = shuffled(count).into_iter().map(|index| frames[index].clone()).collect();
-        OverNode { node, frames }
+    fn new(count: usize, frame: impl Fn(&Member) -> Vec<u8>) -> Self {
+        let (node, members) = node_of_groups(count);
+        OverNode { node, frames: members.iter().map(frame).collect() }
     }
 
     pub fn heartbeats(count: usize) -> Self {
         OverNode::new(count, heartbeat_frame)
     }
 
-    pub fn commits(count: usize) -> Self {
-        let mut over = OverNode::new(count, commit_frame);
+    pub fn commits(count: usize, partitions: i32) -> Self {
+        let mut over = OverNode::new(count, |member| commit_frame(member, partitions));
         over.round(); // the first commits of groups are another matter
         over
     }
 
     pub fn fetches(count: usize) -> Self {
-        let mut over = OverNode::commits(count);
+        let mut over = OverNode::commits(count, COMMITTED);
         let member = |index| Member { group_id: group_id(index).leak(), member_id: "" };
         over.frames = shuffled(count).into_iter().map(|at| fetch_frame(&member(at))).collect();
         over
@@ -174,6 +164,44 @@ impl Work for OverNode {
         assert_eq!(answered, self.frames.len() as u64);
         answered
     }
+}
+
+/// Heartbeats of many members at once, without frames, each a group's only one.
+pub struct ManyBeats {
+    node: Node,
+    members: Vec<Member>,
+}
+
+impl ManyBeats {
+    pub fn new(count: usize) -> Self {
+        let (node, members) = node_of_groups(count);
+        ManyBeats { node, members }
+    }
+}
+
+impl Work for ManyBeats {
+    fn round(&mut self) -> u64 {
+        let beats = self.members.iter().map(|one| (one.group_id, one.member_id, 1));
+        let codes = self.node.heartbeat_many(NOW_MS, beats);
+        assert!(codes.iter().all(|code| *code == ErrorCode::None));
+        codes.len() as u64
+    }
+}
+
+/// A node that serves stable groups of one, and their members in random order.
+fn node_of_groups(count: usize) -> (Node, Vec<Member>) {
+    let mut node = Node::new(config(), SHARDS, &SEED);
+    let id = Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
+    let name = TOPIC.into();
+    node.set_topics([Topic { name, id, partitions: 100, end_offsets: Vec::new() }]);
+    (0..SHARDS).for_each(|shard| node.loaded(shard, NOW_MS, 0));
+    let ids: Vec<&'static str> = (0..count).map(|index| &*group_id(index).leak()).collect();
+    let mut members = Vec::with_capacity(count);
+    for some in ids.chunks(BATCH) {
+        members.extend(join_all(&mut node, some));
+    }
+    let members = shuffled(count).into_iter().map(|index| members[index]).collect();
+    (node, members)
 }
 
 /// One turn, and one more if it appended or a timer is due; `replied` gets the ticket of each

@@ -33,6 +33,28 @@ import org.openjdk.jmh.annotations.TearDown;
 public class Groups {
     private static final String TOPIC = "orders-placed";
 
+    static OffsetCommitRequestData commit(Shard.Member member, int each) {
+        OffsetCommitRequestTopic topic = new OffsetCommitRequestTopic().setName(TOPIC);
+        for (int partition = 0; partition < each; partition++) {
+            topic.partitions().add(new OffsetCommitRequestPartition()
+                .setPartitionIndex(partition).setCommittedOffset(1_000_000 + partition)
+                .setCommittedLeaderEpoch(3).setCommittedMetadata(""));
+        }
+        return new OffsetCommitRequestData()
+            .setGroupId(member.groupId()).setGenerationIdOrMemberEpoch(1)
+            .setMemberId(member.memberId()).setTopics(List.of(topic));
+    }
+
+    static OffsetFetchRequestGroup fetch(Shard.Member member, int each) {
+        List<Integer> partitions = new ArrayList<>();
+        for (int partition = 0; partition < each; partition++) {
+            partitions.add(partition);
+        }
+        return new OffsetFetchRequestGroup().setGroupId(member.groupId()).setTopics(
+            List.of(new OffsetFetchRequestTopics()
+                .setName(TOPIC).setPartitionIndexes(partitions)));
+    }
+
     @State(Scope.Thread)
     public static class Stable {
         @Param("2000")
@@ -51,32 +73,10 @@ public class Groups {
             Collections.shuffle(members, new Random(5));
             for (Shard.Member member : members) {
                 heartbeats.add(Shard.heartbeat(member));
-                commits.add(commit(member));
-                fetches.add(fetch(member));
+                commits.add(commit(member, each));
+                fetches.add(fetch(member, each));
             }
             commitAll();
-        }
-
-        private OffsetCommitRequestData commit(Shard.Member member) {
-            OffsetCommitRequestTopic topic = new OffsetCommitRequestTopic().setName(TOPIC);
-            for (int partition = 0; partition < each; partition++) {
-                topic.partitions().add(new OffsetCommitRequestPartition()
-                    .setPartitionIndex(partition).setCommittedOffset(1_000_000 + partition)
-                    .setCommittedLeaderEpoch(3).setCommittedMetadata(""));
-            }
-            return new OffsetCommitRequestData()
-                .setGroupId(member.groupId()).setGenerationIdOrMemberEpoch(1)
-                .setMemberId(member.memberId()).setTopics(List.of(topic));
-        }
-
-        private OffsetFetchRequestGroup fetch(Shard.Member member) {
-            List<Integer> partitions = new ArrayList<>();
-            for (int partition = 0; partition < each; partition++) {
-                partitions.add(partition);
-            }
-            return new OffsetFetchRequestGroup().setGroupId(member.groupId()).setTopics(
-                List.of(new OffsetFetchRequestTopics()
-                    .setName(TOPIC).setPartitionIndexes(partitions)));
         }
 
         final int commitAll() {

@@ -98,7 +98,7 @@ final class Shard implements AutoCloseable {
         return contexts.get(key);
     }
 
-    private static RequestContext context(ApiKeys key, short version) {
+    static RequestContext context(ApiKeys key, short version) {
         return new RequestContext(
             new RequestHeader(key, version, "orders-service-1", 7), "connection",
             InetAddress.getLoopbackAddress(), KafkaPrincipal.ANONYMOUS,
