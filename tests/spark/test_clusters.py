@@ -5,13 +5,8 @@ Long: each starts JVMs of its own. All of them are on 127.0.0.1, and end with th
 
 from __future__ import annotations
 
-import os
-import socket
 import subprocess
 import sys
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,9 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 import pyarrow as pa
 import pykcoord_spark as ks
-import pyspark
-from support import orphans
-from support.ports import free_port
+from support.spark_clusters import BIN, connect, environment, standalone
 from support.spark_events import requests
 
 if TYPE_CHECKING:
@@ -30,8 +23,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark_all, pytest.mark.timeout(900)]
 
-BIN = Path(pyspark.__file__).parent / "bin"
-READY_SECONDS = 120.0
 JOB_SECONDS = 400.0
 SHARDS = 4
 
@@ -78,9 +69,8 @@ def files(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> File
 
 
 def _run(*command: str) -> str:
-    environment = {**os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1"}
     result = subprocess.run(
-        command, env=environment, capture_output=True, text=True, timeout=JOB_SECONDS, check=False
+        command, env=environment(), capture_output=True, text=True, timeout=JOB_SECONDS, check=False
     )
     assert result.returncode == 0, result.stderr[-4000:]
     return result.stdout
@@ -88,43 +78,6 @@ def _run(*command: str) -> str:
 
 def _job(*arguments: str) -> str:
     return _run(sys.executable, "-m", "pykcoord_spark", *arguments)
-
-
-@contextmanager
-def _daemon(log: Path, *command: str, port: int | None = None) -> Iterator[None]:
-    """A JVM that ends with the block; with `port`, it is waited for."""
-    environment = {
-        **os.environ, "PYSPARK_PYTHON": sys.executable, "SPARK_LOCAL_IP": "127.0.0.1",
-        "SPARK_NO_DAEMONIZE": "1",
-    }  # fmt: skip
-    with log.open("wb") as said:
-        process = subprocess.Popen(
-            command, env=environment, stdout=said, stderr=said, start_new_session=True
-        )
-        orphans.started(process)
-        try:
-            deadline = time.monotonic() + READY_SECONDS
-            while port is not None and not _is_served(port):
-                assert process.poll() is None, log.read_text()[-4000:]
-                assert time.monotonic() < deadline, log.read_text()[-4000:]
-                time.sleep(0.1)
-            yield
-        finally:
-            process.terminate()
-            try:
-                process.wait(60)
-            except subprocess.TimeoutExpired:
-                process.kill()
-                process.wait()
-            orphans.ended(process)
-
-
-def _is_served(port: int) -> bool:
-    try:
-        socket.create_connection(("127.0.0.1", port), timeout=1).close()
-    except OSError:
-        return False
-    return True
 
 
 @pytest.mark.parametrize("master", ["local[2]", "local-cluster[2,1,1024]"])
@@ -141,19 +94,7 @@ def test_by_spark_submit_on_a_standalone_cluster(files: Files) -> None:
     """With the archive of `pack`, on two workers."""
     archive = files.root / "kcoord_site.zip"
     _job("pack", "-o", str(archive))
-    port = free_port()
-    master, spark_class = f"spark://127.0.0.1:{port}", str(BIN / "spark-class")
-    deploy = "org.apache.spark.deploy"
-    host = ["--host", "127.0.0.1", "--webui-port", "0"]
-    worker = [spark_class, f"{deploy}.worker.Worker", *host, "--cores", "1", "--memory", "1g"]
-    with (
-        _daemon(
-            files.root / "master.log", spark_class, f"{deploy}.master.Master", *host,
-            "--port", str(port), port=port,
-        ),
-        _daemon(files.root / "1.log", *worker, "-d", str(files.root / "worker-1"), master),
-        _daemon(files.root / "2.log", *worker, "-d", str(files.root / "worker-2"), master),
-    ):  # fmt: skip
+    with standalone(files.root) as master:
         submit = [
             str(BIN / "spark-submit"), "--master", master,
             "--archives", f"{archive}#kcoord_site",
@@ -168,17 +109,7 @@ def test_by_spark_submit_on_a_standalone_cluster(files: Files) -> None:
 
 
 def test_through_spark_connect(files: Files) -> None:
-    port = free_port()
-    server = "org.apache.spark.sql.connect.service.SparkConnectServer"
-    settings = {
-        "spark.connect.grpc.binding.address": "127.0.0.1",
-        "spark.connect.grpc.binding.port": str(port),
-        "spark.ui.enabled": "false",
-    }
-    conf = [part for key, value in settings.items() for part in ("--conf", f"{key}={value}")]
-    submit = [str(BIN / "spark-submit"), "--class", server, "--master", "local[2]", *conf]
-    with _daemon(files.root / "connect.log", *submit, port=port):
-        remote = f"sc://127.0.0.1:{port}"
+    with connect(files.root) as remote:
         _job(*files.replay("connect-replayed"), "--remote", remote)
         _job(*files.assign("connect-assigned"), "--remote", remote)
     files.check("connect")

@@ -113,6 +113,8 @@ def command(
     with opened(
         "pykcoord host", master=master, remote=remote, configuration=configuration
     ) as spark:
+        # Spark has a handler of its own for Ctrl-C, which would cut the hosts off.
+        signal.signal(signal.SIGINT, _interrupt)
         click.echo(f"starting {hosts} hosts for {shards} shards of {log}", err=True)
         cluster = Cluster(
             spark,
