@@ -70,9 +70,8 @@ bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narro
 bench-gate: build ## instructions of the hot paths and ratios against bounds; BENCH_ARGS=--set renews
 	python -m benches.counts $(BENCH_ARGS)
 
-profile: build ## where the instructions of a hot path go, by function; AXIS=commit-5
-	python -m benches.counts --only $(AXIS)
-	callgrind_annotate --inclusive=yes --auto=no build/bench/counts/$(AXIS).callgrind | sed -n '/%)/p' | sed -n '1,40p'
+profile: build ## where the instructions of a hot path go, as a table and a flame graph; AXIS=commit-5
+	python -m benches.flames $(AXIS)
 
 bench-kafka: build ## beside Kafka's broker and classes, in turns; BENCH_ARGS=--docs: README's table
 	@.ci/require java cc
