@@ -152,13 +152,13 @@ def test_what_cannot_be_coordinated_is_refused_at_once(spark: SparkSession, tmp_
 def test_workers_that_die_after_the_append_and_a_driver_killed_three_times(
     spark_environment: None, tmp_path: Path
 ) -> None:
-    files, count, shards = 44, 2_000, 4
+    files, count, shards = 16, 1_000, 4
     write_requests(tmp_path / "requests", files, count)
     path = os.pathsep.join([str(HERE / "dying"), os.environ["PYTHONPATH"]])
     environment = os.environ | {"PYTHONPATH": path, "PYKCOORD_DYING": "0.05"}
     command = [sys.executable, str(HERE / "streaming_job.py"), str(tmp_path), str(shards)]
     commits = tmp_path / "checkpoint" / "commits"
-    for killed_at in (8, 18, 30):
+    for killed_at in (2, 6, 10):
         driver = subprocess.Popen(command, env=environment, start_new_session=True)
         while len(list(commits.glob("[0-9]*"))) == 0 or last(commits) < killed_at:
             assert driver.poll() is None, "the driver ended before it was killed"
