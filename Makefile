@@ -28,7 +28,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-assignors diff-kafka crash fuzz sim docs lock clean tools
+.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -79,6 +79,10 @@ bench-kafka: build ## beside Kafka's broker and classes, in turns; BENCH_ARGS=--
 
 bench-scale: build ## one process with up to a million groups; BENCH_ARGS=--docs writes table and plot
 	python -m benches.scale $(BENCH_ARGS)
+
+bench-spark: build ## Spark on two cores, figures beside goals; BENCH_ARGS=--history: 20 M events too
+	@.ci/require java
+	python -m benches.spark $(BENCH_ARGS)
 
 bench-assignors: build ## assignors beside Kafka's own classes; BENCH_ARGS=--docs writes the tables
 	@.ci/require java
