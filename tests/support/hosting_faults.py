@@ -60,8 +60,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _report(session: SparkSession, log: Path, faults: Sequence[str]) -> dict[str, object]:
-    groups = {partition_of(f"g{n}", SHARDS): f"g{n}" for n in range(400)}
-    with Cluster(session, SHARDS, HOSTS, log, topics={"orders": 3}, config=CONFIG) as cluster:
+    groups = {partition_of(str(n), SHARDS): str(n) for n in range(400)}
+    assert len(groups) == SHARDS
+    cluster = Cluster(
+        session, SHARDS, HOSTS, log, topics={"orders": 3}, config=CONFIG, start_seconds=300
+    )
+    with cluster:
         wait_until(lambda: _is_balanced(cluster), 60)
         with traffic(str(log), groups, cluster.bootstrap) as clients:
             gaps = [_fault(name, cluster, clients) for name in faults]
