@@ -90,14 +90,13 @@ impl Log {
         if let Some(kept) = kept {
             self.bytes.truncate(self.synced_bytes + kept % (unsynced + 1));
         }
+        let Some(bit) = flipped_bit else { return };
         // In what was written last: what came before it was complete when that began.
         let scanned = scan(&self.bytes);
         let last = scanned.starts.last().copied().unwrap_or(0);
         let last = if scanned.sound_bytes < self.bytes.len() { scanned.sound_bytes } else { last };
         let from = last.max(self.synced_bytes);
-        if let Some(bit) = flipped_bit
-            && from < self.bytes.len()
-        {
+        if from < self.bytes.len() {
             let bit = bit % ((self.bytes.len() - from) * 8);
             self.bytes[from + bit / 8] ^= 1 << (bit % 8);
         }

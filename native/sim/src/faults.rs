@@ -4,6 +4,7 @@
 use std::fmt;
 
 use rand::RngExt;
+use rand::distr::Bernoulli;
 use rand_xorshift::XorShiftRng;
 
 use crate::plan::{Options, Plan, random};
@@ -128,6 +129,8 @@ impl fmt::Display for Fault {
 struct Kind {
     rng: XorShiftRng,
     interval_ms: i64,
+    /// Whether it strikes where it could, if it is not timed.
+    strikes_here: Bernoulli,
     strikes: u32,
 }
 
@@ -141,13 +144,18 @@ pub struct Faults {
 
 impl Faults {
     pub fn new(plan: &Plan, options: &Options) -> Faults {
-        let kind = |fault: Fault| Kind {
-            rng: random(plan.seed, 100 + fault as u64),
-            interval_ms: match options.without_faults.contains(&fault) {
+        let kind = |fault: Fault| {
+            let interval_ms = match options.without_faults.contains(&fault) {
                 true => 0,
                 false => plan.intervals_ms[fault as usize],
-            },
-            strikes: 0,
+            };
+            let strikes_here = Bernoulli::from_ratio(1, interval_ms.max(1) as u32);
+            Kind {
+                rng: random(plan.seed, 100 + fault as u64),
+                interval_ms,
+                strikes_here: strikes_here.expect("one in some"),
+                strikes: 0,
+            }
         };
         Faults {
             kinds: FAULTS.into_iter().map(kind).collect(),
@@ -171,7 +179,7 @@ impl Faults {
         if self.calm || kind.interval_ms == 0 {
             return false;
         }
-        kind.rng.random_ratio(1, kind.interval_ms.max(1) as u32) && self.count(fault)
+        kind.rng.sample(kind.strikes_here) && self.count(fault)
     }
 
     /// How long until a timed fault strikes next, in milliseconds.

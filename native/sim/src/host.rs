@@ -1,7 +1,6 @@
 //! What stands around the node: its clock, its disk, its inbox. It does what a server does, in the
 //! same order, and may be lost between any two of its steps.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use kcoord_core::request::Uuid;
@@ -17,6 +16,7 @@ use crate::checker::Now;
 use crate::client::Catalogue;
 use crate::disk::Log;
 use crate::plan::{Plan, TOPICS, random};
+use crate::tickets::Tickets;
 
 /// A request that arrived and was not yet handed to the node.
 pub struct Arrived {
@@ -34,7 +34,7 @@ pub struct Host {
     pub logs: Vec<Log>,
     pub inbox: Vec<Arrived>,
     /// Handed to the node, and not answered.
-    pub asked: BTreeMap<u64, Rc<Ask>>,
+    pub asked: Tickets<Rc<Ask>>,
     /// What became durable and was not yet reported.
     pub committed: Vec<(usize, i64)>,
     /// Shards that serve.
@@ -62,7 +62,7 @@ impl Host {
             node: None,
             logs: vec![Log::default(); plan.shards],
             inbox: Vec::new(),
-            asked: BTreeMap::new(),
+            asked: Tickets::default(),
             committed: Vec::new(),
             is_active: vec![false; plan.shards],
             epochs: vec![0; plan.shards],
@@ -96,7 +96,7 @@ impl Host {
     /// One turn: all that arrived, and all that became durable.
     pub fn turn(&mut self, node_ms: i64) -> Turn {
         let node = self.node.as_mut().expect("the node is there");
-        let inbox = std::mem::take(&mut self.inbox);
+        let mut inbox = std::mem::take(&mut self.inbox);
         let frames: Vec<Frame<'_>> = inbox
             .iter()
             .map(|arrived| Frame {
@@ -107,9 +107,10 @@ impl Host {
             .collect();
         let turn = node.step(node_ms, &frames, &self.committed);
         self.committed.clear();
-        for arrived in inbox {
+        for arrived in inbox.drain(..) {
             self.asked.insert(arrived.ticket, arrived.ask);
         }
+        self.inbox = inbox;
         turn
     }
 
@@ -120,7 +121,7 @@ impl Host {
         for (ticket, start, reply_end) in &turn.replies {
             assert_eq!(*start, end, "replies stand back to back");
             end = *reply_end;
-            let ask = self.asked.remove(ticket).expect("asked, and answered once");
+            let ask = self.asked.remove(*ticket).expect("asked, and answered once");
             let frame = &turn.buffer[*start + 4..*reply_end];
             let (correlation_id, mut body) =
                 open_response(ask.api(), ask.version, frame).expect("a response header");

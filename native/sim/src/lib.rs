@@ -11,6 +11,7 @@ use mimalloc::MiMalloc;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+pub mod agenda;
 pub mod ask;
 pub mod breaks;
 pub mod checker;
@@ -23,5 +24,6 @@ pub mod network;
 pub mod plan;
 pub mod run;
 pub mod server;
+pub mod tickets;
 pub mod trace;
 pub mod world;

@@ -1,13 +1,12 @@
 //! Connections: in order within one, in any order across them; messages are late, and connections
 //! go with all that is under way in them. It knows nothing of what is in a message.
 
-use std::collections::BTreeMap;
-
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
 use crate::faults::{Fault, Faults};
 use crate::plan::random;
+use crate::tickets::Tickets;
 
 /// What becomes of a message.
 pub enum Sent {
@@ -25,7 +24,7 @@ struct Connection {
 
 pub struct Network {
     rngs: Vec<XorShiftRng>,
-    connections: BTreeMap<u64, Connection>,
+    connections: Tickets<Connection>,
     tickets: Vec<u64>,
 }
 
@@ -33,7 +32,7 @@ impl Network {
     pub fn new(seed: u64, clients: usize) -> Network {
         Network {
             rngs: (0..clients as u64).map(|client| random(seed, 10_000 + client)).collect(),
-            connections: BTreeMap::new(),
+            connections: Tickets::default(),
             tickets: vec![0; clients],
         }
     }
@@ -51,15 +50,16 @@ impl Network {
     }
 
     pub fn is_open(&self, ticket: u64) -> bool {
-        self.connections.contains_key(&ticket)
+        self.connections.contains(ticket)
     }
 
     pub fn close(&mut self, ticket: u64) {
-        self.connections.remove(&ticket);
+        self.connections.remove(ticket);
     }
 
+    /// In the order of tickets.
     pub fn close_all(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.connections).into_keys().collect()
+        self.connections.drain()
     }
 
     /// A request (to the node), or a reply.
@@ -69,7 +69,7 @@ impl Network {
         if faults.strikes(Fault::Delay) {
             delay_ms += faults.draw(Fault::Delay, 10..3_000);
         }
-        let connection = self.connections.get_mut(&ticket).expect("an open connection");
+        let connection = self.connections.of_mut(ticket).expect("an open connection");
         let last_ms = &mut connection.last_ms[usize::from(to_node)];
         let arrives_ms = (now_ms + delay_ms).max(*last_ms);
         *last_ms = arrives_ms;

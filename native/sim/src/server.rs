@@ -237,7 +237,7 @@ impl World {
         }
         for (ticket, _) in &turn.invalid {
             self.coverage.event(Met::InvalidFrame);
-            self.host.asked.remove(ticket);
+            self.host.asked.remove(*ticket);
             self.network.close(*ticket);
             self.plan(self.now_ms + 1, Event::Lost(*ticket));
         }
@@ -248,7 +248,7 @@ impl World {
     pub fn gone(&mut self, ticket: u64) {
         self.network.close(ticket);
         self.host.inbox.retain(|arrived| arrived.ticket != ticket);
-        if self.host.asked.remove(&ticket).is_some()
+        if self.host.asked.remove(ticket).is_some()
             && let Some(node) = &mut self.host.node
         {
             node.abandon(ticket);

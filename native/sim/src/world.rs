@@ -1,13 +1,12 @@
-//! One run: a heap of events in virtual time, from the first connection to the calm at the end. It
+//! One run: events in virtual time, from the first connection to the calm at the end. It
 //! moves messages and time; what the node's side does with them stands in `server.rs`.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 use kcoord_wire::api::ResponseBody;
 use rand::RngExt;
 
+use crate::agenda::Agenda;
 use crate::ask::Ask;
 use crate::breaks::{Break, Check, Invariant, check};
 use crate::checker::Checker;
@@ -45,29 +44,6 @@ pub enum Event {
     Calm,
 }
 
-/// By time, and in the order in which they were planned.
-struct Planned(i64, u64, Event);
-
-impl PartialEq for Planned {
-    fn eq(&self, other: &Planned) -> bool {
-        (self.0, self.1) == (other.0, other.1)
-    }
-}
-
-impl Eq for Planned {}
-
-impl PartialOrd for Planned {
-    fn partial_cmp(&self, other: &Planned) -> Option<std::cmp::Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Planned {
-    fn cmp(&self, other: &Planned) -> std::cmp::Ordering {
-        (self.0, self.1).cmp(&(other.0, other.1))
-    }
-}
-
 /// A client's side of its connection.
 #[derive(Clone, Default)]
 struct Link {
@@ -87,8 +63,7 @@ pub struct World {
     pub trace: Trace,
     pub catalogue: Catalogue,
     pub broken: Option<Break>,
-    events: BinaryHeap<Reverse<Planned>>,
-    planned: u64,
+    agenda: Agenda,
     clients: Vec<Client>,
     links: Vec<Link>,
     next_value: i64,
@@ -116,8 +91,7 @@ impl World {
             trace: Trace::new(options.trace),
             catalogue,
             broken: options.broken,
-            events: BinaryHeap::new(),
-            planned: 0,
+            agenda: Agenda::default(),
             links: vec![Link::default(); clients.len()],
             clients,
             next_value: 0,
@@ -144,7 +118,7 @@ impl World {
 
     pub fn run(&mut self) -> Check {
         while !self.is_over {
-            let Reverse(Planned(at_ms, _, event)) = self.events.pop().expect("it always goes on");
+            let (at_ms, event) = self.agenda.pop();
             debug_assert!(at_ms >= self.now_ms, "time goes forward");
             self.now_ms = at_ms;
             self.happen(event)?;
@@ -154,8 +128,7 @@ impl World {
 
     pub fn plan(&mut self, at_ms: i64, event: Event) {
         if at_ms != i64::MAX {
-            self.planned += 1;
-            self.events.push(Reverse(Planned(at_ms.max(self.now_ms), self.planned, event)));
+            self.agenda.plan(at_ms.max(self.now_ms), event);
         }
     }
 

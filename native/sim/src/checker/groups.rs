@@ -264,11 +264,12 @@ impl GroupModel {
     /// Somebody is taken for a member: of this generation, not fenced, and not silent for longer
     /// than its session.
     pub fn check_member(&self, ask: &Ask, now: &Now<'_>) -> Check {
-        check(self.has_member(&ask.member_id), Invariant::Member, || {
+        let member = self.members.get(&ask.member_id);
+        check(member.is_some(), Invariant::Member, || {
             let members: Vec<&str> = self.members.keys().map(|id| short(id)).collect();
             format!("{ask} succeeds; the members are {members:?}")
         })?;
-        let member = &self.members[&ask.member_id];
+        let member = member.expect("just looked at");
         let silent_ms = now.node_ms - member.heard_ms;
         check(silent_ms <= member.session_timeout_ms, Invariant::Member, || {
             let timeout_ms = member.session_timeout_ms;

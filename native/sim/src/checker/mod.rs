@@ -6,7 +6,6 @@ mod groups;
 mod offsets;
 pub mod replay;
 
-use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kcoord_core::outbox::Append;
@@ -19,11 +18,13 @@ use crate::ask::{Ask, Body};
 use crate::breaks::{Check, Invariant, check};
 use crate::disk::Log;
 use crate::plan::{GROUPS, Plan, TOPICS};
+use crate::tickets::Tickets;
 use groups::GroupModel;
 use offsets::{Cell, Expected};
 
 pub struct Checker {
-    shards: usize,
+    /// By group.
+    shards: [usize; GROUPS.len()],
     retention_ms: i64,
     groups: Vec<GroupModel>,
     /// By group, topic and partition.
@@ -32,14 +33,8 @@ pub struct Checker {
     turn_start: Vec<i64>,
     /// What was asked in this turn.
     asked: Vec<(u64, Rc<Ask>)>,
-    /// What the answers to fetches may be, by ticket.
-    expected: BTreeMap<u64, Vec<Expected>>,
-    /// Requests whose member was one in the turn in which they were decided.
-    by_members: BTreeSet<u64>,
-    /// Partitions of deletions that had no offset to delete when they were asked for.
-    absent: BTreeMap<u64, Vec<i32>>,
-    /// Which of the groups of one id, created one after the other, a join or sync meant.
-    meant: BTreeMap<u64, u32>,
+    /// What the answers that are owed are held against.
+    owed: Tickets<Owed>,
     /// Topics that were deleted, and of which a shard has not heard.
     deleted_topics: Vec<[bool; TOPICS.len()]>,
     /// Offsets that went because their time was over, and groups that went: for the summary.
@@ -47,6 +42,19 @@ pub struct Checker {
     pub groups_deleted: u64,
     /// Memory of the framing of appends, reused.
     scratch: Vec<u8>,
+}
+
+/// What was known of a request in the turn in which it was decided.
+#[derive(Default)]
+struct Owed {
+    /// What the answer to a fetch may be.
+    expected: Vec<Expected>,
+    /// Its member was one.
+    by_member: bool,
+    /// Partitions of a deletion that had no offset to delete.
+    absent: Vec<i32>,
+    /// Which of the groups of one id, created one after the other, a join or sync meant.
+    meant: Option<u32>,
 }
 
 /// Where the node stands, for what is checked.
@@ -61,16 +69,13 @@ pub struct Now<'a> {
 impl Checker {
     pub fn new(plan: &Plan) -> Checker {
         Checker {
-            shards: plan.shards,
+            shards: GROUPS.map(|group| shard_of(group, plan.shards)),
             retention_ms: plan.config.offsets_retention_ms,
             groups: GROUPS.iter().map(|_| GroupModel::default()).collect(),
             cells: vec![Cell::default(); GROUPS.len() * offsets::CELLS],
             turn_start: vec![0; plan.shards],
             asked: Vec::new(),
-            expected: BTreeMap::new(),
-            by_members: BTreeSet::new(),
-            absent: BTreeMap::new(),
-            meant: BTreeMap::new(),
+            owed: Tickets::default(),
             deleted_topics: vec![[false; TOPICS.len()]; plan.shards],
             offsets_expired: 0,
             groups_deleted: 0,
@@ -79,7 +84,7 @@ impl Checker {
     }
 
     pub fn shard_of(&self, group: usize) -> usize {
-        shard_of(GROUPS[group], self.shards)
+        self.shards[group]
     }
 
     pub fn topic_deleted(&mut self, topic: usize) {
@@ -96,10 +101,10 @@ impl Checker {
     pub fn asked(&mut self, ticket: u64, ask: &Rc<Ask>, now: &Now<'_>) {
         self.note_member(ticket, ask, now);
         if matches!(ask.body, Body::Join { .. } | Body::Sync { .. }) {
-            self.meant.insert(ticket, self.groups[ask.group].incarnation);
+            self.owed.entry(ticket).meant = Some(self.groups[ask.group].incarnation);
         }
         if let Body::DeleteOffsets(named) = &ask.body {
-            self.absent.insert(ticket, self.absent_offsets(ask.group, named));
+            self.owed.entry(ticket).absent = self.absent_offsets(ask.group, named);
         }
         self.asked.push((ticket, Rc::clone(ask)));
     }
@@ -114,7 +119,7 @@ impl Checker {
             _ => false,
         };
         if is_member {
-            self.by_members.insert(ticket);
+            self.owed.entry(ticket).by_member = true;
         }
     }
 
@@ -166,7 +171,7 @@ impl Checker {
         for (ticket, ask) in &asked {
             if let Body::Fetch { topics, .. } = &ask.body {
                 let expected = self.expect_fetch(ask, topics.as_deref());
-                self.expected.insert(*ticket, expected);
+                self.owed.entry(*ticket).expected = expected;
             }
             self.note_member(*ticket, ask, now);
         }
@@ -185,10 +190,8 @@ impl Checker {
         answer: &ResponseBody,
         now: &Now<'_>,
     ) -> Check {
-        let expected = self.expected.remove(&ticket).unwrap_or_default();
-        let by_member = self.by_members.remove(&ticket);
-        let meant = self.meant.remove(&ticket);
-        let absent = self.absent.remove(&ticket).unwrap_or_default();
+        let Owed { expected, by_member, absent, meant } =
+            self.owed.remove(ticket).unwrap_or_default();
         let shard = self.shard_of(ask.group);
         let log = &now.logs[shard];
         let group = &mut self.groups[ask.group];
@@ -225,10 +228,7 @@ impl Checker {
 
     /// Nobody waits for this any more.
     pub fn abandoned(&mut self, ticket: u64) {
-        self.expected.remove(&ticket);
-        self.by_members.remove(&ticket);
-        self.meant.remove(&ticket);
-        self.absent.remove(&ticket);
+        self.owed.remove(ticket);
     }
 
     /// A group goes: with its offsets, and for a reason.
@@ -255,8 +255,10 @@ impl Checker {
         loaded: &kcoord_core::Shard,
         now: &Now<'_>,
     ) -> Check {
-        let shards = self.shards;
-        for group in (0..GROUPS.len()).filter(|group| shard_of(GROUPS[*group], shards) == shard) {
+        for group in 0..GROUPS.len() {
+            if self.shards[group] != shard {
+                continue;
+            }
             self.groups[group].reloaded(group, next_offset, loaded, now)?;
             self.offsets_reloaded(group, next_offset, loaded)?;
         }
@@ -265,10 +267,7 @@ impl Checker {
 
     /// All requests in flight are lost with the node.
     pub fn crashed(&mut self) {
-        self.expected.clear();
-        self.by_members.clear();
-        self.meant.clear();
-        self.absent.clear();
+        self.owed.clear();
         self.asked.clear();
         // A new process has the catalogue as it is, and hears of no topic that is gone.
         self.deleted_topics.iter_mut().for_each(|of_shard| *of_shard = Default::default());

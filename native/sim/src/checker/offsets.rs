@@ -50,12 +50,14 @@ impl Cell {
     }
 }
 
-/// What a fetch may say of a partition: what was there before its turn, or came in it. Each with
-/// the offset of its record, which must be durable by then.
+/// One thing that a fetch may say of a partition: what was there before its turn, or came in it.
+/// All of one partition stand together.
 #[derive(Debug)]
 pub struct Expected {
     key: Key,
-    may_be: Vec<(Option<i64>, i64)>,
+    value: Option<i64>,
+    /// Offset of its record, which must be durable by then; -1: there is none.
+    log_offset: i64,
 }
 
 impl Checker {
@@ -155,10 +157,14 @@ impl Checker {
             for (key, cell) in self.cells_of(group).filter(|(key, _)| is_asked(key.1, key.2)) {
                 let before = cell.before(turn_start);
                 let in_turn = cell.entries.iter().filter(|entry| entry.log_offset >= turn_start);
-                let mut may_be =
-                    vec![before.map_or((None, -1), |entry| (entry.value, entry.log_offset))];
-                may_be.extend(in_turn.map(|entry| (entry.value, entry.log_offset)));
-                expected.push(Expected { key, may_be });
+                let (value, log_offset) =
+                    before.map_or((None, -1), |entry| (entry.value, entry.log_offset));
+                expected.push(Expected { key, value, log_offset });
+                expected.extend(in_turn.map(|&Entry { value, log_offset, .. }| Expected {
+                    key,
+                    value,
+                    log_offset,
+                }));
             }
         }
         expected
@@ -176,20 +182,24 @@ impl Checker {
                 continue;
             }
             let log = &now.logs[self.shard_of(group)];
-            for Expected { key, may_be } in expected.iter().filter(|one| one.key.0 == group) {
-                let Some(told) = told(answer, ask.version, *key) else { continue };
-                let found = may_be.iter().find(|(value, _)| *value == told);
+            for may_be in expected.chunk_by(|one, next| one.key == next.key) {
+                let key = may_be[0].key;
+                if key.0 != group {
+                    continue;
+                }
+                let Some(told) = told(answer, ask.version, key) else { continue };
+                let found = may_be.iter().find(|one| one.value == told);
                 check(found.is_some(), Invariant::Acknowledged, || {
-                    let may_be: Vec<_> = may_be.iter().map(|(value, _)| *value).collect();
-                    format!("{} is read as {told:?}, but is one of {may_be:?}", shown(*key))
+                    let may_be: Vec<_> = may_be.iter().map(|one| one.value).collect();
+                    format!("{} is read as {told:?}, but is one of {may_be:?}", shown(key))
                 })?;
-                let (_, log_offset) = found.expect("just looked at");
-                check(*log_offset < log.synced_end(), Invariant::Durable, || {
+                let log_offset = found.expect("just looked at").log_offset;
+                check(log_offset < log.synced_end(), Invariant::Durable, || {
                     let end = log.synced_end();
                     format!(
                         "{} = {told:?} is read; its record has offset {log_offset}, and the log is \
                          durable below {end}",
-                        shown(*key)
+                        shown(key)
                     )
                 })?;
             }

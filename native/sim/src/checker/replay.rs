@@ -18,21 +18,20 @@ pub fn compare(live: &Shard, bytes: &[u8]) -> Check {
         message: format!("the log cannot be replayed: {error}"),
     })?;
     let is_durable = |group: &GroupView| group.current_state_timestamp_ms != -1;
-    for group in live.groups().filter(|group| matches!(group.state, "Empty" | "Stable")) {
-        let other = loaded.group(&group.group_id);
-        if is_durable(&group) {
-            check(other.as_ref() == Some(&group), Invariant::Replay, || {
-                difference(&group, other.as_ref())
-            })?;
+    let [groups, replayed] = [live, &loaded].map(|shard| shard.groups().collect::<Vec<_>>());
+    for group in groups.iter().filter(|group| matches!(group.state, "Empty" | "Stable")) {
+        let other = replayed.iter().find(|other| other.group_id == group.group_id);
+        if is_durable(group) {
+            check(other == Some(group), Invariant::Replay, || difference(group, other))?;
         }
     }
-    let ids = |shard: &Shard| -> BTreeSet<Box<str>> {
-        let is_there = |group: &GroupView| {
+    let ids = |shard: &Shard, groups: &[GroupView]| -> BTreeSet<Box<str>> {
+        let is_there = |group: &&GroupView| {
             is_durable(group) || shard.offsets(&group.group_id).next().is_some()
         };
-        shard.groups().filter(is_there).map(|group| group.group_id).collect()
+        groups.iter().filter(is_there).map(|group| group.group_id.clone()).collect()
     };
-    let (here, there) = (ids(live), ids(&loaded));
+    let (here, there) = (ids(live, &groups), ids(&loaded, &replayed));
     for id in here.symmetric_difference(&there) {
         // Joined where only offsets were, which are gone by now: written with its first members.
         let state = live.group(id).map_or("absent", |group| group.state);
@@ -41,14 +40,10 @@ pub fn compare(live: &Shard, bytes: &[u8]) -> Check {
         })?;
     }
     for id in GROUPS {
-        let offsets = |shard: &Shard| format!("{:?}", shard.offsets(id).collect::<Vec<_>>());
-        let is_there = live.offsets(id).next().is_some() || loaded.offsets(id).next().is_some();
-        if is_there {
-            let (live, loaded) = (offsets(live), offsets(&loaded));
-            check(live == loaded, Invariant::Replay, || {
-                format!("offsets of {id}: live {live}, replayed {loaded}")
-            })?;
-        }
+        check(live.offsets(id).eq(loaded.offsets(id)), Invariant::Replay, || {
+            let [live, loaded] = [live, &loaded].map(|shard| shard.offsets(id).collect::<Vec<_>>());
+            format!("offsets of {id}: live {live:?}, replayed {loaded:?}")
+        })?;
     }
     Ok(())
 }

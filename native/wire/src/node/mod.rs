@@ -225,7 +225,9 @@ impl Node {
 
     /// One turn. `committed`: shard and offset below which everything in its log is durable.
     pub fn step(&mut self, now_ms: i64, frames: &[Frame<'_>], committed: &[(usize, i64)]) -> Turn {
-        let mut turn = Turn::default();
+        // Most answers are short; a turn without any takes no memory.
+        let capacity = 64 * (frames.len() + committed.len());
+        let mut turn = Turn { buffer: Vec::with_capacity(capacity), ..Turn::default() };
         self.begin(now_ms, committed);
         if !frames.is_empty() {
             let topics = Arc::clone(&self.topics);
