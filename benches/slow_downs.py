@@ -118,6 +118,11 @@ SLOW_DOWNS = [
         "Ok(OffsetFetchTopic { name, topic_id, partition_indexes })", _copies(4, "name"),
     ),
     SlowDown(
+        ("rows-heartbeat", "rows-commit-1"), "the group id copied, 8 times",
+        f"{WIRE}/rows/arriving.rs",
+        "let home = if shards == 1", _copies(8, "row.group_id"),
+    ),
+    SlowDown(
         ("roundrobin",), "2 passes more over all partitions", f"{CORE}/assignor/round_robin.rs",
         "let ring = member_order(group, hash_order(group));",
         _passes(2, "group.partition_count()"),

@@ -9,6 +9,7 @@ use crate::assigning::Assigning;
 use crate::codec::{Codec, ManyBeats, OverNode};
 use crate::groups::{Beats, Commits, Fetches, Joins, Storm};
 use crate::loading::{Kind, Loading};
+use crate::rows::AsRows;
 use crate::timers::{Adding, Cancelling, Expiring, Watching};
 
 pub trait Work {
@@ -33,7 +34,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 29] = [
+pub static AXES: [Axis; 31] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -65,6 +66,8 @@ pub static AXES: [Axis; 29] = [
     }),
     axis!("node-commit-5", "the same, of five partitions", 1_000, |n| OverNode::commits(n, 5)),
     axis!("node-fetch-5", "the same, of five offsets", 1_000, OverNode::fetches),
+    axis!("rows-heartbeat", "a row of an Arrow batch, and its answer", 2_000, AsRows::heartbeats),
+    axis!("rows-commit-1", "the same, of one partition, recorded", 1_000, AsRows::commits),
     axis!("range", "a partition, all members subscribe alike", 20_000, |n| {
         Assigning::new(Strategy::Range, n, false)
     }),

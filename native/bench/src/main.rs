@@ -6,6 +6,7 @@ mod axis;
 mod codec;
 mod groups;
 mod loading;
+mod rows;
 mod timers;
 
 use std::io::Write;
