@@ -8,6 +8,8 @@ use std::fmt;
 pub enum Invariant {
     /// A partition has one owner in a generation.
     OneOwner,
+    /// What the coordinator assigns exists.
+    Exists,
     /// An acknowledged offset stays until a later commit, a deletion or its expiry.
     Acknowledged,
     /// No response before its record is durable.
@@ -30,6 +32,7 @@ impl Invariant {
     pub const fn name(self) -> &'static str {
         match self {
             Invariant::OneOwner => "one-owner",
+            Invariant::Exists => "exists",
             Invariant::Acknowledged => "acknowledged",
             Invariant::Durable => "durable",
             Invariant::SameTrace => "same-trace",
@@ -66,6 +69,8 @@ pub fn check(holds: bool, invariant: Invariant, message: impl FnOnce() -> String
 pub enum Break {
     /// A leader gives its first partition to another member too.
     TwoOwners,
+    /// The node believes that every topic has a partition more.
+    PhantomPartition,
     /// A crash takes the last batch that was synced along.
     ForgetLastBatch,
     /// A fetch is answered with the offset of before.
@@ -86,8 +91,9 @@ pub enum Break {
     SwallowCommits,
 }
 
-pub const BREAKS: [Break; 10] = [
+pub const BREAKS: [Break; 11] = [
     Break::TwoOwners,
+    Break::PhantomPartition,
     Break::ForgetLastBatch,
     Break::StaleRead,
     Break::ExpireEarly,
@@ -103,6 +109,7 @@ impl Break {
     pub const fn name(self) -> &'static str {
         match self {
             Break::TwoOwners => "two-owners",
+            Break::PhantomPartition => "phantom-partition",
             Break::ForgetLastBatch => "forget-last-batch",
             Break::StaleRead => "stale-read",
             Break::ExpireEarly => "expire-early",
@@ -123,6 +130,7 @@ impl Break {
     pub const fn breaks(self) -> Invariant {
         match self {
             Break::TwoOwners => Invariant::OneOwner,
+            Break::PhantomPartition => Invariant::Exists,
             Break::ForgetLastBatch | Break::StaleRead | Break::ExpireEarly => {
                 Invariant::Acknowledged
             }

@@ -48,9 +48,11 @@ pub enum Event {
     BusyTurn,
     /// What was appended and never acknowledged was there after a crash.
     Survived,
+    /// The coordinator has assigned a group.
+    Assigned,
 }
 
-pub const EVENTS: [Event; 11] = [
+pub const EVENTS: [Event; 12] = [
     Event::Rebalance,
     Event::MemberExpired,
     Event::OffsetExpired,
@@ -62,6 +64,7 @@ pub const EVENTS: [Event; 11] = [
     Event::Abandoned,
     Event::BusyTurn,
     Event::Survived,
+    Event::Assigned,
 ];
 
 impl Event {
@@ -78,6 +81,7 @@ impl Event {
             Event::Abandoned => "requests abandoned",
             Event::BusyTurn => "busy turns",
             Event::Survived => "unacknowledged writes that survived",
+            Event::Assigned => "assignments by the coordinator",
         }
     }
 }

@@ -78,13 +78,13 @@ impl Host {
         let mut entropy = [0; 32];
         random(self.plan_seed ^ other_entropy, 20_000 + self.boots).fill(&mut entropy[..]);
         let mut node = Node::new(self.config.clone(), self.shards, &entropy);
-        node.set_topics(topics(catalogue));
+        node.set_topics(topics(catalogue, self.broken));
         self.node = Some(node);
     }
 
     pub fn set_topics(&mut self, catalogue: &Catalogue) {
         if let Some(node) = &mut self.node {
-            node.set_topics(topics(catalogue));
+            node.set_topics(topics(catalogue, self.broken));
         }
     }
 
@@ -180,13 +180,14 @@ impl Host {
     }
 }
 
-fn topics(catalogue: &Catalogue) -> Vec<Topic> {
+fn topics(catalogue: &Catalogue, broken: Option<Break>) -> Vec<Topic> {
+    let phantoms = i32::from(broken == Some(Break::PhantomPartition));
     let topics = TOPICS.into_iter().zip(catalogue.topics);
     let existing = topics.filter_map(|(name, topic)| {
         topic.map(|topic| Topic {
             name: name.into(),
             id: Uuid(topic.id),
-            partitions: topic.partitions,
+            partitions: topic.partitions + phantoms,
             end_offsets: Default::default(),
         })
     });

@@ -2,6 +2,7 @@
 //! how often they strike. Drawn once, before anything happens; never changed by what happens.
 
 use kcoord_core::Config;
+use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
 use rand::{RngExt, SeedableRng};
 use rand_xorshift::XorShiftRng;
 
@@ -100,6 +101,7 @@ impl Plan {
             offset_metadata_max_bytes: 8,
             offsets_retention_ms: [5_000, 20_000, 1_000_000][rng.random_range(0..3)],
             offsets_retention_check_interval_ms: 2_000,
+            assignment: assignment(seed),
             ..Config::default()
         };
         let mut intervals_ms = [0; FAULTS.len()];
@@ -118,6 +120,21 @@ impl Plan {
             calm_at_ms: rng.random_range(20_000..90_000),
         }
     }
+}
+
+/// In half of the seeds the coordinator assigns half of the groups, by any strategy.
+fn assignment(seed: u64) -> AssignmentRules {
+    let mut rng = random(seed, 3);
+    let mut groups = Vec::new();
+    if rng.random_ratio(1, 2) {
+        for group in &GROUPS[..CONSUMER_GROUPS] {
+            let strategy = GroupStrategy::ALL[rng.random_range(0..GroupStrategy::ALL.len())];
+            if rng.random_ratio(1, 2) {
+                groups.push((Pattern::new(group), strategy));
+            }
+        }
+    }
+    AssignmentRules { groups, capacities: vec![(Pattern::new("c1"), 3)] }
 }
 
 fn largest_group(clients: &[Spec]) -> usize {

@@ -99,6 +99,7 @@ impl World {
             calm_at_ms,
             is_over: false,
         };
+        world.checker.topics_are(&world.catalogue);
         world.change_topic(Fault::TopicCreated);
         world.plan(0, Event::Boot);
         world.plan(SWEEP_MS, Event::Sweep);
@@ -317,9 +318,13 @@ impl World {
                 })
             };
             for (topic, found) in self.catalogue.topics.iter().enumerate() {
-                // Where no leader knows of a change (one that was replaced), nobody assigns it.
+                // Where no leader knows of a change (one that was replaced), nobody assigns it. The
+                // coordinator always knows.
                 let version = self.catalogue.version;
-                let is_wanted = members().any(|member| member.wanted(version).contains(&topic));
+                let is_wanted = members().any(|member| match self.checker.is_coordinated(group) {
+                    true => member.subscribes_to(topic),
+                    false => member.wanted(version).contains(&topic),
+                });
                 let Some(found) = *found else { continue };
                 for partition in 0..found.partitions {
                     let owns = |member: &&Client| {
@@ -387,6 +392,7 @@ impl World {
             _ => return false,
         }
         self.catalogue.version += 1;
+        self.checker.topics_are(&self.catalogue);
         true
     }
 
@@ -395,6 +401,7 @@ impl World {
         self.absorb_counters();
         self.coverage.events(Met::OffsetExpired, self.checker.offsets_expired);
         self.coverage.events(Met::GroupDeleted, self.checker.groups_deleted);
+        self.coverage.events(Met::Assigned, self.checker.assigned);
         for (fault, _) in &self.faults.happened {
             self.coverage.fault(*fault);
         }

@@ -59,6 +59,11 @@ impl GroupModel {
         self.written.back().filter(|written| written.generation_id.is_some())
     }
 
+    /// Of its last record, if that is no tombstone.
+    pub fn last_generation_id(&self) -> Option<i32> {
+        self.last().and_then(|last| last.generation_id)
+    }
+
     /// Since when the group has no members, if it has none. A group that only holds offsets, or
     /// never had a type, counts from its commits.
     pub fn empty_since_ms(&self) -> Option<i64> {
@@ -356,7 +361,7 @@ impl GroupModel {
     }
 }
 
-fn partitions(assignment: &[u8]) -> Vec<(String, i32)> {
+pub fn partitions(assignment: &[u8]) -> Vec<(String, i32)> {
     let Ok(decoded) = Assignment::decode(assignment) else { return Vec::new() };
     let topics = decoded.assigned_partitions.into_iter();
     topics.flat_map(|(topic, of)| of.into_iter().map(move |p| (topic.to_owned(), p))).collect()

@@ -16,6 +16,7 @@ use kcoord_wire::node::routing::shard_of;
 
 use crate::ask::{Ask, Body};
 use crate::breaks::{Check, Invariant, check};
+use crate::client::Catalogue;
 use crate::disk::Log;
 use crate::plan::{GROUPS, Plan, TOPICS};
 use crate::tickets::Tickets;
@@ -26,6 +27,12 @@ pub struct Checker {
     /// By group.
     shards: [usize; GROUPS.len()],
     retention_ms: i64,
+    /// By group: whether the coordinator assigns it.
+    coordinated: [bool; GROUPS.len()],
+    /// By topic: how many there are now.
+    partitions: [i32; TOPICS.len()],
+    /// And when the last turn ended: what its timers do, a turn does before it hears of topics.
+    known_partitions: [i32; TOPICS.len()],
     groups: Vec<GroupModel>,
     /// By group, topic and partition.
     cells: Vec<Cell>,
@@ -40,6 +47,8 @@ pub struct Checker {
     /// Offsets that went because their time was over, and groups that went: for the summary.
     pub offsets_expired: u64,
     pub groups_deleted: u64,
+    /// Assignments of the coordinator.
+    pub assigned: u64,
     /// Memory of the framing of appends, reused.
     scratch: Vec<u8>,
 }
@@ -71,6 +80,9 @@ impl Checker {
         Checker {
             shards: GROUPS.map(|group| shard_of(group, plan.shards)),
             retention_ms: plan.config.offsets_retention_ms,
+            coordinated: GROUPS.map(|id| plan.config.assignment.strategy_of(id).is_some()),
+            partitions: [0; TOPICS.len()],
+            known_partitions: [0; TOPICS.len()],
             groups: GROUPS.iter().map(|_| GroupModel::default()).collect(),
             cells: vec![Cell::default(); GROUPS.len() * offsets::CELLS],
             turn_start: vec![0; plan.shards],
@@ -79,12 +91,23 @@ impl Checker {
             deleted_topics: vec![[false; TOPICS.len()]; plan.shards],
             offsets_expired: 0,
             groups_deleted: 0,
+            assigned: 0,
             scratch: Vec::new(),
         }
     }
 
     pub fn shard_of(&self, group: usize) -> usize {
         self.shards[group]
+    }
+
+    /// Whether the coordinator assigns this group.
+    pub fn is_coordinated(&self, group: usize) -> bool {
+        self.coordinated[group]
+    }
+
+    pub fn topics_are(&mut self, catalogue: &Catalogue) {
+        let partitions = |topic: Option<crate::client::Topic>| topic.map_or(0, |it| it.partitions);
+        self.partitions = catalogue.topics.map(partitions);
     }
 
     pub fn topic_deleted(&mut self, topic: usize) {
@@ -153,6 +176,7 @@ impl Checker {
                         let value = record.value.map(GroupMetadataValue::parse).transpose();
                         match value.map_err(|error| unreadable(&error.to_string()))? {
                             Some(value) => {
+                                self.check_assignment(group, &value)?;
                                 self.groups[group].written(group, record.offset, &value, now)?;
                             }
                             None => self.group_deleted(group, record.offset, now)?,
@@ -160,6 +184,29 @@ impl Checker {
                     }
                     other => return Err(unreadable(&broken(&format!("{other:?}")))),
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// What the coordinator gives to the members of a new generation exists when it does so.
+    fn check_assignment(&mut self, group: usize, value: &GroupMetadataValue<'_>) -> Check {
+        let is_new = self.groups[group].last_generation_id() != Some(value.generation);
+        if !self.coordinated[group] || !is_new || value.members.is_empty() {
+            return Ok(());
+        }
+        self.assigned += 1;
+        for member in &value.members {
+            for (topic, partition) in groups::partitions(member.assignment) {
+                let at = number(&TOPICS, &topic);
+                let count = self.partitions[at].max(self.known_partitions[at]);
+                check((0..count).contains(&partition), Invariant::Exists, || {
+                    format!(
+                        "{}, generation {}: {topic}-{partition} is assigned, and {topic} has \
+                         {count} partitions",
+                        GROUPS[group], value.generation
+                    )
+                })?;
             }
         }
         Ok(())
@@ -176,6 +223,7 @@ impl Checker {
             self.note_member(*ticket, ask, now);
         }
         self.asked = asked;
+        self.known_partitions = self.partitions;
         for (shard, deleted) in self.deleted_topics.iter_mut().enumerate() {
             if now.is_active[shard] {
                 *deleted = Default::default();

@@ -157,6 +157,11 @@ impl Client {
         self.consumer.wanted(catalogue_version)
     }
 
+    /// Whether it subscribes to a topic.
+    pub fn subscribes_to(&self, topic: usize) -> bool {
+        self.consumer.topics.contains(&topic)
+    }
+
     /// When its last commit was acknowledged.
     pub fn committed_ms(&self) -> i64 {
         self.consumer.committed_ms
