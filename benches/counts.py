@@ -25,7 +25,7 @@ from rich.table import Table
 
 ROOT = Path(__file__).parents[1]
 BOUNDS = Path(__file__).with_name("instructions.txt")
-PROGRAM = ROOT / "target" / "release" / "kcoord-bench"
+PROGRAM = ROOT / "target" / "counts" / "kcoord-bench"
 PROFILES = ROOT / "build" / "bench" / "counts"
 TOLERANCE = 0.10
 # Where another compiler than that of the bounds made the code.
@@ -34,7 +34,7 @@ OTHER_COMPILER_TOLERANCE = 0.25
 MEASURED = "kcoord_bench_measured"
 _HEAD = """\
 # Instructions of one operation of each hot path, as `make bench-gate` counts them: {tolerance:.0%}
-# more is a failure. `target/release/kcoord-bench list` says what an operation is. Where more is the
+# more is a failure. `target/counts/kcoord-bench list` says what an operation is. Where more is the
 # price of something worth it: `make bench-gate BENCH_ARGS=--set`, and say in the commit what for.
 # compiler: {compiler}
 """
@@ -107,11 +107,11 @@ class Verdict:
 
 
 def build_program(root: Path = ROOT) -> list[str]:
-    """Compiles native/bench of `root` as a release is, and returns its axes."""
+    """Compiles native/bench of `root`, optimized and as one unit, and returns its axes."""
     # Whatever else was asked of the compiler, the bounds are those of the project's own profile.
     asked = ("CARGO_PROFILE_", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")
     environment = {name: text for name, text in os.environ.items() if not name.startswith(asked)}
-    command = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "kcoord-bench"]
+    command = ["cargo", "build", "--quiet", "--profile=counts", "--locked", "-p", "kcoord-bench"]
     subprocess.run(command, cwd=root, check=True, env=environment)
     listed = subprocess.run([PROGRAM, "list"], stdout=subprocess.PIPE, text=True, check=True)
     return [line.split("\t")[0] for line in listed.stdout.splitlines()]

@@ -187,7 +187,7 @@ def main() -> None:
         description="Draws where the instructions of a hot path go.",
         epilog="example: make profile AXIS=commit-5",
     )
-    parser.add_argument("axis", nargs="+", help="as `target/release/kcoord-bench list` names them")
+    parser.add_argument("axis", nargs="+", help="as `target/counts/kcoord-bench list` names them")
     parser.add_argument("--docs", action="store_true", help="into docs/, as flame-AXIS.svg")
     options = parser.parse_args()
     require_counter()

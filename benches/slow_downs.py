@@ -90,9 +90,9 @@ SLOW_DOWNS = [
     ),
     SlowDown(
         ("commit-1", "commit-5", "node-commit-1", "node-commit-5"),
-        "the topic copied for each record, 4 times",
+        "the topic copied for each record, 8 times",
         f"{CORE}/offset/apply.rs",
-        "let record_offset = outbox.emit(now_ms, &key, Some(&encoded));", _copies(4, "topic"),
+        "let record_offset = outbox.emit(now_ms, &key, Some(&encoded));", _copies(8, "topic"),
     ),
     SlowDown(
         ("fetch-5", "node-fetch-5"), "the topic copied for each offset, twice",
@@ -167,7 +167,7 @@ def copy_and_slow_down() -> None:
 
 def judge() -> list[tuple[SlowDown, counts.Verdict]]:
     """What the gate says of each axis in the copy."""
-    counts.PROGRAM = COPY / "target" / "release" / "kcoord-bench"
+    counts.PROGRAM = COPY / "target" / "counts" / "kcoord-bench"
     counts.PROFILES = COPY / "counts"
     axes = counts.build_program(COPY)
     bounds, made_by = counts.Bounds.read(counts.BOUNDS.read_text()), counts.compiler()
