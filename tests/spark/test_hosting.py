@@ -188,6 +188,50 @@ def test_hosts_that_would_all_die_with_one_executor_are_spread() -> None:
         controller.stop()
 
 
+def test_a_shard_that_moves_is_led_where_it_was_until_the_other_has_claimed_it() -> None:
+    store = FaultyStore()
+    registry = Registry(store)
+    term = registry.begin_application("tests")
+    controller = Controller(store, 4, term)
+    asked: dict[int, list[set[int]]] = {1: [], 2: []}
+    claimed = asyncio.Event()
+
+    async def host(node_id: int, epoch: int) -> asyncio.Server:
+        def answer(ask: Ask) -> Answer:
+            asked[node_id].append(set(ask.shards))
+            is_slow = node_id == 2 and not claimed.is_set()
+            return Answer(led={} if is_slow else dict.fromkeys(ask.shards, epoch))
+
+        server = await serve_control("127.0.0.1", term, answer)
+        port = server.sockets[0].getsockname()[1]
+        registry.announce_host(HostEntry(node_id, "127.0.0.1", 1, port, term, node_id, 1, ""))
+        return server
+
+    async def until(condition: Callable[[], Any]) -> None:
+        while not condition():
+            await asyncio.sleep(0.005)
+
+    async def main() -> None:
+        controller.start()
+        servers = [await host(1, epoch=0)]
+        await until(lambda: len(controller.led()) == 4)
+        servers.append(await host(2, epoch=1))
+        await until(lambda: len([ask for ask in asked[2] if ask]) >= 2)
+        moving = asked[2][-1]
+        assert len(moving) == 2
+        assert asked[1][-1] == {0, 1, 2, 3}, "the first still leads what the second only reads"
+        claimed.set()
+        await until(lambda: asked[1][-1] == {0, 1, 2, 3} - moving)
+        assert controller.led() == {shard: 2 if shard in moving else 1 for shard in range(4)}
+        for server in servers:
+            server.close()
+
+    try:
+        run(main())
+    finally:
+        controller.stop()
+
+
 # Leading.
 
 

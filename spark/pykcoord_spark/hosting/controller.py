@@ -24,7 +24,7 @@ __all__ = ["Controller"]
 logger = logging.getLogger("pykcoord.hosting")
 
 _PING_SECONDS = 0.2
-_ANSWER_SECONDS = 0.4
+_ANSWER_SECONDS = 0.3
 _MISSES = 2
 # A miss does not count where the controller itself came so late to see it; so often in a row.
 _HELD_UP_SECONDS = 0.1
@@ -100,8 +100,7 @@ class Controller:
 
     def led(self) -> dict[int, int]:
         """Shard to the node id of the living host that said it leads it."""
-        hosts = [host for host in list(self._hosts.values()) if host.lives]
-        return {shard: host.entry.node_id for host in hosts for shard in host.answer.led}
+        return {shard: node_id for shard, (_, node_id) in self._leaders().items()}
 
     def failures(self) -> dict[int, str]:
         """What hosts said last of shards that they could not lead, and that nobody leads yet."""
@@ -177,12 +176,28 @@ class Controller:
     def _living(self) -> list[int]:
         return [node_id for node_id, host in self._hosts.items() if host.lives]
 
+    def _leaders(self) -> dict[int, tuple[int, int]]:
+        """Shard to epoch and node id of who leads it, as living hosts said last."""
+        leaders: dict[int, tuple[int, int]] = {}
+        for node_id, host in list(self._hosts.items()):
+            for shard, epoch in host.answer.led.items() if host.lives else ():
+                leaders[shard] = max(leaders.get(shard, (-1, -1)), (epoch, node_id))
+        return leaders
+
     def _orders(self, living: list[int]) -> dict[int, dict[int, int]]:
-        """What each host is to lead. One that slept is to lead nothing until it has answered."""
+        """What each host is to lead. One that slept is to lead nothing until it has answered; who
+        leads a shard that moves keeps it until the other has claimed it: reading its log takes
+        longer than the claim."""
         self._placed = place(self._shards, living, self._placed)
         orders: dict[int, dict[int, int]] = {node_id: {} for node_id in living}
+        leaders = self._leaders()
         for shard, node_id in self._placed.items():
-            orders[node_id][shard] = self._epochs.get(shard, -1)
+            epoch = self._epochs.get(shard, -1)
+            orders[node_id][shard] = epoch
+            led_epoch, leader = leaders.get(shard, (epoch, node_id))
+            # Not if there was a claim since: it would be claimed back.
+            if led_epoch == epoch:
+                orders[leader][shard] = epoch
         return orders
 
     def _meet(self, view: View) -> None:

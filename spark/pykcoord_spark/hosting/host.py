@@ -63,7 +63,7 @@ class HostOptions:
     ports: Sequence[int] = ()
     config: Mapping[str, Any] = field(default_factory=dict)
     poll_seconds: float = 0.1
-    snapshot_chunks: int = 1000
+    snapshot_chunks: int = 250
 
     def to_json(self) -> str:
         """As text."""
