@@ -140,7 +140,9 @@ def _follow(change: Change, files: dict[str, _File], names: list[Change]) -> Non
             file.lost_from = None
     elif call == "sync":
         file = files.setdefault(path, _File(0))
-        file.synced = int(rest[0]) if file.lost_from is None else file.lost_from
+        # Of two at once, the one that saw less may be noted last: what is on disk stays there.
+        size = max(file.synced, int(rest[0]))
+        file.synced = size if file.lost_from is None else file.lost_from
     elif call == "sync-failed" and path in files:
         files[path].lost_from = files[path].synced
 
