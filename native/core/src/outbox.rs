@@ -41,6 +41,8 @@ pub struct Outbox {
     next_offset: i64,
     /// Everything below is durable.
     committed_offset: i64,
+    /// So is whatever comes out: nothing waits.
+    commits_at_once: bool,
     ready: VecDeque<(Ticket, Response)>,
     parked: VecDeque<(i64, Ticket, Response)>,
 }
@@ -51,6 +53,12 @@ impl Outbox {
         assert!(self.appends.is_empty() && self.parked.is_empty(), "a live outbox cannot be moved");
         self.next_offset = next_offset;
         self.committed_offset = next_offset;
+    }
+
+    /// From now on records count as durable when they are given out.
+    pub fn commit_at_once(&mut self) {
+        assert!(self.parked.is_empty(), "responses wait already");
+        self.commits_at_once = true;
     }
 
     pub fn next_offset(&self) -> i64 {
@@ -94,12 +102,17 @@ impl Outbox {
 
     /// Answers once everything below `end_offset` is committed; at once if it is.
     pub fn respond_when_committed(&mut self, end_offset: i64, ticket: Ticket, response: Response) {
-        if end_offset <= self.committed_offset {
+        if self.commits_at_once || end_offset <= self.committed_offset {
             return self.respond(ticket, response);
         }
         debug_assert!(end_offset <= self.next_offset);
+        let waiting = (end_offset, ticket, response);
+        // Nearly always: what comes later waits for later records.
+        if self.parked.back().is_none_or(|(last, _, _)| *last <= end_offset) {
+            return self.parked.push_back(waiting);
+        }
         let at = self.parked.partition_point(|(offset, _, _)| *offset <= end_offset);
-        self.parked.insert(at, (end_offset, ticket, response));
+        self.parked.insert(at, waiting);
     }
 
     /// The host says that everything below `offset` is durable. Reports never go back.

@@ -11,7 +11,7 @@ use crate::group::Machine;
 use crate::group::replay::Source;
 use crate::outbox::Append;
 use crate::purgatory::DelayedOperation;
-use crate::request::{Request, RequestContext, Ticket, Uuid};
+use crate::request::{HeartbeatRequest, Request, RequestContext, Ticket, Uuid};
 use crate::response::Response;
 
 /// The groups of one partition of `__consumer_offsets`.
@@ -58,6 +58,16 @@ impl Shard {
         self.machine.handle_batch(now_ms, requests);
     }
 
+    /// Heartbeats that arrived together; their error codes, in order, go behind `codes`.
+    pub fn heartbeat_batch(
+        &mut self,
+        now_ms: i64,
+        beats: &[HeartbeatRequest<'_>],
+        codes: &mut Vec<ErrorCode>,
+    ) {
+        self.machine.heartbeat_batch(now_ms, beats, codes);
+    }
+
     /// Fires what is due. To be called when [`poll_timeout`](Shard::poll_timeout) says so.
     pub fn handle_timeout(&mut self, now_ms: i64) {
         let machine = &mut self.machine;
@@ -86,6 +96,12 @@ impl Shard {
     /// Everything below `offset` is durable; `now_ms` is not needed for that yet.
     pub fn handle_committed(&mut self, _now_ms: i64, offset: i64) {
         self.machine.outbox.committed(offset);
+    }
+
+    /// Whoever takes the records out counts them as durable there and then: no response waits for
+    /// [`handle_committed`](Shard::handle_committed) from now on.
+    pub fn commit_at_once(&mut self) {
+        self.machine.outbox.commit_at_once();
     }
 
     /// The next batch of records to append; to be asked until there is none.

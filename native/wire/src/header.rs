@@ -162,6 +162,11 @@ pub fn begin_response(out: &mut Vec<u8>, api: ApiKey, version: i16, correlation_
     start
 }
 
+/// How much [`begin_response`] wrote: length, correlation id, and no tags.
+pub const fn response_header_bytes(flexible: bool) -> usize {
+    8 + flexible as usize
+}
+
 /// Writes the length of the frame that starts at `start` and ends with the buffer.
 #[inline]
 pub fn finish_response(out: &mut [u8], start: usize) {

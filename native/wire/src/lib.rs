@@ -7,6 +7,7 @@
 pub mod api;
 pub mod header;
 pub mod node;
+mod outcome;
 pub mod reader;
 pub mod reencode;
 pub mod rows;

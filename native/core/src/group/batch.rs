@@ -18,8 +18,11 @@ type Guess = Option<u32>;
 
 impl Machine {
     pub fn handle_batch(&mut self, now_ms: i64, requests: &[(RequestContext<'_>, Request<'_>)]) {
+        if let [(context, request)] = requests {
+            return self.handle_request(now_ms, context, request);
+        }
         for window in requests.chunks(WINDOW) {
-            let guesses = self.fetch_early(window);
+            let guesses = self.fetch_early(window.iter().map(|(_, request)| group_id(request)));
             for ((context, request), guess) in window.iter().zip(guesses) {
                 match request {
                     Request::Heartbeat(heartbeat) => {
@@ -32,11 +35,28 @@ impl Machine {
         }
     }
 
+    pub fn heartbeat_batch(
+        &mut self,
+        now_ms: i64,
+        beats: &[HeartbeatRequest<'_>],
+        codes: &mut Vec<ErrorCode>,
+    ) {
+        if let [beat] = beats {
+            return codes.push(self.heartbeat(now_ms, beat));
+        }
+        for window in beats.chunks(WINDOW) {
+            let guesses = self.fetch_early(window.iter().map(|beat| Some(beat.group_id)));
+            let guessed = window.iter().zip(guesses);
+            codes.extend(guessed.map(|(beat, guess)| self.heartbeat_guessed(now_ms, guess, beat)));
+        }
+    }
+
     /// Hash all, find all, and touch what each will read; every stage for all before the next.
-    fn fetch_early(&self, window: &[(RequestContext<'_>, Request<'_>)]) -> [Guess; WINDOW] {
+    #[inline]
+    fn fetch_early<'a>(&self, group_ids: impl Iterator<Item = Option<&'a str>>) -> [Guess; WINDOW] {
         let mut hashes = [None; WINDOW];
-        for (hash, (_, request)) in hashes.iter_mut().zip(window) {
-            *hash = group_id(request).map(|group_id| self.registry.hash(group_id));
+        for (hash, group_id) in hashes.iter_mut().zip(group_ids) {
+            *hash = group_id.map(|group_id| self.registry.hash(group_id));
         }
         let mut guesses = [None; WINDOW];
         for (guess, hash) in guesses.iter_mut().zip(hashes) {

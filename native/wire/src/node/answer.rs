@@ -12,6 +12,7 @@ use super::topics::Topics;
 use super::{Node, Turn};
 use crate::api::{self, RequestBody};
 use crate::header::{ApiKey, begin_response};
+use crate::outcome::Outcome;
 
 impl Node {
     /// Writes the reply that `response` makes possible; an abandoned request's is dropped.
@@ -19,6 +20,7 @@ impl Node {
         let Some((header, gather, part)) = self.slots.find(core_ticket) else { return };
         let out = &mut turn.buffer;
         let start;
+        let mut outcome = None;
         if let Some(gather) = gather {
             if !gather.take(part, response) {
                 return;
@@ -30,8 +32,11 @@ impl Node {
             self.slots.close(core_ticket);
             start = begin_response(out, header.api, header.version, header.correlation_id);
             encode(out, &header, &response);
+            if turn.outcomes.is_some() {
+                outcome = Outcome::of_response(response);
+            }
         }
-        turn.end_reply(header.ticket, start);
+        turn.end_reply(header.ticket, start, outcome);
     }
 }
 

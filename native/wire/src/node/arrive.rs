@@ -199,7 +199,7 @@ impl<'a> Arrivals<'a, '_> {
         let out = &mut self.turn.buffer;
         let start = begin_response(out, header.api, header.version, header.correlation_id);
         body(out, header.version);
-        self.turn.end_reply(header.ticket, start);
+        self.turn.end_reply(header.ticket, start, None);
     }
 
     fn commit(&mut self, arrival: Arrival<'a>, mut request: OffsetCommitRequest<'a>) {

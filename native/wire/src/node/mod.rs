@@ -9,6 +9,7 @@ mod answer;
 mod arrive;
 mod frozen;
 mod gather;
+mod heartbeats;
 pub mod routing;
 mod slots;
 mod split;
@@ -21,15 +22,15 @@ use std::sync::Arc;
 use kcoord_core::finding::Finding;
 use kcoord_core::inspect::Counters;
 use kcoord_core::outbox::Append;
-use kcoord_core::request::{HeartbeatRequest, Request, RequestContext};
 use kcoord_core::response::Response;
-use kcoord_core::{Catalogue, Config, ErrorCode, ReplayError, Shard};
+use kcoord_core::{Catalogue, Config, ReplayError, Shard};
 
 pub use stats::Stats;
 pub use topics::Topic;
 
 use crate::api::RequestBody;
 use crate::header::{ApiKey, finish_response};
+use crate::outcome::Outcome;
 use arrive::{Arrivals, Batch};
 use slots::Slots;
 use topics::Topics;
@@ -65,6 +66,8 @@ pub struct Turn {
     pub buffer: Vec<u8>,
     /// Ticket, start and end in `buffer`.
     pub replies: Vec<(u64, usize, usize)>,
+    /// What each reply came to, where somebody asked and one response says it.
+    pub(crate) outcomes: Option<Vec<Option<Outcome>>>,
     pub appends: Vec<(usize, Append)>,
     pub foreign: Vec<u64>,
     /// Tickets whose frame cannot be read, or whose answer fits no frame, and why.
@@ -81,7 +84,7 @@ const MAX_REPLY_BYTES: usize = i32::MAX as usize;
 impl Turn {
     /// Ends the reply that [`begin_response`](crate::header::begin_response) began. A peer that
     /// asks for more than a frame can hold loses its connection, and nobody else anything.
-    fn end_reply(&mut self, ticket: u64, start: usize) {
+    fn end_reply(&mut self, ticket: u64, start: usize, outcome: Option<Outcome>) {
         let length = self.buffer.len() - start;
         if length > MAX_REPLY_BYTES {
             self.buffer.truncate(start);
@@ -90,6 +93,9 @@ impl Turn {
         }
         finish_response(&mut self.buffer, start);
         self.replies.push((ticket, start, self.buffer.len()));
+        if let Some(outcomes) = &mut self.outcomes {
+            outcomes.push(outcome);
+        }
     }
 }
 
@@ -111,10 +117,6 @@ struct Status {
 
 const LOADING: Status =
     Status { active: false, away: false, touched: false, behind: true, timeout_ms: i64::MAX };
-
-/// Heartbeats that go to the shards together: enough to overlap cache misses, and few enough to
-/// stay in the cache themselves.
-const HEARTBEATS_AT_ONCE: usize = 1024;
 
 pub struct Node {
     config: Config,
@@ -245,16 +247,23 @@ impl Node {
     }
 
     /// The same turn, of requests instead of frames. Their replies are frames all the same, of
-    /// correlation id 0.
+    /// correlation id 0, and what they came to is told beside them.
     pub fn step_requests<'a>(
         &mut self,
         now_ms: i64,
         requests: impl Iterator<Item = Arrived<'a>>,
     ) -> Turn {
-        let mut turn = Turn::default();
+        let count = requests.size_hint().1.unwrap_or_default();
+        let buffer = Vec::with_capacity(64 * count);
+        let replies = Vec::with_capacity(count);
+        let outcomes = Some(Vec::with_capacity(count));
+        let mut turn = Turn { buffer, replies, outcomes, ..Turn::default() };
         self.begin(now_ms, &[]);
         let topics = Arc::clone(&self.topics);
         let mut arrivals = self.arrivals(&topics, &mut turn);
+        if let [batch] = &mut arrivals.batches[..] {
+            batch.reserve(count);
+        }
         for request in requests {
             let ticket = request.ticket;
             if let Err(reason) = arrivals.take(request) {
@@ -265,6 +274,11 @@ impl Node {
         self.deliver(now_ms, &batches, early, &mut turn);
         self.end(&mut turn);
         turn
+    }
+
+    /// Whoever takes a shard's records counts them as durable there and then: no answer waits.
+    pub fn commit_at_once(&mut self, shard: usize) {
+        self.shards[shard].commit_at_once();
     }
 
     /// What comes before the requests of a turn: commits, timers, news of topics.
@@ -306,58 +320,6 @@ impl Node {
             if is_behind(status) {
                 shard.handle_topics(now_ms, catalogue);
                 *status = Status { behind: false, touched: true, ..*status };
-            }
-        }
-    }
-
-    /// Heartbeats without frames: group, member and generation of each; the error codes in order.
-    pub fn heartbeat_many<'a>(
-        &mut self,
-        now_ms: i64,
-        beats: impl Iterator<Item = (&'a str, &'a str, i32)>,
-    ) -> Vec<ErrorCode> {
-        let mut batches: Vec<Vec<_>> = Vec::new();
-        batches.resize_with(self.shards.len(), Vec::new);
-        let mut codes = Vec::new();
-        for (row, (group_id, member_id, generation_id)) in beats.enumerate() {
-            let context = RequestContext {
-                ticket: row as u64,
-                api_version: 4,
-                client_id: "",
-                client_host: "",
-                uuid: 0,
-            };
-            let beat =
-                HeartbeatRequest { group_id, generation_id, member_id, group_instance_id: None };
-            let shard = routing::shard_of(group_id, self.shards.len());
-            codes.push(ErrorCode::None);
-            if group_id.is_empty() {
-                codes[row] = ErrorCode::InvalidGroupId;
-            } else if self.status[shard].active {
-                batches[shard].push((context, Request::Heartbeat(beat)));
-            } else if self.status[shard].away {
-                codes[row] = ErrorCode::NotCoordinator;
-            }
-            if codes.len() % HEARTBEATS_AT_ONCE == 0 {
-                self.beat(now_ms, &mut batches, &mut codes);
-            }
-        }
-        self.beat(now_ms, &mut batches, &mut codes);
-        codes
-    }
-
-    /// Hands the batches to their shards and puts the answers where the tickets say.
-    fn beat(&mut self, now_ms: i64, batches: &mut [Batch<'_>], codes: &mut [ErrorCode]) {
-        let rows = self.shards.iter_mut().zip(&mut self.status).zip(batches);
-        for ((shard, status), batch) in rows.filter(|(_, batch)| !batch.is_empty()) {
-            shard.handle_batch(now_ms, batch);
-            batch.clear();
-            status.touched = true;
-            while let Some((row, response)) = shard.poll_response() {
-                let Response::Heartbeat(code) = response else {
-                    unreachable!("every step empties the outbox of other answers")
-                };
-                codes[row as usize] = code;
             }
         }
     }
@@ -463,10 +425,10 @@ mod tests {
     fn a_reply_that_fits_no_frame_ends_its_connection_alone() {
         // Zeroed memory that nobody touches is not there yet: this costs no 2 GiB.
         let mut turn = Turn { buffer: vec![0; MAX_REPLY_BYTES + 1], ..Turn::default() };
-        turn.end_reply(1, 0);
+        turn.end_reply(1, 0, None);
         assert_eq!((turn.buffer.len(), turn.replies.len()), (0, 0));
         turn.buffer.extend([0; 9]);
-        turn.end_reply(2, 0);
+        turn.end_reply(2, 0, None);
         assert_eq!(turn.replies, [(2, 0, 9)]);
         let reason = "an answer of 2147483648 bytes fits no frame".to_owned();
         assert_eq!(turn.invalid, [(1, reason)]);

@@ -15,6 +15,9 @@ fn step(hash: i32, unit: u16) -> i32 {
 
 /// The partition of `__consumer_offsets` that holds `group_id`. `abs(-2^31)` is 0 in Kafka.
 pub fn shard_of(group_id: &str, shards: usize) -> usize {
+    if shards == 1 {
+        return 0;
+    }
     let hash = java_hash(group_id);
     let positive = if hash == i32::MIN { 0 } else { hash.unsigned_abs() };
     positive as usize % shards

@@ -1,10 +1,12 @@
 //! A row on its way in: what makes it impossible, for its whole batch, and what makes it a request
 //! that is answered with an error, as a peer's fault is.
 
+use std::ops::Range;
+
 use kcoord_core::ErrorCode;
 use kcoord_core::request::HeartbeatRequest;
 
-use super::{Row, RowError};
+use super::{Row, RowError, Source};
 use crate::api::{self, RequestBody};
 use crate::header::{ApiKey, ApiSpec, MAX_CLIENT_ID_LENGTH};
 use crate::node::Arrived;
@@ -15,6 +17,7 @@ use crate::reader::Reader;
 const MAX_TS: i64 = 253_402_300_799_999;
 
 /// Finds what cannot be right. Bodies are not decoded: a peer may have sent anything.
+#[inline(always)]
 pub fn check(
     at: usize,
     row: &Row<'_>,
@@ -30,7 +33,7 @@ pub fn check(
     if row.ts > MAX_TS {
         return error("ts", format!("{} is no time in milliseconds since 1970", row.ts));
     }
-    let home = if shards == 1 { 0 } else { shard_of(row.group_id, shards) };
+    let home = shard_of(row.group_id, shards);
     if home != shard {
         let reason = format!("{:?} belongs to shard {home} of {shards}, not {shard}", row.group_id);
         return error("group_id", reason);
@@ -90,6 +93,43 @@ fn payload_error(
     Some(("payload", reason))
 }
 
+/// The heartbeats that rows are, if all of them are and can be read; of rows that were checked.
+#[inline]
+pub fn beats<'a>(
+    source: &'a impl Source,
+    range: &Range<usize>,
+) -> Option<Vec<HeartbeatRequest<'a>>> {
+    // Most turns that are something else say so with their first row.
+    let first = beat(source.row(range.start))?;
+    let mut beats = Vec::with_capacity(range.len());
+    beats.push(first);
+    for at in range.start + 1..range.end {
+        beats.push(beat(source.row(at))?);
+    }
+    Some(beats)
+}
+
+#[inline(always)]
+fn beat(row: Row<'_>) -> Option<HeartbeatRequest<'_>> {
+    let spec = ApiKey::Heartbeat.spec();
+    let is_beat = row.api_key == ApiKey::Heartbeat as i16 && spec.serves(row.api_version);
+    if !is_beat || row.client_id.is_some_and(|id| id.len() > MAX_CLIENT_ID_LENGTH) {
+        return None;
+    }
+    let Some(payload) = row.payload else { return Some(beat_of_columns(&row)) };
+    let mut body = Reader::new(payload, spec.is_flexible(row.api_version));
+    api::heartbeat::decode_request(row.api_version, &mut body).ok()
+}
+
+fn beat_of_columns<'a>(row: &Row<'a>) -> HeartbeatRequest<'a> {
+    HeartbeatRequest {
+        group_id: row.group_id,
+        generation_id: row.generation.expect("it was checked"),
+        member_id: row.member_id.expect("it was checked"),
+        group_instance_id: None,
+    }
+}
+
 /// The request of a row that was checked; the error is the answer to it.
 #[inline]
 pub fn arrived<'a>(ticket: u64, row: Row<'a>) -> Result<Arrived<'a>, ErrorCode> {
@@ -101,12 +141,7 @@ pub fn arrived<'a>(ticket: u64, row: Row<'a>) -> Result<Arrived<'a>, ErrorCode> 
             api::decode_request(spec.api, row.api_version, &mut body)
                 .map_err(|_| ErrorCode::InvalidRequest)?
         }
-        None => RequestBody::Heartbeat(HeartbeatRequest {
-            group_id: row.group_id,
-            generation_id: row.generation.expect("it was checked"),
-            member_id: row.member_id.expect("it was checked"),
-            group_instance_id: None,
-        }),
+        None => RequestBody::Heartbeat(beat_of_columns(&row)),
     };
     let client_id = row.client_id.unwrap_or_default();
     if client_id.len() > MAX_CLIENT_ID_LENGTH {

@@ -48,7 +48,9 @@ impl Rows {
             return Err(format!("it is of shard {} of {}, not {shard} of {shards}", of.0, of.1));
         }
         self.read(from).map_err(unreadable)?;
-        node.thaw(from.rest()).map_err(unreadable)
+        node.thaw(from.rest()).map_err(unreadable)?;
+        node.commit_at_once(super::SHARD);
+        Ok(())
     }
 
     fn read(&mut self, from: &mut Reader<'_>) -> Result<(), DecodeError> {

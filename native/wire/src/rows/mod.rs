@@ -2,12 +2,11 @@
 //!
 //! [`Rows`] drives a [`Node`] of one shard. Rows of one time are one turn; what is due before a row
 //! is done at its own time; records are given out and count as durable at once, since whoever has
-//! the rows of the answers has those of the records beside them. It decides nothing about groups,
+//! the rows of the answers has those of the records before them. It decides nothing about groups,
 //! reads no clock, and does nothing at all with a batch in which any row cannot be right.
 
 mod arriving;
 mod frozen;
-mod outcome;
 mod turned;
 
 use std::collections::BTreeMap;
@@ -18,14 +17,17 @@ use kcoord_core::ErrorCode;
 use kcoord_core::finding::Finding;
 use kcoord_core::outbox::Append;
 use kcoord_core::record::batch::{Batch, BatchHeader};
+use kcoord_core::request::HeartbeatRequest;
 
-use crate::header::{ApiSpec, open_response};
+use crate::api;
+use crate::header::{ApiSpec, response_header_bytes};
 use crate::node::{Node, Turn};
-use outcome::Outcome;
+use crate::outcome::Outcome;
+use crate::reader::Reader;
 use turned::Turned;
 
 /// At most so many rows are one turn, so that its answers stay in the cache.
-const ROWS_AT_ONCE: usize = 4096;
+const ROWS_AT_ONCE: usize = 512;
 /// The one shard of the node.
 const SHARD: usize = 0;
 
@@ -141,6 +143,8 @@ pub struct Rows {
     next_ticket: u64,
     waiting: BTreeMap<u64, Waiting>,
     findings: Vec<Finding>,
+    /// Of a heartbeat's answer, used again and again.
+    body: Vec<u8>,
 }
 
 impl Rows {
@@ -160,6 +164,7 @@ impl Rows {
             next_ticket: 0,
             waiting: BTreeMap::new(),
             findings: Vec::new(),
+            body: Vec::new(),
         }
     }
 
@@ -227,6 +232,7 @@ impl Rows {
     fn load(&mut self, node: &mut Node, now_ms: i64) {
         if self.now_ms.is_none() {
             node.loaded(SHARD, now_ms, self.next_offset);
+            node.commit_at_once(SHARD);
             self.now_ms = Some(now_ms);
         }
     }
@@ -242,7 +248,7 @@ impl Rows {
     fn idle(&mut self, node: &mut Node, now_ms: i64, sink: &mut impl Sink) {
         let turn = node.step(now_ms, &[], &[]);
         let nobody: &[Row<'_>] = &[];
-        self.finish(node, now_ms, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
+        self.finish(now_ms, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
     }
 
     fn turn(
@@ -254,6 +260,9 @@ impl Rows {
         sink: &mut impl Sink,
     ) {
         self.load(node, ts);
+        if let Some(beats) = arriving::beats(source, &range) {
+            return self.beat(node, ts, range, &beats, source, sink);
+        }
         let mut turned = Turned::new(self.next_ticket, source, range);
         self.next_ticket += turned.range.len() as u64;
         let mut refused = Vec::new();
@@ -267,67 +276,86 @@ impl Rows {
         for (ticket, code) in refused {
             self.refuse(ts, ticket, code, &mut turned, sink);
         }
-        self.finish(node, ts, turn, &mut turned, sink);
+        self.finish(ts, turn, &mut turned, sink);
         self.park(&turned);
     }
 
-    /// Gives out what a turn yielded, and what its records had held back.
-    fn finish<S: Source>(
+    /// A turn of heartbeats alone, which most are: each is answered at once, and by a code.
+    fn beat(
         &mut self,
         node: &mut Node,
+        ts: i64,
+        range: Range<usize>,
+        beats: &[HeartbeatRequest<'_>],
+        source: &impl Source,
+        sink: &mut impl Sink,
+    ) {
+        let mut codes = Vec::with_capacity(beats.len());
+        let turn = node.step_heartbeats(ts, beats, &mut codes);
+        let nobody: &[Row<'_>] = &[];
+        self.finish(ts, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
+        self.next_ticket += range.len() as u64;
+        for (at, code) in range.zip(codes) {
+            let row = source.row(at);
+            self.body.clear();
+            api::heartbeat::encode_response(&mut self.body, row.api_version, code);
+            sink.answer(&Answer {
+                seq: row.seq,
+                ts,
+                group_id: row.group_id,
+                member_id: row.member_id,
+                api_key: row.api_key,
+                error_code: code.code(),
+                generation: row.generation,
+                payload: Some(&self.body),
+            });
+        }
+    }
+
+    /// Gives out what a turn yielded: records first, which whoever takes them has to keep before
+    /// any answer is believed.
+    fn finish<S: Source>(
+        &mut self,
         now_ms: i64,
         turn: Turn,
         turned: &mut Turned<'_, S>,
         sink: &mut impl Sink,
     ) {
         self.now_ms = Some(now_ms);
-        let durable = turn.appends.last().map(|(_, append)| append.end_offset());
-        self.give(now_ms, turn, turned, sink);
-        if let Some(end_offset) = durable {
-            self.next_offset = end_offset;
-            let turn = node.step(now_ms, &[], &[(SHARD, end_offset)]);
-            debug_assert!(turn.appends.is_empty(), "a commit makes no records");
-            self.give(now_ms, turn, turned, sink);
+        for (_, append) in &turn.appends {
+            records(append, sink);
+            self.next_offset = append.end_offset();
         }
-    }
-
-    fn give<S: Source>(
-        &mut self,
-        now_ms: i64,
-        turn: Turn,
-        turned: &mut Turned<'_, S>,
-        sink: &mut impl Sink,
-    ) {
+        let mut outcomes = turn.outcomes.unwrap_or_default().into_iter();
         for (ticket, start, end) in turn.replies {
-            self.reply(now_ms, ticket, &turn.buffer[start + 4..end], turned, sink);
+            let outcome = outcomes.next().flatten();
+            self.reply(now_ms, ticket, &turn.buffer[start..end], outcome, turned, sink);
         }
         for (ticket, _) in turn.invalid {
             self.refuse(now_ms, ticket, ErrorCode::InvalidRequest, turned, sink);
-        }
-        for (_, append) in &turn.appends {
-            records(append, sink);
         }
         self.findings.extend(turn.findings);
         self.next_timeout_ms = turn.next_timeout_ms;
     }
 
-    /// `frame`: header and body of a response.
+    /// `frame`: length, header and body of a response.
     fn reply<S: Source>(
         &mut self,
         now_ms: i64,
         ticket: u64,
         frame: &[u8],
+        outcome: Option<Outcome>,
         turned: &mut Turned<'_, S>,
         sink: &mut impl Sink,
     ) {
         let waiting = turned.began_before(ticket).then(|| self.waiting.remove(&ticket)).flatten();
         let asked = turned.asked(ticket, waiting.as_ref());
         let spec = ApiSpec::of(asked.api_key).expect("it was served");
-        let header = open_response(spec.api, asked.api_version, frame);
-        let (_, mut body) = header.expect("a header that was just written");
-        let payload = &frame[body.position()..];
-        let Outcome { error_code, generation, member_id } =
-            outcome::of(spec.api, asked.api_version, &mut body);
+        let flexible = spec.is_flexible(asked.api_version);
+        let payload = &frame[response_header_bytes(flexible)..];
+        let Outcome { error_code, generation, member_id } = outcome.unwrap_or_else(|| {
+            Outcome::of_body(spec.api, asked.api_version, &mut Reader::new(payload, flexible))
+        });
         sink.answer(&Answer {
             seq: asked.seq,
             ts: now_ms,
