@@ -1,21 +1,19 @@
-"""What groups and offsets weigh: `python -m benches.memory_probe WAY GROUPS OFFSET_GROUPS`.
+"""How much a process grows by groups and offsets: `python -m benches.memory_probe WAY GROUPS
+OFFSET_GROUPS`.
 
-Prints, as JSON, bytes for each one-member group, for each committed offset at 100 a group, and (of
-the node) for the only one of a group:
-`resident` is what the process grew by, `live` what is allocated (glibc's count; a JVM's heap after
-a full collection is the like of it). WAY is `node` or `dicts` (the plain coordinator). A process of
-its own, because memory that was freed before would hide the growth.
+Prints, as JSON, resident bytes for each one-member group, for each committed offset at 100 a group,
+and (of the node) for the only one of a group. WAY is `node` or `dicts` (the plain coordinator). A
+process of its own, because memory that was freed before would hide the growth. What is allocated
+`kcoord-bench weigh` tells.
 """
 
 from __future__ import annotations
 
-import ctypes
 import gc
 import json
 import os
 import sys
 from pathlib import Path
-from typing import NamedTuple
 
 from benches.plain import PlainCoordinator
 from benches.workload import (
@@ -30,38 +28,14 @@ from benches.workload import (
 WARM_UP = 500
 
 
-class Mallinfo(ctypes.Structure):
-    """glibc's `struct mallinfo2`, see mallinfo(3)."""
-
-    _fields_ = [
-        (name, ctypes.c_size_t)
-        for name in (
-            *("arena", "ordblks", "smblks", "hblks", "hblkhd"),
-            *("usmblks", "fsmblks", "uordblks", "fordblks", "keepcost"),
-        )
-    ]
-
-
-class Weight(NamedTuple):
-    resident: float
-    live: float
-
-    def since(self, before: Weight, count: int) -> dict[str, float]:
-        """The growth, for each of `count`."""
-        pairs = zip(self._fields, self, before, strict=True)
-        return {name: (after - first) / count for name, after, first in pairs}
-
-
-def weigh() -> Weight:
+def weigh() -> int:
+    """Resident bytes of this process."""
     gc.collect()
     pages = int(Path("/proc/self/statm").read_text().split()[1])
-    mallinfo = ctypes.CDLL(None).mallinfo2
-    mallinfo.restype = Mallinfo
-    info = mallinfo()
-    return Weight(pages * os.sysconf("SC_PAGE_SIZE"), info.uordblks + info.hblkhd)
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
-def of_node(groups: int, offset_groups: int) -> dict[str, dict[str, float]]:
+def of_node(groups: int, offset_groups: int) -> dict[str, float]:
     host = Host()
     _commit_all(host, one_member_groups(host, WARM_UP, "warm-up"))
     before = weigh()
@@ -81,11 +55,11 @@ def of_node(groups: int, offset_groups: int) -> dict[str, dict[str, float]]:
     without_single = weigh()
     for portion in range(0, groups, WARM_UP):
         _commit_all(host, members[portion : portion + WARM_UP], 1)
-    single = weigh().since(without_single, len(members))
+    single = (weigh() - without_single) / len(members)
     return {**_told(before, with_groups, with_offsets, groups, offset_groups), "single": single}
 
 
-def of_dicts(groups: int, offset_groups: int) -> dict[str, dict[str, float]]:
+def of_dicts(groups: int, offset_groups: int) -> dict[str, float]:
     """Members with the bytes that a join and a sync leave behind, and offsets as tuples."""
     before = weigh()
     coordinator = PlainCoordinator(
@@ -104,12 +78,12 @@ def of_dicts(groups: int, offset_groups: int) -> dict[str, dict[str, float]]:
 
 
 def _told(
-    before: Weight, with_groups: Weight, with_offsets: Weight, groups: int, offset_groups: int
-) -> dict[str, dict[str, float]]:
+    before: int, with_groups: int, with_offsets: int, groups: int, offset_groups: int
+) -> dict[str, float]:
     offsets = offset_groups * PARTITIONS
     return {
-        "group": with_groups.since(before, groups),
-        "offset": with_offsets.since(with_groups, offsets),
+        "group": (with_groups - before) / groups,
+        "offset": (with_offsets - with_groups) / offsets,
     }
 
 

@@ -24,6 +24,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
+from benches.counts import PROGRAM, build_program
 from benches.kafka.rows import QUOTED, Row
 from benches.kafka.servers import (
     PARTITIONS,
@@ -180,12 +181,11 @@ def measure_memory(size: Size, load: Load, server: Server) -> tuple[float, float
 def measure_core(size: Size) -> tuple[float, float]:
     """Allocated bytes of the core alone: of a group, and of an offset."""
     console.print("memory of the core alone")
-    probe = [sys.executable, "-m", "benches.memory_probe", "node"]
-    probe += [str(size.groups), str(size.offset_groups)]
-    root = Path(__file__).parents[2]
-    result = subprocess.run(probe, stdout=subprocess.PIPE, text=True, check=True, cwd=root)
-    weights = json.loads(result.stdout)
-    return weights["group"]["live"], weights["offset"]["live"]
+    build_program()
+    weigh = [PROGRAM, "weigh", str(size.groups), str(size.offset_groups)]
+    result = subprocess.run(weigh, stdout=subprocess.PIPE, text=True, check=True)
+    group, offset, _ = map(float, result.stdout.split())
+    return group, offset
 
 
 def rows_of_load(runs: dict[str, list[Run]], size: Size) -> list[Row]:

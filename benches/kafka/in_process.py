@@ -198,12 +198,12 @@ def weigh(is_smoke: bool) -> list[Row]:
     groups, offset_groups = ("1000", "500") if is_smoke else ("100000", "10000")
     told = _output(_java("pykcoord.benches.Weigh", groups, offset_groups)).split()
     kafka = dict(zip(MOST_OF_KAFKA, map(float, told), strict=True))
-    probe = [sys.executable, "-m", "benches.memory_probe", "node", groups, offset_groups]
-    own = json.loads(_output(probe))
+    weighed = _output([os.fspath(PROGRAM), "weigh", groups, offset_groups]).split()
+    own = dict(zip(MOST_OF_KAFKA, map(float, weighed), strict=True))
     names = {"group": "memory of a one-member group", "offset": "of an offset, 100 a group",
              "single": "of a group with one offset"}  # fmt: skip
     return [
-        Row(names[what], "B, live", kafka[what], own[what]["live"],
+        Row(names[what], "B, live", kafka[what], own[what],
             most=MOST_OF_KAFKA[what], note="in process")
         for what in MOST_OF_KAFKA
     ]  # fmt: skip

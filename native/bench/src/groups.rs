@@ -21,10 +21,13 @@ type Asked = (RequestContext<'static>, Request<'static>);
 
 /// A group's id and its only member's.
 #[derive(Clone, Copy)]
-pub struct Member {
-    pub group_id: &'static str,
-    pub member_id: &'static str,
+pub struct MemberOf<'a> {
+    pub group_id: &'a str,
+    pub member_id: &'a str,
 }
+
+/// One whose names live until the program ends.
+pub type Member = MemberOf<'static>;
 
 pub fn config() -> Config {
     Config { group_initial_rebalance_delay_ms: 0, ..Config::default() }
@@ -39,20 +42,20 @@ fn kept(text: &str) -> &'static str {
 }
 
 /// A shard that serves, with what a host does for it.
-struct Hosted {
-    shard: Shard,
+pub struct Hosted {
+    pub shard: Shard,
     tickets: Ticket,
     made: usize,
 }
 
 impl Hosted {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let mut shard = Shard::new(config());
         shard.loaded(NOW_MS, 0);
         Hosted { shard, tickets: 0, made: 0 }
     }
 
-    fn context(&mut self) -> RequestContext<'static> {
+    pub fn context(&mut self) -> RequestContext<'static> {
         self.tickets += 1;
         RequestContext {
             ticket: self.tickets,
@@ -69,14 +72,14 @@ impl Hosted {
         self.settle();
     }
 
-    fn settle(&mut self) {
+    pub fn settle(&mut self) {
         while let Some(append) = black_box(self.shard.poll_append()) {
             self.shard.handle_committed(NOW_MS, append.end_offset());
         }
     }
 
     /// How many responses there are; none of them may say an error.
-    fn answered(&mut self) -> u64 {
+    pub fn answered(&mut self) -> u64 {
         let mut answered = 0;
         while let Some((_, response)) = self.shard.poll_response() {
             assert!(succeeded(&response), "{response:?}");
@@ -151,7 +154,7 @@ fn succeeded(response: &Response) -> bool {
     }
 }
 
-pub fn join(group_id: &'static str, member_id: &'static str) -> Request<'static> {
+pub fn join<'a>(group_id: &'a str, member_id: &'a str) -> Request<'a> {
     Request::JoinGroup(JoinGroupRequest {
         group_id,
         session_timeout_ms: 45_000,
@@ -165,7 +168,7 @@ pub fn join(group_id: &'static str, member_id: &'static str) -> Request<'static>
 }
 
 /// The leader assigns; from everybody else `assigned` is empty.
-pub fn sync(member: &Member, generation_id: i32, assigned: &[&'static str]) -> Request<'static> {
+pub fn sync<'a>(member: &MemberOf<'a>, generation_id: i32, assigned: &[&'a str]) -> Request<'a> {
     let assignment: &[u8] = &[7; 48];
     let assigned = assigned.iter();
     Request::SyncGroup(SyncGroupRequest {
@@ -190,7 +193,7 @@ pub fn heartbeat(member: &Member) -> HeartbeatRequest<'static> {
     }
 }
 
-pub fn commit(member: &Member, partitions: i32) -> OffsetCommitRequest<'static> {
+pub fn commit<'a>(member: &MemberOf<'a>, partitions: i32) -> OffsetCommitRequest<'a> {
     let partition = |partition_index| OffsetCommitPartition {
         partition_index,
         committed_offset: 1_000_000 + i64::from(partition_index),

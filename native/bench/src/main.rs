@@ -8,6 +8,7 @@ mod groups;
 mod loading;
 mod rows;
 mod timers;
+mod weighing;
 
 use std::io::Write;
 use std::path::PathBuf;
@@ -24,8 +25,10 @@ Usage: kcoord-bench list
        kcoord-bench AXIS [--entries N] [--rounds N] [--seconds S]
        kcoord-bench AXIS [--entries N] --asked
        kcoord-bench write-log commits|groups RECORDS FILE
+       kcoord-bench weigh GROUPS OFFSET_GROUPS
 
   list            the axes: name, entries of a small run, what counts as one operation
+  weigh           allocated bytes of a group of one, of an offset at 100 a group, of a single one
   --entries N     groups, timers, records or partitions (default: as listed)
   --rounds N      how often (default 1)
   --seconds S     further rounds until so much time was measured
@@ -80,6 +83,10 @@ fn run() -> Result<(), Failure> {
             say(&format!("{}\t{}\t{}\n", axis.name, axis.entries, axis.operation))
         }),
         ["write-log", kind, records, file] => write_log(kind, records.parse()?, file.into()),
+        ["weigh", groups, offset_groups] => {
+            let [group, offset, single] = weighing::weigh(groups.parse()?, offset_groups.parse()?);
+            say(&format!("{group} {offset} {single}\n"))
+        }
         [name] => {
             let axis = AXES.iter().find(|axis| axis.name == *name);
             let axis = axis.ok_or_else(|| format!("{name} is no axis (`kcoord-bench list`)"))?;

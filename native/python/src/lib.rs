@@ -14,7 +14,13 @@ mod purgatory;
 mod replica;
 mod timing_wheel;
 
+use mimalloc::MiMalloc;
 use pyo3::prelude::*;
+
+/// A commit is a dozen small allocations, and a turn frees what many others made: the system's
+/// allocator takes a quarter of the time of both.
+#[global_allocator]
+static ALLOCATOR: MiMalloc = MiMalloc;
 
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {

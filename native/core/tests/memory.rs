@@ -1,4 +1,4 @@
-//! What heartbeats cost in memory: they allocate nothing, and a group that only heartbeats is small.
+//! What groups cost in memory: heartbeats allocate nothing, and a group and an offset are small.
 //!
 //! The counting allocator counts by thread, so that tests do not see each other.
 
@@ -151,4 +151,41 @@ fn a_group_of_one_takes_at_most_450_bytes() {
         assert!(bytes <= 450, "{bytes} bytes each for {count} groups");
         assert_eq!(shard.group_count(), count);
     }
+}
+
+#[test]
+fn an_offset_of_a_hundred_takes_at_most_48_bytes() {
+    let mut shard = new_shard();
+    let member_ids = make_groups(&mut shard, 1_100);
+    let mut bytes = 0;
+    for (index, member_id) in member_ids.iter().enumerate() {
+        if index == 100 {
+            bytes = LIVE_BYTES.get(); // what the first of all need is no offset's
+        }
+        let partition = |partition_index| OffsetCommitPartition {
+            partition_index,
+            committed_offset: 1_000_000,
+            committed_leader_epoch: 3,
+            committed_metadata: Some(""),
+        };
+        let request = OffsetCommitRequest {
+            group_id: &group_id(index),
+            generation_id_or_member_epoch: 1,
+            member_id,
+            group_instance_id: None,
+            retention_time_ms: -1,
+            topics: vec![OffsetCommitTopic {
+                name: "orders-placed",
+                topic_id: Uuid(7),
+                partitions: (0..100).map(partition).collect(),
+            }],
+        };
+        shard.handle_request(START_MS, &context(index), &Request::OffsetCommit(request));
+        commit(&mut shard);
+        let answer = shard.poll_response();
+        assert!(matches!(answer, Some((_, Response::OffsetCommit(_)))), "{answer:?}");
+    }
+    let each = LIVE_BYTES.get().wrapping_sub(bytes) as f64 / 100_000.0;
+    assert!(each <= 48.0, "{each} bytes each");
+    assert!(each >= 20.0, "{each} bytes each: they are not there");
 }

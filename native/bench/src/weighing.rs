@@ -1,0 +1,81 @@
+//! What groups and offsets weigh: what is allocated for them, as the system's allocator counts it.
+
+use kcoord_core::request::Request;
+use kcoord_core::response::Response;
+
+use crate::groups::{Hosted, MemberOf, NOW_MS, commit, group_id, join, sync};
+
+/// Offsets of a group that has many.
+const OFFSETS_A_GROUP: i32 = 100;
+/// Groups made before anything is weighed: what is made once is no group's.
+const WARM_UP: usize = 500;
+
+/// glibc's `struct mallinfo2`, see mallinfo(3).
+#[repr(C)]
+struct Mallinfo {
+    before: [usize; 4],
+    mapped_bytes: usize,
+    between: [usize; 2],
+    used_bytes: usize,
+    behind: [usize; 2],
+}
+
+unsafe extern "C" {
+    safe fn mallinfo2() -> Mallinfo;
+}
+
+/// Bytes of a group of one, of an offset at 100 a group, and of the only offset of a group.
+pub fn weigh(groups: usize, offset_groups: usize) -> [f64; 3] {
+    let mut scale = Scale { hosted: Hosted::new(), made: 0 };
+    scale.bytes_each(WARM_UP, OFFSETS_A_GROUP);
+    let group = scale.bytes_each(groups, 0);
+    let many = scale.bytes_each(offset_groups, OFFSETS_A_GROUP);
+    let one = scale.bytes_each(groups, 1);
+    [group, (many - group) / f64::from(OFFSETS_A_GROUP), one - group]
+}
+
+struct Scale {
+    hosted: Hosted,
+    made: usize,
+}
+
+impl Scale {
+    /// What each new group of one takes, with so many offsets.
+    fn bytes_each(&mut self, groups: usize, offsets: i32) -> f64 {
+        let before = used_bytes();
+        for _ in 0..groups {
+            self.put(offsets);
+        }
+        (used_bytes() - before) as f64 / groups as f64
+    }
+
+    /// Nothing of the requests stays behind.
+    fn put(&mut self, offsets: i32) {
+        let group_id = &*group_id(self.made);
+        self.made += 1;
+        self.ask(&join(group_id, ""));
+        // The initial delay of zero is a timer that is due at once.
+        self.hosted.shard.handle_timeout(NOW_MS);
+        self.hosted.settle();
+        let Some((_, Response::JoinGroup(joined))) = self.hosted.shard.poll_response() else {
+            panic!("{group_id}: its member has not joined");
+        };
+        let member = MemberOf { group_id, member_id: &joined.member_id };
+        self.ask(&sync(&member, 1, &[member.member_id]));
+        if offsets > 0 {
+            self.ask(&Request::OffsetCommit(commit(&member, offsets)));
+        }
+        assert_eq!(self.hosted.answered(), 1 + u64::from(offsets > 0));
+    }
+
+    fn ask(&mut self, request: &Request<'_>) {
+        let context = self.hosted.context();
+        self.hosted.shard.handle_request(NOW_MS, &context, request);
+        self.hosted.settle();
+    }
+}
+
+fn used_bytes() -> usize {
+    let info = mallinfo2();
+    info.used_bytes + info.mapped_bytes
+}
