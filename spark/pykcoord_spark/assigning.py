@@ -16,6 +16,7 @@ from pyspark.sql.types import ArrayType, IntegerType, MapType, StringType, Struc
 from pykcoord.assignors import STRATEGIES
 from pykcoord.errors import ArgumentError
 from pykcoord_spark.schemas import ddl, refuse_null, require
+from pykcoord_spark.tasks import begin_task
 
 __all__ = ["ASSIGNMENT", "MEMBERS", "assign"]
 
@@ -113,6 +114,7 @@ def _assigned(strategy: str, topics: dict[str, object]) -> Callable[[_Batches], 
     def run(batches: _Batches) -> _Batches:
         from pykcoord.assignors import BulkAssignor
 
+        begin_task()
         assignor = BulkAssignor(strategy, topics)
         for groups in whole_groups(batches):
             yield from assignor.assign(groups)

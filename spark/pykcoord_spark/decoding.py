@@ -73,6 +73,8 @@ def _check(df: DataFrame) -> None:
 
 def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     from pykcoord_spark.source.rows import rows_of_records
+    from pykcoord_spark.tasks import begin_task
 
+    begin_task()
     for batch in batches:
         yield rows_of_records("__consumer_offsets", batch)

@@ -30,6 +30,7 @@ from pykcoord.shard import Shard
 from pykcoord_spark.partition import SHARD, check_shards, exact, repartitioned, with_shard
 from pykcoord_spark.schemas import ddl, refuse_null, require
 from pykcoord_spark.state import begin_state, check_state, load_snapshot, store_snapshot
+from pykcoord_spark.tasks import begin_task
 
 __all__ = ["SUMMARY", "Replay", "ReplayTask", "replay", "shard_seed"]
 
@@ -168,6 +169,7 @@ def _in_task(task: ReplayTask) -> Callable[[_Batches], _Batches]:
     def run(batches: _Batches) -> _Batches:
         from pyspark import TaskContext
 
+        begin_task()
         context = TaskContext.get()
         assert context is not None
         return task.run(context.partitionId(), batches)

@@ -22,6 +22,7 @@ from pykcoord import Config, Shard
 from pykcoord.arrow import KIND_RESPONSE, REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord_spark.shard_log import Chunk, FencedError, ShardLog, open_logs
+from pykcoord_spark.tasks import begin_task
 
 __all__ = ["DivergedError", "Settings", "run", "step"]
 
@@ -66,6 +67,7 @@ def run(settings: Settings, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Re
     """The task of a shard: routed requests in, answers out. The query and its batch name it."""
     from pyspark import TaskContext
 
+    begin_task()
     context = TaskContext.get()
     assert context is not None, "a task runs on a worker"
     query = context.getLocalProperty("sql.streaming.queryId")

@@ -18,6 +18,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pykcoord.errors import ArgumentError, LogError
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import chosen, rows_of_records
+from pykcoord_spark.tasks import begin_task
 
 if TYPE_CHECKING:
     from confluent_kafka import Consumer, Message
@@ -99,6 +100,7 @@ def offsets_of(options: Options) -> dict[int, tuple[int, int]]:
 def read_cluster(options: Options, part: Slice) -> Iterator[pa.RecordBatch]:
     """The records of a slice. Raises LogError if they do not come."""
     confluent_kafka = _confluent_kafka()
+    begin_task()
     where = f"{options.kafka['bootstrap.servers']}: {_TOPIC}-{part.number}"
     try:
         consumer = confluent_kafka.Consumer({**_DEFAULTS, **options.kafka, **_FIXED})

@@ -17,6 +17,7 @@ from pykcoord.log.directory import partition_directories
 from pykcoord.log.reader import segment_files
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import chosen, rows_of_chunks
+from pykcoord_spark.tasks import begin_task
 
 __all__ = ["DirectoryReader", "Place", "places"]
 
@@ -43,6 +44,7 @@ class DirectoryReader(DataSourceReader):
         """Raises CorruptLogError, as a start of the server on these files would, and LogError."""
         if not isinstance(partition, Place):  # Spark calls so if there are none
             return
+        begin_task()
         reader = LogReader.open(partition.path, on_corruption=self._options.on_corruption)
         for cut in reader.cuts:
             _log.warning("left out: %s", cut)

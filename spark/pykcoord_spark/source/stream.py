@@ -27,6 +27,7 @@ from pykcoord_spark.source.directory import places
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import chosen, rows_of_chunks
 from pykcoord_spark.source.slices import Ends, read_slice
+from pykcoord_spark.tasks import begin_task
 
 __all__ = ["ClusterStream", "DirectoryStream", "limited"]
 
@@ -82,6 +83,7 @@ class DirectoryStream(_Stream):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
+        begin_task()
         paths = {place.number: Path(place.path) for place in places(self._options)}
         directory = paths[partition.number]
         start, end = partition.start, partition.end

@@ -31,6 +31,7 @@ from pykcoord.errors import ArgumentError
 from pykcoord.log.transfer import Target
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.writing import COLUMNS, Segments, normalized
+from pykcoord_spark.tasks import begin_task
 
 __all__ = ["DirectoryWriter"]
 
@@ -78,6 +79,7 @@ class DirectoryWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         """Raises ArgumentError for rows that cannot be written."""
+        begin_task()
         attempt = self._staging / uuid.uuid4().hex
         count = self._options.offsets_topic_partitions
         written: dict[int, Segments] = {}
