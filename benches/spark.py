@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 STREAM_SHARDS = 8
+WHO_COMMITTED_WHAT = (
+    "timestamp BIGINT, group_id STRING, topic STRING, topic_partition INT, committed BIGINT"
+)
 ROUNDS = 3
 # The first micro-batches make snapshots, start workers and compile.
 WARM_BATCHES = 2
@@ -114,12 +117,15 @@ def assign(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
 
 def source(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
     write_log(root / "log", size.logged)
-    plan = spark.read.format("consumer_offsets").load(str(root / "log"))
-    _seconds(plan)
-    records = plan.count()
+    log = str(root / "log")
+    everything = spark.read.format("consumer_offsets").load(log)
+    some = spark.read.format("consumer_offsets").schema(WHO_COMMITTED_WHAT).load(log)
+    records = everything.count()
     assert records > size.logged, f"{records} records"
-    rate = records / statistics.median(_seconds(plan) for _ in range(ROUNDS))
-    yield Figure("consumer_offsets, all columns", f"{rate:,.0f} records/s", "2 M", rate >= 2e6)
+    for what, plan in (("five columns", some), ("all columns", everything)):
+        _seconds(plan)
+        rate = records / statistics.median(_seconds(plan) for _ in range(ROUNDS))
+        yield Figure(f"consumer_offsets, {what}", f"{rate:,.0f} records/s", "2 M", rate >= 2e6)
 
 
 def micro_batch(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:

@@ -24,7 +24,16 @@ from pyspark.sql.types import (
 from pykcoord.arrow import ENVELOPE, RECORD, REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError
 
-__all__ = ["ENVELOPE", "RECORD", "REQUEST", "RESPONSE", "ddl", "refuse_null", "require"]
+__all__ = [
+    "ENVELOPE",
+    "RECORD",
+    "REQUEST",
+    "RESPONSE",
+    "ddl",
+    "refuse_null",
+    "require",
+    "spark_type",
+]
 
 
 # Arrow's plain types, Spark's, and the names of these in DDL.
@@ -42,6 +51,11 @@ _TYPES: dict[pa.DataType, tuple[DataType, str]] = {
 def ddl(schema: pa.Schema) -> str:
     """A schema as Spark writes it: what `mapInArrow` takes."""
     return ", ".join(f"{field.name} {_column(field)}" for field in schema)
+
+
+def spark_type(kind: pa.DataType) -> DataType:
+    """Spark's type for one of Arrow's plain ones."""
+    return _TYPES[kind][0]
 
 
 def _column(field: pa.Field) -> str:

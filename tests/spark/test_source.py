@@ -3,6 +3,7 @@ and what it says of what it cannot read."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,10 +16,10 @@ from pykcoord.log import LogReader
 from .offsets import replayed
 
 pytest.importorskip("pyspark")
-from pykcoord_spark.source import ConsumerOffsets
+from pykcoord_spark.source import ConsumerOffsets, directory
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.schema import DDL
-from pyspark.sql.types import StructType
+from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pykcoord._native import record_schema
 from pykcoord.errors import ArgumentError, LogError
@@ -78,9 +79,10 @@ def rows_of_spark(
     return found
 
 
-def read(path: Path, **options: str) -> Rows:
+def read(path: Path, *columns: StructField, **options: str) -> Rows:
     """What the tasks of a read give, one after the other, without Spark."""
-    reader = ConsumerOffsets({"path": str(path), **options}).reader(StructType())
+    source = ConsumerOffsets({"path": str(path), **options})
+    reader = source.reader(StructType(list(columns)))
     batches = (batch for part in reader.partitions() for batch in reader.read(part))
     return [row for batch in batches for row in batch.to_pylist()]
 
@@ -164,7 +166,6 @@ def test_the_schema_is_that_of_the_native_core(spark: SparkSession) -> None:
 def test_no_filter_is_pushed_down() -> None:
     """Spark 4.3.0 gives wrong results with a reader that defines it."""
     import pykcoord_spark.source.cluster as cluster
-    import pykcoord_spark.source.directory as directory
 
     for reader in (directory.DirectoryReader, cluster.ClusterReader):
         assert "pushFilters" not in vars(reader)
@@ -182,6 +183,53 @@ def test_some_partitions_and_groups(classic: Path, rows: dict[str, Rows]) -> Non
         row for row in everything if row["partition"] in (2, 11, 18) and row["group_id"] == group
     ]
     assert in_order(read(classic, partitions="2, 11, 18-18", groups=group)) == in_order(wanted)
+
+
+def test_some_columns(spark: SparkSession, classic: Path, rows: dict[str, Rows]) -> None:
+    """In the order that was asked for; in Spark, of the types that were."""
+    names = ["committed", "offset", "partition", "group_id"]
+    wanted = [
+        {name: row[name] for name in names}
+        for row in in_order(rows[str(segments.OWN / "classic-1")])
+    ]
+    asked = "committed BIGINT, offset BIGINT NOT NULL, partition INT, group_id STRING"
+    found = spark.read.format(_FORMAT).schema(asked).load(str(classic))
+    assert found.columns == names
+    assert in_order(found.toArrow().to_pylist()) == wanted
+    group = wanted[0]["group_id"]
+    of_group = {row["offset"] for row in wanted if row["group_id"] == group}
+    read_alone = read(classic, StructField("offset", LongType()), groups=group)
+    assert {row["offset"] for row in read_alone} == of_group
+    assert all(row.keys() == {"offset"} for row in read_alone)
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (StructField("ofset", LongType()), "there is no column ofset; there are partition,"),
+        (StructField("offset", IntegerType()), "column offset is BIGINT, not INT"),
+        (StructField("topic", StringType(), False), "column topic has NULLs: leave out NOT NULL"),
+    ],
+)
+def test_columns_that_there_are_not_are_named(classic: Path, asked: StructField, said: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(said)):
+        read(classic, asked)
+
+
+def test_small_partitions_share_a_task(classic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = directory.places(Options.parse({"path": str(classic)}))
+    (shared,) = directory.grouped(alone)
+    assert shared.places == tuple(alone)
+
+    def size(*places: directory.Place) -> int:
+        return sum(f.stat().st_size for place in places for f in Path(place.path).glob("*.log"))
+
+    most = size(*alone) // 2
+    monkeypatch.setattr(directory, "_TASK_BYTES", most)
+    tasks = directory.grouped(alone)
+    assert 1 < len(tasks) < len(alone)
+    assert [place for task in tasks for place in task.places] == alone
+    assert all(size(*task.places) <= most or len(task.places) == 1 for task in tasks)
 
 
 def test_one_folder_and_one_file(classic: Path) -> None:
@@ -230,4 +278,4 @@ def test_a_wrong_option_is_named(given: dict[str, str], said: str) -> None:
 def test_a_partition_that_is_not_there_is_named(classic: Path) -> None:
     source = ConsumerOffsets({"path": str(classic), "partitions": "2,3"})
     with pytest.raises(ArgumentError, match=r"option partitions: .* has no partition 3"):
-        source.reader(None).partitions()  # type: ignore[arg-type]
+        source.reader(StructType()).partitions()

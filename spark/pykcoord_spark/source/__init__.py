@@ -8,12 +8,13 @@ stays with the DataFrame, and later queries on it give wrong results.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
 from pykcoord_spark.source.options import Options
-from pykcoord_spark.source.schema import DDL
+from pykcoord_spark.source.schema import DDL, columns_of
 
 if TYPE_CHECKING:
     from pyspark.sql.datasource import (
@@ -27,7 +28,8 @@ __all__ = ["ConsumerOffsets"]
 
 
 class ConsumerOffsets(DataSource):
-    """One row for each record; the columns are those of `schema.DDL`, the options of `Options`."""
+    """One row for each record; the columns are those of `schema.DDL`, or some of them, the options
+    those of `Options`."""
 
     @classmethod
     def name(cls) -> str:
@@ -37,7 +39,7 @@ class ConsumerOffsets(DataSource):
         return DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        options = Options.parse(self.options)
+        options = _asked(Options.parse(self.options), schema)
         if options.is_live:
             from pykcoord_spark.source.cluster import ClusterReader
 
@@ -47,7 +49,7 @@ class ConsumerOffsets(DataSource):
         return DirectoryReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        options = Options.parse(self.options, streaming=True)
+        options = _asked(Options.parse(self.options, streaming=True), schema)
         from pykcoord_spark.source.stream import ClusterStream, DirectoryStream
 
         return ClusterStream(options) if options.is_live else DirectoryStream(options)
@@ -56,3 +58,7 @@ class ConsumerOffsets(DataSource):
         from pykcoord_spark.source.writer import DirectoryWriter
 
         return DirectoryWriter(Options.parse(self.options, writing=True), schema, overwrite)
+
+
+def _asked(options: Options, schema: StructType) -> Options:
+    return dataclasses.replace(options, columns=columns_of(schema))

@@ -109,7 +109,7 @@ def read_cluster(options: Options, part: Slice) -> Iterator[pa.RecordBatch]:
             consumer.assign([start])
             for messages in _messages(consumer, part, where):
                 rows = rows_of_records(where, _rows(part.number, messages))
-                yield chosen(rows, options.groups)
+                yield chosen(rows, options)
         finally:
             consumer.close()
     except confluent_kafka.KafkaException as error:

@@ -1,12 +1,14 @@
-"""Batch reads of a directory: one task for each partition of the topic, all of it checked before
-the first row. Never changes a file; a server may write there meanwhile.
+"""Batch reads of a directory: tasks of whole partitions of the topic, each checked before its first
+row. Never changes a file; a server may write there meanwhile.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -19,7 +21,10 @@ from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import chosen, rows_of_chunks
 from pykcoord_spark.tasks import begin_task
 
-__all__ = ["DirectoryReader", "Place", "places"]
+__all__ = ["DirectoryReader", "Place", "Places", "grouped", "places"]
+
+# What a task reads, unless one partition is more.
+_TASK_BYTES = 32 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -32,26 +37,59 @@ class Place(InputPartition):
     path: str
 
 
+@dataclass
+class Places(InputPartition):
+    """What one task reads, one after the other."""
+
+    places: tuple[Place, ...]
+
+
 class DirectoryReader(DataSourceReader):
     def __init__(self, options: Options) -> None:
         self._options = options
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises LogError if there is no log, ArgumentError for a partition that is not there."""
-        return places(self._options)
+        return grouped(places(self._options))
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raises CorruptLogError, as a start of the server on these files would, and LogError."""
-        if not isinstance(partition, Place):  # Spark calls so if there are none
-            return
         begin_task()
-        reader = LogReader.open(partition.path, on_corruption=self._options.on_corruption)
+        if isinstance(partition, Places):  # Spark calls without any if there are none
+            for place in partition.places:
+                yield from self._read(place)
+
+    def _read(self, place: Place) -> Iterator[pa.RecordBatch]:
+        reader = LogReader.open(place.path, on_corruption=self._options.on_corruption)
         for cut in reader.cuts:
             _log.warning("left out: %s", cut)
         for number in reader.partitions:
             chunks = reader.read(number)
-            for batch in rows_of_chunks(partition.path, partition.number, chunks):
-                yield chosen(batch, self._options.groups)
+            for batch in rows_of_chunks(place.path, place.number, chunks):
+                yield chosen(batch, self._options)
+
+
+def grouped(found: Sequence[Place]) -> list[Places]:
+    """The same, in order: small neighbours go to one task, since each costs Spark some 30 ms."""
+    tasks: list[list[Place]] = []
+    room = 0
+    for place in found:
+        size = _size(place)
+        if not tasks or size > room:
+            tasks.append([])
+            room = _TASK_BYTES
+        tasks[-1].append(place)
+        room -= size
+    return [Places(tuple(task)) for task in tasks]
+
+
+def _size(place: Place) -> int:
+    size = 0
+    for files in segment_files(Path(place.path)).values():
+        for file in files:
+            with contextlib.suppress(FileNotFoundError):  # compacted away meanwhile
+                size += file.path.stat().st_size
+    return size
 
 
 def places(options: Options) -> list[Place]:

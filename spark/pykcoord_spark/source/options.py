@@ -8,6 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
+import pyarrow as pa
+
 from pykcoord.errors import ArgumentError
 from pykcoord.log import OnCorruption
 
@@ -25,13 +27,14 @@ _WRITING = {"path", "offsets_topic_partitions", "segment_bytes"}
 @dataclass(frozen=True)
 class Options:
     """`path`: a data directory, a `__consumer_offsets-N` folder or a segment file. `kafka`: the
-    settings of librdkafka; not empty for a live cluster. `partitions` and `groups`: only these;
-    None for all. `max_records`: of a micro-batch; None for all there are."""
+    settings of librdkafka; not empty for a live cluster. `partitions`, `groups` and `columns`: only
+    these; None for all. `max_records`: of a micro-batch; None for all there are."""
 
     path: Path | None = None
     kafka: dict[str, str] = field(default_factory=dict)
     partitions: frozenset[int] | None = None
     groups: tuple[str, ...] | None = None
+    columns: pa.Schema | None = None
     on_corruption: OnCorruption = "refuse"
     from_latest: bool = False
     max_records: int | None = None

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from pykcoord._native import ReplayError, decode_log, decode_rows
 from pykcoord.errors import LogError
+from pykcoord_spark.source.options import Options
 
 __all__ = ["LAST_OFFSET", "chosen", "rows_of_chunks", "rows_of_records"]
 
@@ -44,11 +45,15 @@ def rows_of_records(where: object, rows: pa.RecordBatch) -> pa.RecordBatch:
         raise LogError(f"{where}: offset {error.offset}: {error.reason}") from None
 
 
-def chosen(batch: pa.RecordBatch, groups: Sequence[str] | None) -> pa.RecordBatch:
-    """The rows of these groups; all for None."""
-    if groups is None:
+def chosen(batch: pa.RecordBatch, options: Options) -> pa.RecordBatch:
+    """The rows and columns that were asked for."""
+    if options.groups is not None:
+        wanted = pa.array(options.groups, pa.string())
+        batch = batch.filter(pc.is_in(batch["group_id"], wanted))
+    columns = options.columns
+    if columns is None or columns == batch.schema:
         return batch
-    return batch.filter(pc.is_in(batch["group_id"], pa.array(groups, pa.string())))
+    return pa.RecordBatch.from_arrays([batch[name] for name in columns.names], schema=columns)
 
 
 def _decoded(

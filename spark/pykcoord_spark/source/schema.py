@@ -4,7 +4,16 @@ test says so. Spark matches what a reader returns by position, and checks the fi
 
 from __future__ import annotations
 
-__all__ = ["DDL", "KAFKA_COLUMNS"]
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from pykcoord.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+__all__ = ["DDL", "KAFKA_COLUMNS", "columns_of"]
 
 DDL = (
     "partition INT NOT NULL, offset BIGINT NOT NULL, timestamp BIGINT NOT NULL, "
@@ -15,3 +24,27 @@ DDL = (
 
 # What Spark's own Kafka source gives that is needed to decode a record.
 KAFKA_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+
+
+def columns_of(schema: StructType) -> pa.Schema | None:
+    """The columns that a reader is to give: Spark asks for all of them, or for those that the user
+    named with `.schema(...)`; None where it names none. Raises ArgumentError for one that there is
+    not, or not so."""
+    from pykcoord._native import record_schema
+    from pykcoord_spark.schemas import spark_type
+
+    known = record_schema()
+    fields = []
+    for asked in schema.fields:
+        if asked.name not in known.names:
+            there = ", ".join(known.names)
+            raise ArgumentError("schema", f"there is no column {asked.name}; there are {there}")
+        field = known.field(asked.name)
+        if asked.dataType != spark_type(field.type):
+            wanted = spark_type(field.type).simpleString().upper()
+            found = asked.dataType.simpleString().upper()
+            raise ArgumentError("schema", f"column {asked.name} is {wanted}, not {found}")
+        if field.nullable and not asked.nullable:
+            raise ArgumentError("schema", f"column {asked.name} has NULLs: leave out NOT NULL")
+        fields.append(field.with_nullable(asked.nullable))
+    return pa.schema(fields) if fields else None

@@ -89,7 +89,7 @@ class DirectoryStream(_Stream):
         start, end = partition.start, partition.end
         chunks = read_slice(directory, start, end, self._options.on_corruption)
         for batch in rows_of_chunks(directory, partition.number, chunks, start, end):
-            yield chosen(batch, self._options.groups)
+            yield chosen(batch, self._options)
 
 
 class ClusterStream(_Stream):
