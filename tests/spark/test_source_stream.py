@@ -38,7 +38,7 @@ def _append(folder: Path, offsets: Sequence[int], segment: int = 0) -> None:
 
 def _read(folder: Path, start: int, end: int) -> list[int]:
     chunks = read_slice(folder, start, end, "refuse")
-    rows = rows_of_chunks(folder, 0, chunks, start, end)
+    rows = rows_of_chunks(folder, 0, chunks, Options(), start, end)
     return [row["offset"] for batch in rows for row in batch.to_pylist()]
 
 

@@ -18,7 +18,7 @@ from pykcoord.log import LogReader
 from pykcoord.log.directory import partition_directories
 from pykcoord.log.reader import segment_files
 from pykcoord_spark.source.options import Options
-from pykcoord_spark.source.rows import chosen, rows_of_chunks
+from pykcoord_spark.source.rows import rows_of_chunks
 from pykcoord_spark.tasks import begin_task
 
 __all__ = ["DirectoryReader", "Place", "Places", "grouped", "places"]
@@ -65,8 +65,7 @@ class DirectoryReader(DataSourceReader):
             _log.warning("left out: %s", cut)
         for number in reader.partitions:
             chunks = reader.read(number)
-            for batch in rows_of_chunks(place.path, place.number, chunks):
-                yield chosen(batch, self._options)
+            yield from rows_of_chunks(place.path, place.number, chunks, self._options)
 
 
 def grouped(found: Sequence[Place]) -> list[Places]:

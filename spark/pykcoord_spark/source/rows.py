@@ -22,19 +22,34 @@ def rows_of_chunks(
     where: object,
     partition: int,
     chunks: Iterable[bytes],
+    options: Options,
     from_offset: int = 0,
     to_offset: int = LAST_OFFSET,
 ) -> Iterator[pa.RecordBatch]:
-    """The records from `from_offset` to before `to_offset`. `where` is what an error names. Raises
-    LogError."""
+    """The records from `from_offset` to before `to_offset`, as far as they were asked for. `where`
+    is what an error names. Raises LogError."""
+    names = None
+    if options.columns is not None:
+        names = [*options.columns.names, *(["group_id"] if options.groups is not None else [])]
+
+    def decoded(chunks: list[bytes]) -> pa.RecordBatch:
+        try:
+            batch = decode_log(partition, chunks, from_offset, to_offset, names)
+        except ReplayError as error:
+            raise LogError(
+                f"{where}: offset {error.offset}: {error.reason}; `pykcoord log dump` shows the "
+                "records before it"
+            ) from None
+        return chosen(batch, options)
+
     waiting: list[bytes] = []
     for chunk in chunks:
         waiting.append(chunk)
         if sum(map(len, waiting)) >= _BATCH_BYTES:
-            yield _decoded(where, partition, waiting, from_offset, to_offset)
+            yield decoded(waiting)
             waiting = []
     if waiting:
-        yield _decoded(where, partition, waiting, from_offset, to_offset)
+        yield decoded(waiting)
 
 
 def rows_of_records(where: object, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -54,15 +69,3 @@ def chosen(batch: pa.RecordBatch, options: Options) -> pa.RecordBatch:
     if columns is None or columns == batch.schema:
         return batch
     return pa.RecordBatch.from_arrays([batch[name] for name in columns.names], schema=columns)
-
-
-def _decoded(
-    where: object, partition: int, chunks: list[bytes], from_offset: int, to_offset: int
-) -> pa.RecordBatch:
-    try:
-        return decode_log(partition, chunks, from_offset, to_offset)
-    except ReplayError as error:
-        raise LogError(
-            f"{where}: offset {error.offset}: {error.reason}; `pykcoord log dump` shows the "
-            "records before it"
-        ) from None

@@ -25,7 +25,7 @@ from pyspark.sql.streaming.datasource import (
 from pykcoord_spark.source.cluster import Slice, offsets_of, read_cluster
 from pykcoord_spark.source.directory import places
 from pykcoord_spark.source.options import Options
-from pykcoord_spark.source.rows import chosen, rows_of_chunks
+from pykcoord_spark.source.rows import rows_of_chunks
 from pykcoord_spark.source.slices import Ends, read_slice
 from pykcoord_spark.tasks import begin_task
 
@@ -88,8 +88,7 @@ class DirectoryStream(_Stream):
         directory = paths[partition.number]
         start, end = partition.start, partition.end
         chunks = read_slice(directory, start, end, self._options.on_corruption)
-        for batch in rows_of_chunks(directory, partition.number, chunks, start, end):
-            yield chosen(batch, self._options)
+        yield from rows_of_chunks(directory, partition.number, chunks, self._options, start, end)
 
 
 class ClusterStream(_Stream):

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
 
 use arrow_array::builder::{
-    BinaryBuilder, BooleanBuilder, Int32Builder, Int64Builder, StringBuilder,
+    ArrayBuilder, BinaryBuilder, BooleanBuilder, Int32Builder, Int64Builder, StringBuilder,
 };
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Int32Type, Int64Type};
@@ -58,17 +58,19 @@ pub fn record_schema() -> PyArrowType<Schema> {
 }
 
 /// The records at or above `from_offset` and below `to_offset` of chunks of whole, uncompressed
-/// batches. Raises ReplayError.
+/// batches: of the columns those that are named, in their usual order, or all. Raises ReplayError.
 #[pyfunction]
+#[pyo3(signature = (partition, chunks, from_offset, to_offset, names=None))]
 pub fn decode_log(
     py: Python<'_>,
     partition: i32,
     chunks: Vec<PyBackedBytes>,
     from_offset: i64,
     to_offset: i64,
+    names: Option<Vec<String>>,
 ) -> PyResult<PyArrowType<RecordBatch>> {
     let decode = || {
-        let mut columns = Columns::of_log(&chunks);
+        let mut columns = Columns::of_log(&chunks, names.as_deref());
         for batch in chunks.iter().flat_map(|chunk| Batches::new(chunk)) {
             let batch = batch?;
             for record in batch.records() {
@@ -101,7 +103,7 @@ pub fn decode_rows(
         let offsets = rows.column(1).as_primitive::<Int64Type>();
         let timestamps = rows.column(2).as_primitive::<Int64Type>();
         let (keys, values) = (rows.column(3).as_binary::<i32>(), rows.column(4).as_binary::<i32>());
-        let mut columns = Columns::with_capacity(rows.num_rows(), keys.value_data().len());
+        let mut columns = Columns::with_capacity(rows.num_rows(), keys.value_data().len(), None);
         for row in 0..rows.num_rows() {
             let record = Record {
                 offset: offsets.value(row),
@@ -160,53 +162,64 @@ struct Fields<'a> {
     generation: Option<i32>,
 }
 
+/// `None`: nobody asked for it.
 struct Columns {
-    partition: Int32Builder,
-    offset: Int64Builder,
-    timestamp: Int64Builder,
-    kind: StringBuilder,
-    group_id: StringBuilder,
-    topic: StringBuilder,
-    topic_partition: Int32Builder,
-    committed: Int64Builder,
-    metadata: StringBuilder,
-    tombstone: BooleanBuilder,
-    key: BinaryBuilder,
-    value: BinaryBuilder,
-    leader_epoch: Int32Builder,
-    generation: Int32Builder,
-    producer_id: Int64Builder,
-    producer_epoch: Int32Builder,
+    partition: Option<Int32Builder>,
+    offset: Option<Int64Builder>,
+    timestamp: Option<Int64Builder>,
+    kind: Option<StringBuilder>,
+    group_id: Option<StringBuilder>,
+    topic: Option<StringBuilder>,
+    topic_partition: Option<Int32Builder>,
+    committed: Option<Int64Builder>,
+    metadata: Option<StringBuilder>,
+    tombstone: Option<BooleanBuilder>,
+    key: Option<BinaryBuilder>,
+    value: Option<BinaryBuilder>,
+    leader_epoch: Option<Int32Builder>,
+    generation: Option<Int32Builder>,
+    producer_id: Option<Int64Builder>,
+    producer_epoch: Option<Int32Builder>,
+}
+
+/// Appends to a column that somebody asked for.
+macro_rules! put {
+    ($column:expr, $append:ident, $value:expr) => {
+        if let Some(column) = &mut $column {
+            column.$append($value);
+        }
+    };
 }
 
 impl Columns {
     /// Room for all records of the chunks, as far as the headers tell.
-    fn of_log(chunks: &[PyBackedBytes]) -> Self {
+    fn of_log(chunks: &[PyBackedBytes], names: Option<&[String]>) -> Self {
         let batches = chunks.iter().flat_map(|chunk| Batches::new(chunk)).flatten();
         let records = batches.map(|batch| batch.header.records_count as usize).sum::<usize>();
         let bytes = chunks.iter().map(|chunk| chunk.len()).sum::<usize>();
         // A record takes seven bytes at least: a count is not believed beyond that.
-        Columns::with_capacity(records.min(bytes / 7), bytes / 2)
+        Columns::with_capacity(records.min(bytes / 7), bytes / 2, names)
     }
 
-    fn with_capacity(rows: usize, bytes: usize) -> Self {
+    fn with_capacity(rows: usize, bytes: usize, names: Option<&[String]>) -> Self {
+        let asked = |name: &str| names.is_none_or(|names| names.iter().any(|one| one == name));
         Columns {
-            partition: Int32Builder::with_capacity(rows),
-            offset: Int64Builder::with_capacity(rows),
-            timestamp: Int64Builder::with_capacity(rows),
-            kind: StringBuilder::with_capacity(rows, rows * 12),
-            group_id: StringBuilder::with_capacity(rows, bytes / 4),
-            topic: StringBuilder::with_capacity(rows, bytes / 4),
-            topic_partition: Int32Builder::with_capacity(rows),
-            committed: Int64Builder::with_capacity(rows),
-            metadata: StringBuilder::with_capacity(rows, 0),
-            tombstone: BooleanBuilder::with_capacity(rows),
-            key: BinaryBuilder::with_capacity(rows, bytes),
-            value: BinaryBuilder::with_capacity(rows, bytes),
-            leader_epoch: Int32Builder::with_capacity(rows),
-            generation: Int32Builder::with_capacity(rows),
-            producer_id: Int64Builder::with_capacity(rows),
-            producer_epoch: Int32Builder::with_capacity(rows),
+            partition: asked("partition").then(|| Int32Builder::with_capacity(rows)),
+            offset: asked("offset").then(|| Int64Builder::with_capacity(rows)),
+            timestamp: asked("timestamp").then(|| Int64Builder::with_capacity(rows)),
+            kind: asked("kind").then(|| StringBuilder::with_capacity(rows, rows * 12)),
+            group_id: asked("group_id").then(|| StringBuilder::with_capacity(rows, bytes / 4)),
+            topic: asked("topic").then(|| StringBuilder::with_capacity(rows, bytes / 4)),
+            topic_partition: asked("topic_partition").then(|| Int32Builder::with_capacity(rows)),
+            committed: asked("committed").then(|| Int64Builder::with_capacity(rows)),
+            metadata: asked("metadata").then(|| StringBuilder::with_capacity(rows, 0)),
+            tombstone: asked("tombstone").then(|| BooleanBuilder::with_capacity(rows)),
+            key: asked("key").then(|| BinaryBuilder::with_capacity(rows, bytes)),
+            value: asked("value").then(|| BinaryBuilder::with_capacity(rows, bytes)),
+            leader_epoch: asked("leader_epoch").then(|| Int32Builder::with_capacity(rows)),
+            generation: asked("generation").then(|| Int32Builder::with_capacity(rows)),
+            producer_id: asked("producer_id").then(|| Int64Builder::with_capacity(rows)),
+            producer_epoch: asked("producer_epoch").then(|| Int32Builder::with_capacity(rows)),
         }
     }
 
@@ -219,48 +232,56 @@ impl Columns {
     ) -> Result<(), DecodeError> {
         let is_control = batch.is_some_and(|batch| batch.header.attributes.is_control());
         let (kind, fields) = parse(record, is_control)?;
-        self.partition.append_value(partition);
-        self.offset.append_value(record.offset);
-        self.timestamp.append_value(record.timestamp);
-        self.kind.append_value(kind);
-        self.group_id.append_option(fields.group_id);
-        self.topic.append_option(fields.topic);
-        self.topic_partition.append_option(fields.topic_partition);
-        self.committed.append_option(fields.committed);
-        self.metadata.append_option(fields.metadata);
-        self.tombstone.append_value(record.value.is_none());
-        self.key.append_option(record.key);
-        self.value.append_option(record.value);
-        self.leader_epoch.append_option(fields.leader_epoch);
-        self.generation.append_option(fields.generation);
         let producer = batch.filter(|batch| batch.header.producer_id >= 0);
-        self.producer_id.append_option(producer.map(|batch| batch.header.producer_id));
-        let epoch = producer.map(|batch| i32::from(batch.header.producer_epoch));
-        self.producer_epoch.append_option(epoch);
+        let producer_id = producer.map(|batch| batch.header.producer_id);
+        let producer_epoch = producer.map(|batch| i32::from(batch.header.producer_epoch));
+        put!(self.partition, append_value, partition);
+        put!(self.offset, append_value, record.offset);
+        put!(self.timestamp, append_value, record.timestamp);
+        put!(self.kind, append_value, kind);
+        put!(self.group_id, append_option, fields.group_id);
+        put!(self.topic, append_option, fields.topic);
+        put!(self.topic_partition, append_option, fields.topic_partition);
+        put!(self.committed, append_option, fields.committed);
+        put!(self.metadata, append_option, fields.metadata);
+        put!(self.tombstone, append_value, record.value.is_none());
+        put!(self.key, append_option, record.key);
+        put!(self.value, append_option, record.value);
+        put!(self.leader_epoch, append_option, fields.leader_epoch);
+        put!(self.generation, append_option, fields.generation);
+        put!(self.producer_id, append_option, producer_id);
+        put!(self.producer_epoch, append_option, producer_epoch);
         Ok(())
     }
 
     fn finish(mut self) -> RecordBatch {
-        let columns: Vec<ArrayRef> = vec![
-            Arc::new(self.partition.finish()),
-            Arc::new(self.offset.finish()),
-            Arc::new(self.timestamp.finish()),
-            Arc::new(self.kind.finish()),
-            Arc::new(self.group_id.finish()),
-            Arc::new(self.topic.finish()),
-            Arc::new(self.topic_partition.finish()),
-            Arc::new(self.committed.finish()),
-            Arc::new(self.metadata.finish()),
-            Arc::new(self.tombstone.finish()),
-            Arc::new(self.key.finish()),
-            Arc::new(self.value.finish()),
-            Arc::new(self.leader_epoch.finish()),
-            Arc::new(self.generation.finish()),
-            Arc::new(self.producer_id.finish()),
-            Arc::new(self.producer_epoch.finish()),
+        let columns: [Option<ArrayRef>; 16] = [
+            array(self.partition.as_mut()),
+            array(self.offset.as_mut()),
+            array(self.timestamp.as_mut()),
+            array(self.kind.as_mut()),
+            array(self.group_id.as_mut()),
+            array(self.topic.as_mut()),
+            array(self.topic_partition.as_mut()),
+            array(self.committed.as_mut()),
+            array(self.metadata.as_mut()),
+            array(self.tombstone.as_mut()),
+            array(self.key.as_mut()),
+            array(self.value.as_mut()),
+            array(self.leader_epoch.as_mut()),
+            array(self.generation.as_mut()),
+            array(self.producer_id.as_mut()),
+            array(self.producer_epoch.as_mut()),
         ];
-        RecordBatch::try_new(SCHEMA.clone(), columns).expect("the columns are those of the schema")
+        let asked: Vec<usize> = (0..columns.len()).filter(|at| columns[*at].is_some()).collect();
+        let schema = SCHEMA.project(&asked).expect("columns of the schema");
+        RecordBatch::try_new(Arc::new(schema), columns.into_iter().flatten().collect())
+            .expect("the columns are those of the schema")
     }
+}
+
+fn array(builder: Option<&mut impl ArrayBuilder>) -> Option<ArrayRef> {
+    builder.map(ArrayBuilder::finish)
 }
 
 #[inline]
