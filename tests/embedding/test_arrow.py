@@ -121,6 +121,17 @@ def test_the_records_come_as_a_log_has_them() -> None:
     assert replayed.next_offset == 6
 
 
+def test_no_answer_comes_before_a_record_that_it_tells_of() -> None:
+    rows = [commit(0), beat(1), commit(2), beat(3), commit(4, START_MS + 1)]
+    told = new_shard().process(batch(rows)).to_pylist()
+    order = [
+        ("answer", row["seq"]) if row["kind"] == 0 else ("record", row["offset"]) for row in told
+    ]
+    first, second = order[:6], order[6:]
+    assert first == [("record", 0), ("record", 1), *(("answer", seq) for seq in range(4))]
+    assert second == [("record", 2), ("answer", 4)]
+
+
 def framed_commit(asked: dict[str, Any]) -> bytes:
     return b"\0\x08\0\x07\0\0\0\0" + b"\0\x0aconsumer-1" + asked["payload"]
 
@@ -170,6 +181,14 @@ def test_a_heartbeat_needs_no_payload() -> None:
     rows = [beat(0, **columns), beat(1, payload=None, **columns)]
     first, second = shard.process(batch(rows)).to_pylist()
     assert first | {"seq": 1} == second
+
+
+def test_a_heartbeat_of_a_client_with_too_long_a_name_is_refused_alone() -> None:
+    """Heartbeats are served together: one that cannot be has no part in that."""
+    rows = [beat(0), beat(1, client_id="c" * 32_767), beat(2, payload=b"")]
+    answers = new_shard().process(batch(rows)).to_pylist()
+    codes = {told["seq"]: told["error_code"] for told in answers}
+    assert codes == {0: 25, 1: 42, 2: 42}
 
 
 def test_a_request_that_cannot_be_read_is_answered_without_a_body() -> None:
