@@ -15,6 +15,9 @@ use crate::response::Response;
 /// (`limits::MAX_GROUP_RECORD_BYTES`) no batch nears the int32 of its length field.
 const FULL_BATCH_BYTES: usize = 16 << 20;
 
+/// Room of a new batch, for a record or two: it grows by doubling.
+const FIRST_BYTES: usize = 256;
+
 /// Records for the log: the records area of one RecordBatch v2. The host writes the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
@@ -83,7 +86,7 @@ impl Outbox {
                 record_count: 0,
                 base_timestamp: timestamp_ms,
                 max_timestamp: timestamp_ms,
-                records: Vec::new(),
+                records: Vec::with_capacity(FIRST_BYTES),
             });
         }
         let batch = self.appends.back_mut().expect("a batch was just opened");

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::error::{ErrorCode, ReplayError};
 use crate::finding::Finding;
 use crate::group::Machine;
+pub use crate::group::batch::WINDOW as TOUCHED_AT_ONCE;
 use crate::group::replay::Source;
 use crate::outbox::Append;
 use crate::purgatory::DelayedOperation;
@@ -66,6 +67,12 @@ impl Shard {
         codes: &mut Vec<ErrorCode>,
     ) {
         self.machine.heartbeat_batch(now_ms, beats, codes);
+    }
+
+    /// Brings closer what requests of these groups will read, at most [`TOUCHED_AT_ONCE`] of them:
+    /// for hosts that know what comes next, where turns are too small for a batch.
+    pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
+        self.machine.touch(group_ids);
     }
 
     /// Fires what is due. To be called when [`poll_timeout`](Shard::poll_timeout) says so.

@@ -8,7 +8,7 @@ const CHUNK: usize = 128;
 
 /// A committed offset without what most offsets do not have (metadata and an explicit expiry).
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     pub offset: i64,
     pub commit_timestamp: i64,
     pub record_offset: i64,

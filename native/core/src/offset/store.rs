@@ -50,6 +50,12 @@ impl GroupOffsets {
         self.entries.touch(key(topic, partition))
     }
 
+    /// Some entry that there is, not read yet: to have it fetched early.
+    #[inline]
+    pub(crate) fn first(&self) -> Option<&Entry> {
+        self.entries.iter().next()
+    }
+
     /// No committed offset; there may be pending ones.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

@@ -281,6 +281,11 @@ impl Node {
         self.shards[shard].commit_at_once();
     }
 
+    /// Has the groups of requests fetched that will come in further turns; see [`Shard::touch`].
+    pub fn touch<'a>(&self, shard: usize, group_ids: impl Iterator<Item = &'a str>) {
+        self.shards[shard].touch(group_ids);
+    }
+
     /// What comes before the requests of a turn: commits, timers, news of topics.
     fn begin(&mut self, now_ms: i64, committed: &[(usize, i64)]) {
         for (shard, offset) in committed {

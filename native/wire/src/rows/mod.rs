@@ -18,6 +18,7 @@ use kcoord_core::finding::Finding;
 use kcoord_core::outbox::Append;
 use kcoord_core::record::batch::{Batch, BatchHeader};
 use kcoord_core::request::HeartbeatRequest;
+use kcoord_core::shard::TOUCHED_AT_ONCE;
 
 use crate::api;
 use crate::header::{ApiSpec, response_header_bytes};
@@ -208,9 +209,16 @@ impl Rows {
             arriving::check(at, &source.row(at), before_ms, self.shard, self.shards)?;
             before_ms = source.ts(at);
         }
-        let mut start = 0;
+        let (mut start, mut touched) = (0, 0);
         while start < source.rows() {
             let ts = source.ts(start);
+            if touched <= start {
+                touched = source.rows().min(start + TOUCHED_AT_ONCE);
+                // A turn that is as long fetches them itself.
+                if source.ts(touched - 1) != ts {
+                    node.touch(SHARD, (start..touched).map(|at| source.row(at).group_id));
+                }
+            }
             let last = source.rows().min(start + ROWS_AT_ONCE);
             let end = (start..last).find(|at| source.ts(*at) != ts).unwrap_or(last);
             self.catch_up(node, ts.saturating_sub(1), sink);
