@@ -62,7 +62,7 @@ impl Hosted {
             api_version: 3,
             client_id: "orders-service-1",
             client_host: "/127.0.0.1",
-            uuid: u128::from(self.tickets) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835,
+            uuid: u128::from(self.tickets).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
         }
     }
 

@@ -20,8 +20,14 @@ struct Mallinfo {
     behind: [usize; 2],
 }
 
+#[cfg(all(target_os = "linux", target_env = "gnu"))]
 unsafe extern "C" {
     safe fn mallinfo2() -> Mallinfo;
+}
+
+#[cfg(not(all(target_os = "linux", target_env = "gnu")))]
+fn mallinfo2() -> Mallinfo {
+    panic!("only glibc says what is allocated")
 }
 
 /// Bytes of a group of one, of an offset at 100 a group, and of the only offset of a group.
@@ -78,4 +84,17 @@ impl Scale {
 fn used_bytes() -> usize {
     let info = mallinfo2();
     info.used_bytes + info.mapped_bytes
+}
+
+#[cfg(all(test, target_os = "linux", target_env = "gnu"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_and_offsets_weigh_what_they_are_known_to() {
+        let [group, offset, single] = weigh(2_000, 200);
+        assert!((300.0..500.0).contains(&group), "{group}");
+        assert!((30.0..50.0).contains(&offset), "{offset}");
+        assert!((60.0..120.0).contains(&single), "{single}");
+    }
 }

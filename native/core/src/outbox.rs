@@ -164,4 +164,37 @@ mod tests {
             .collect();
         assert_eq!(batches, [(0, 2), (2, 2), (4, 1)]);
     }
+
+    fn ready(outbox: &mut Outbox) -> Vec<Ticket> {
+        std::iter::from_fn(|| outbox.poll_response()).map(|(ticket, _)| ticket).collect()
+    }
+
+    fn answer() -> Response {
+        Response::Heartbeat(crate::error::ErrorCode::None)
+    }
+
+    #[test]
+    fn responses_wait_in_the_order_of_their_records() {
+        let mut outbox = Outbox::default();
+        for _ in 0..3 {
+            outbox.emit(1, b"key", None);
+        }
+        for (end_offset, ticket) in [(1, 10), (3, 30), (2, 20), (3, 31)] {
+            outbox.respond_when_committed(end_offset, ticket, answer());
+        }
+        assert_eq!(ready(&mut outbox), []);
+        outbox.committed(2);
+        assert_eq!(ready(&mut outbox), [10, 20]);
+        outbox.committed(3);
+        assert_eq!(ready(&mut outbox), [30, 31]);
+    }
+
+    #[test]
+    fn nothing_waits_where_records_are_durable_at_once() {
+        let mut outbox = Outbox::default();
+        outbox.commit_at_once();
+        let end_offset = outbox.emit(1, b"key", None) + 1;
+        outbox.respond_when_committed(end_offset, 7, answer());
+        assert_eq!(ready(&mut outbox), [7]);
+    }
 }

@@ -97,21 +97,83 @@ fn deleted(response: &OffsetDeleteResponse) -> Outcome {
 
 #[cfg(test)]
 mod tests {
+    use kcoord_core::request::Uuid;
+    use kcoord_core::response::{
+        LeaveGroupMemberResponse, OffsetCommitResponseTopic, OffsetDeleteResponseTopic,
+    };
+
     use super::*;
 
     /// Whichever of the two is asked, the columns are the same.
+    fn assert_same(api: ApiKey, version: i16, response: Response, written: Vec<u8>) -> Outcome {
+        let body = &mut Reader::new(&written, api.spec().is_flexible(version));
+        let read = Outcome::of_body(api, version, body);
+        assert_eq!(Outcome::of_response(response), Some(read.clone()), "{api:?} v{version}");
+        read
+    }
+
+    fn body(write: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+        let mut out = Vec::new();
+        write(&mut out);
+        out
+    }
+
     #[test]
-    fn a_response_and_its_body_come_to_the_same() {
-        let topics = vec![kcoord_core::response::OffsetCommitResponseTopic {
+    fn commits_and_deletions_come_to_their_first_error() {
+        let topics = vec![OffsetCommitResponseTopic {
             name: "orders".into(),
-            topic_id: kcoord_core::request::Uuid::ZERO,
+            topic_id: Uuid::ZERO,
             partitions: vec![(0, ErrorCode::None), (1, ErrorCode::OffsetMetadataTooLarge)],
         }];
         let response = OffsetCommitResponse { topics };
-        let mut body = Vec::new();
-        api::offset_commit::encode_response(&mut body, 7, &response);
-        let read = Outcome::of_body(ApiKey::OffsetCommit, 7, &mut Reader::new(&body, false));
-        assert_eq!(read, Outcome::of(ErrorCode::OffsetMetadataTooLarge));
-        assert_eq!(Outcome::of_response(Response::OffsetCommit(response)), Some(read));
+        let written = body(|out| api::offset_commit::encode_response(out, 7, &response));
+        let of = assert_same(ApiKey::OffsetCommit, 7, Response::OffsetCommit(response), written);
+        assert_eq!(of.error_code, ErrorCode::OffsetMetadataTooLarge);
+        let partitions = vec![(3, ErrorCode::GroupSubscribedToTopic)];
+        let topics = vec![OffsetDeleteResponseTopic { name: "orders".into(), partitions }];
+        let response = OffsetDeleteResponse { error_code: ErrorCode::None, topics };
+        let written = body(|out| api::offset_delete::encode_response(out, 0, &response));
+        let of = assert_same(ApiKey::OffsetDelete, 0, Response::OffsetDelete(response), written);
+        assert_eq!(of.error_code, ErrorCode::GroupSubscribedToTopic);
+    }
+
+    #[test]
+    fn a_leave_comes_to_its_members_error_in_every_version() {
+        for version in [0, 2, 3, 5] {
+            let member = LeaveGroupMemberResponse {
+                member_id: "a".into(),
+                group_instance_id: None,
+                error_code: ErrorCode::UnknownMemberId,
+            };
+            let top = if version < 3 { ErrorCode::UnknownMemberId } else { ErrorCode::None };
+            let response = LeaveGroupResponse { error_code: top, members: vec![member] };
+            let written = body(|out| api::leave_group::encode_response(out, version, &response));
+            let response = Response::LeaveGroup(response);
+            let of = assert_same(ApiKey::LeaveGroup, version, response, written);
+            assert_eq!(of.error_code, ErrorCode::UnknownMemberId);
+        }
+    }
+
+    #[test]
+    fn a_join_tells_generation_and_member_if_it_has_them() {
+        for (generation_id, member_id) in [(-1, ""), (-1, "a"), (4, "b")] {
+            for version in [0, 4, 7, 9] {
+                let response = JoinGroupResponse {
+                    error_code: ErrorCode::None,
+                    generation_id,
+                    protocol_type: None,
+                    protocol_name: None,
+                    leader: "".into(),
+                    skip_assignment: false,
+                    member_id: member_id.into(),
+                    members: Vec::new(),
+                };
+                let written = body(|out| api::join_group::encode_response(out, version, &response));
+                let response = Response::JoinGroup(Box::new(response));
+                let of = assert_same(ApiKey::JoinGroup, version, response, written);
+                assert_eq!(of.generation, (generation_id >= 0).then_some(generation_id));
+                assert_eq!(of.member_id.as_deref(), Some(member_id).filter(|id| !id.is_empty()));
+            }
+        }
     }
 }

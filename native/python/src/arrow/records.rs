@@ -58,7 +58,8 @@ pub fn record_schema() -> PyArrowType<Schema> {
 }
 
 /// The records at or above `from_offset` and below `to_offset` of chunks of whole, uncompressed
-/// batches: of the columns those that are named, in their usual order, or all. Raises ReplayError.
+/// batches: of the columns those that are named, in their usual order, or all. Raises ReplayError,
+/// and ValueError for no name, or one that is no column's.
 #[pyfunction]
 #[pyo3(signature = (partition, chunks, from_offset, to_offset, names=None))]
 pub fn decode_log(
@@ -69,6 +70,7 @@ pub fn decode_log(
     to_offset: i64,
     names: Option<Vec<String>>,
 ) -> PyResult<PyArrowType<RecordBatch>> {
+    check_names(names.as_deref())?;
     let decode = || {
         let mut columns = Columns::of_log(&chunks, names.as_deref());
         for batch in chunks.iter().flat_map(|chunk| Batches::new(chunk)) {
@@ -90,20 +92,24 @@ pub fn decode_log(
 
 /// The same columns of records whose place, key and value others know: partition (int32), offset and
 /// timestamp in ms (int64), key and value (binary). Nothing is known of transactions then. Raises ReplayError, whose
-/// `position` is the row, and ValueError for columns of another type.
+/// `position` is the row, and ValueError for columns of another type and for names as there.
 #[pyfunction]
+#[pyo3(signature = (rows, names=None))]
 pub fn decode_rows(
     py: Python<'_>,
     rows: PyArrowType<RecordBatch>,
+    names: Option<Vec<String>>,
 ) -> PyResult<PyArrowType<RecordBatch>> {
     let rows = rows.0;
     check_rows(&rows)?;
+    check_names(names.as_deref())?;
     let decode = || {
         let partitions = rows.column(0).as_primitive::<Int32Type>();
         let offsets = rows.column(1).as_primitive::<Int64Type>();
         let timestamps = rows.column(2).as_primitive::<Int64Type>();
         let (keys, values) = (rows.column(3).as_binary::<i32>(), rows.column(4).as_binary::<i32>());
-        let mut columns = Columns::with_capacity(rows.num_rows(), keys.value_data().len(), None);
+        let mut columns =
+            Columns::with_capacity(rows.num_rows(), keys.value_data().len(), names.as_deref());
         for row in 0..rows.num_rows() {
             let record = Record {
                 offset: offsets.value(row),
@@ -121,6 +127,17 @@ pub fn decode_rows(
     };
     let decoded: Result<_, ReplayError> = py.detach(decode);
     decoded.map(PyArrowType).map_err(|error| replay_error(py, error))
+}
+
+fn check_names(names: Option<&[String]>) -> PyResult<()> {
+    let Some(names) = names else { return Ok(()) };
+    if names.is_empty() {
+        return Err(PyValueError::new_err("no column is asked for"));
+    }
+    match names.iter().find(|name| SCHEMA.index_of(name).is_err()) {
+        Some(name) => Err(PyValueError::new_err(format!("there is no column {name}"))),
+        None => Ok(()),
+    }
 }
 
 fn check_rows(rows: &RecordBatch) -> PyResult<()> {

@@ -276,7 +276,8 @@ impl Node {
         turn
     }
 
-    /// Whoever takes a shard's records counts them as durable there and then: no answer waits.
+    /// Whoever takes a shard's records counts them as durable there and then: no answer waits, until
+    /// the shard is dropped.
     pub fn commit_at_once(&mut self, shard: usize) {
         self.shards[shard].commit_at_once();
     }

@@ -111,14 +111,21 @@ pub fn beats<'a>(
 
 #[inline(always)]
 fn beat(row: Row<'_>) -> Option<HeartbeatRequest<'_>> {
-    let spec = ApiKey::Heartbeat.spec();
-    let is_beat = row.api_key == ApiKey::Heartbeat as i16 && spec.serves(row.api_version);
-    if !is_beat || row.client_id.is_some_and(|id| id.len() > MAX_CLIENT_ID_LENGTH) {
-        return None;
-    }
+    let spec = served(&row).ok().filter(|spec| spec.api == ApiKey::Heartbeat)?;
     let Some(payload) = row.payload else { return Some(beat_of_columns(&row)) };
     let mut body = Reader::new(payload, spec.is_flexible(row.api_version));
     api::heartbeat::decode_request(row.api_version, &mut body).ok()
+}
+
+/// What keeps a row from being served whatever its body says; the error is the answer to it.
+#[inline(always)]
+fn served(row: &Row<'_>) -> Result<&'static ApiSpec, ErrorCode> {
+    let spec = ApiSpec::of(row.api_key).filter(|spec| spec.serves(row.api_version));
+    let spec = spec.ok_or(ErrorCode::UnsupportedVersion)?;
+    if row.client_id.is_some_and(|client_id| client_id.len() > MAX_CLIENT_ID_LENGTH) {
+        return Err(ErrorCode::InvalidRequest);
+    }
+    Ok(spec)
 }
 
 fn beat_of_columns<'a>(row: &Row<'a>) -> HeartbeatRequest<'a> {
@@ -133,8 +140,7 @@ fn beat_of_columns<'a>(row: &Row<'a>) -> HeartbeatRequest<'a> {
 /// The request of a row that was checked; the error is the answer to it.
 #[inline]
 pub fn arrived<'a>(ticket: u64, row: Row<'a>) -> Result<Arrived<'a>, ErrorCode> {
-    let spec = ApiSpec::of(row.api_key).filter(|spec| spec.serves(row.api_version));
-    let spec = spec.ok_or(ErrorCode::UnsupportedVersion)?;
+    let spec = served(&row)?;
     let body = match row.payload {
         Some(payload) => {
             let mut body = Reader::new(payload, spec.is_flexible(row.api_version));
@@ -143,15 +149,11 @@ pub fn arrived<'a>(ticket: u64, row: Row<'a>) -> Result<Arrived<'a>, ErrorCode> 
         }
         None => RequestBody::Heartbeat(beat_of_columns(&row)),
     };
-    let client_id = row.client_id.unwrap_or_default();
-    if client_id.len() > MAX_CLIENT_ID_LENGTH {
-        return Err(ErrorCode::InvalidRequest);
-    }
     Ok(Arrived {
         ticket,
         api: spec.api,
         api_version: row.api_version,
-        client_id,
+        client_id: row.client_id.unwrap_or_default(),
         client_host: row.client_host.unwrap_or_default(),
         body,
     })

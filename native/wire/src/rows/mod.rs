@@ -27,8 +27,10 @@ use crate::outcome::Outcome;
 use crate::reader::Reader;
 use turned::Turned;
 
-/// At most so many rows are one turn, so that its answers stay in the cache.
-const ROWS_AT_ONCE: usize = 512;
+/// At most so many rows are one turn, so that its answers stay in the cache. A turn's records are
+/// one batch of the log, and logs of streams are followed byte for byte: to change this is to break
+/// with the logs that there are.
+const ROWS_AT_ONCE: usize = 4096;
 /// The one shard of the node.
 const SHARD: usize = 0;
 
@@ -70,7 +72,7 @@ impl Source for &[Row<'_>] {
     }
 }
 
-/// Where answers and records go, in the order in which they came to be.
+/// Where answers and records go, turn by turn: the records of a turn, then its answers.
 pub trait Sink {
     fn answer(&mut self, answer: &Answer<'_>);
     fn record(&mut self, record: &Record<'_>);
@@ -281,10 +283,10 @@ impl Rows {
             arrived.map_err(|code| refused.push((ticket, code))).ok()
         });
         let turn = node.step_requests(ts, requests);
+        self.finish(ts, turn, &mut turned, sink);
         for (ticket, code) in refused {
             self.refuse(ts, ticket, code, &mut turned, sink);
         }
-        self.finish(ts, turn, &mut turned, sink);
         self.park(&turned);
     }
 
