@@ -221,8 +221,8 @@ class Shard:
 
     def process(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Serve requests that are rows: `pykcoord.arrow.REQUEST` in (columns are found by name),
-        `pykcoord.arrow.ENVELOPE` out, with records and answers in the order in which they came to
-        be; no answer comes before a record that it tells of.
+        `pykcoord.arrow.ENVELOPE` out. Requests of one time are a turn: its records come first, then
+        its answers, so that no answer comes before a record that it tells of.
 
         Time is the rows' `ts`, which must not run back, nor below an earlier batch's; what is due
         before a row is done first, at its own time. The records count as durable at once: whoever

@@ -122,14 +122,15 @@ def test_the_records_come_as_a_log_has_them() -> None:
 
 
 def test_no_answer_comes_before_a_record_that_it_tells_of() -> None:
-    rows = [commit(0), beat(1), commit(2), beat(3), commit(4, START_MS + 1)]
+    refused = commit(4, api_version=99)
+    rows = [commit(0), beat(1), refused, commit(2), beat(3), commit(5, START_MS + 1)]
     told = new_shard().process(batch(rows)).to_pylist()
     order = [
         ("answer", row["seq"]) if row["kind"] == 0 else ("record", row["offset"]) for row in told
     ]
-    first, second = order[:6], order[6:]
-    assert first == [("record", 0), ("record", 1), *(("answer", seq) for seq in range(4))]
-    assert second == [("record", 2), ("answer", 4)]
+    first, second = order[:7], order[7:]
+    assert first == [("record", 0), ("record", 1), *(("answer", seq) for seq in range(5))]
+    assert second == [("record", 2), ("answer", 5)]
 
 
 def framed_commit(asked: dict[str, Any]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import sys
@@ -29,6 +30,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.timeout(600))
         if item.get_closest_marker("spark_all") and not all_of_them:
             item.add_marker(pytest.mark.skip(reason="long: `make test-spark`, or --spark-all"))
+
+
+@pytest.fixture(autouse=True)
+def unfrozen() -> Iterator[None]:
+    """What tasks leave out of the garbage is looked at again where they run in this process."""
+    yield
+    tasks = sys.modules.get("pykcoord_spark.tasks")
+    if tasks is not None and tasks._frozen:
+        gc.unfreeze()
+        tasks._frozen = False
 
 
 @pytest.fixture(scope="session")

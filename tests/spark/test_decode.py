@@ -78,3 +78,14 @@ def test_a_frame_without_the_columns_is_refused(spark: SparkSession) -> None:
     wrong = "key BINARY, value BINARY, partition STRING, offset BIGINT, timestamp BIGINT"
     with pytest.raises(ArgumentError, match="column partition is string, not byte or short"):
         decode(spark.createDataFrame([], wrong))
+
+
+def test_columns_are_chosen_by_name(records: pa.RecordBatch) -> None:
+    rows = records.select(["partition", "offset", "timestamp", "key", "value"])
+    some = decode_rows(rows, ["committed", "offset", "offset"])
+    assert some == records.select(["offset", "committed"])
+    for names, said in (([], "no column is asked for"), (["ofset"], "there is no column ofset")):
+        with pytest.raises(ValueError, match=said):
+            decode_rows(rows, names)
+        with pytest.raises(ValueError, match=said):
+            decode_log(2, [], 0, 1, names)

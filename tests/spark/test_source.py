@@ -19,6 +19,7 @@ pytest.importorskip("pyspark")
 from pykcoord_spark.source import ConsumerOffsets, directory
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.schema import DDL
+from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
 from pykcoord._native import record_schema
@@ -216,20 +217,25 @@ def test_columns_that_there_are_not_are_named(classic: Path, asked: StructField,
         read(classic, asked)
 
 
-def test_small_partitions_share_a_task(classic: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_small_partitions_share_a_task(classic: Path) -> None:
     alone = directory.places(Options.parse({"path": str(classic)}))
-    (shared,) = directory.grouped(alone)
+    (shared,) = directory.grouped(alone, 32 << 20)
     assert shared.places == tuple(alone)
 
     def size(*places: directory.Place) -> int:
         return sum(f.stat().st_size for place in places for f in Path(place.path).glob("*.log"))
 
     most = size(*alone) // 2
-    monkeypatch.setattr(directory, "_TASK_BYTES", most)
-    tasks = directory.grouped(alone)
+    tasks = directory.grouped(alone, most)
     assert 1 < len(tasks) < len(alone)
     assert [place for task in tasks for place in task.places] == alone
     assert all(size(*task.places) <= most or len(task.places) == 1 for task in tasks)
+
+
+def test_no_partition_gives_no_rows(classic: Path) -> None:
+    """Spark asks so where there is nothing to read."""
+    reader = ConsumerOffsets({"path": str(classic)}).reader(StructType())
+    assert list(reader.read(InputPartition(None))) == []
 
 
 def test_one_folder_and_one_file(classic: Path) -> None:

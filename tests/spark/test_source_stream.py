@@ -13,10 +13,12 @@ from support import batches
 from pykcoord.errors import CorruptLogError
 
 pytest.importorskip("pyspark")
+from pykcoord_spark.source import ConsumerOffsets
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import rows_of_chunks
 from pykcoord_spark.source.slices import Ends, read_slice
 from pykcoord_spark.source.stream import DirectoryStream, limited
+from pyspark.sql.types import LongType, StructField, StructType
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -141,3 +143,16 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, folder: Path, tmp_pa
     _append(folder, range(7, 9))
     _append(folder, range(9, 12), segment=9)
     assert run() == [(n, n) for n in range(12)]
+
+
+def test_a_stream_of_some_columns(folder: Path) -> None:
+    """The group that rows are chosen by need not be among them."""
+    _append(folder, range(5))
+    for group, found in (("g", [0, 1, 2, 3, 4]), ("h", [])):
+        source = ConsumerOffsets({"path": str(folder), "groups": group})
+        stream = source.streamReader(StructType([StructField("offset", LongType())]))
+        assert isinstance(stream, DirectoryStream)
+        end = stream.latestOffset(stream.initialOffset(), stream.getDefaultReadLimit())
+        parts = stream.partitions(stream.initialOffset(), end)
+        rows = [row for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
+        assert rows == [{"offset": offset} for offset in found]

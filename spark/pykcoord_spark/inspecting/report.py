@@ -22,7 +22,7 @@ _BUCKETS = 120
 _PLOTTED_GROUPS = 8
 _PLOTTED_POINTS = 2000
 # What the questions need; keys, values and metadata are most of the bytes.
-_COLUMNS = (
+COLUMNS = (
     "partition", "offset", "timestamp", "kind", "group_id", "topic", "topic_partition",
     "committed", "tombstone", "generation", "producer_id",
 )  # fmt: skip
@@ -66,7 +66,7 @@ class Report:
 
 def report_of(df: DataFrame, source: str, limits: Limits, at_ms: int | None = None) -> Report:
     """Asks all questions of `history` to the rows of `consumer_offsets`, which are read once."""
-    rows = df.select(*_COLUMNS).persist()
+    rows = df.select(*COLUMNS).persist()
     try:
         report = Report(source)
         _overview(rows, report)

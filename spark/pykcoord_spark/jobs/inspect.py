@@ -134,7 +134,11 @@ def _source(path: str | None, servers: str | None, settings: Sequence[str]) -> d
 
 
 def _loaded(spark: SparkSession, options: dict[str, str]) -> DataFrame:
-    return spark.read.format("consumer_offsets").options(**options).load()
+    from pykcoord_spark.inspecting.report import COLUMNS
+    from pykcoord_spark.source.schema import ddl_of
+
+    reader = spark.read.format("consumer_offsets").schema(ddl_of(COLUMNS))
+    return reader.options(**options).load()
 
 
 def _milliseconds(text: str) -> int:

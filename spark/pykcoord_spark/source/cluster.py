@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pykcoord.errors import ArgumentError, LogError
 from pykcoord_spark.source.options import Options
-from pykcoord_spark.source.rows import chosen, rows_of_records
+from pykcoord_spark.source.rows import rows_of_records
 from pykcoord_spark.tasks import begin_task
 
 if TYPE_CHECKING:
@@ -108,8 +108,7 @@ def read_cluster(options: Options, part: Slice) -> Iterator[pa.RecordBatch]:
             start = confluent_kafka.TopicPartition(_TOPIC, part.number, part.start)
             consumer.assign([start])
             for messages in _messages(consumer, part, where):
-                rows = rows_of_records(where, _rows(part.number, messages))
-                yield chosen(rows, options)
+                yield rows_of_records(where, _rows(part.number, messages), options)
         finally:
             consumer.close()
     except confluent_kafka.KafkaException as error:

@@ -8,6 +8,7 @@ import contextlib
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 import pyarrow as pa
@@ -22,9 +23,6 @@ from pykcoord_spark.source.rows import rows_of_chunks
 from pykcoord_spark.tasks import begin_task
 
 __all__ = ["DirectoryReader", "Place", "Places", "grouped", "places"]
-
-# What a task reads, unless one partition is more.
-_TASK_BYTES = 32 << 20
 
 _log = logging.getLogger(__name__)
 
@@ -50,7 +48,7 @@ class DirectoryReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises LogError if there is no log, ArgumentError for a partition that is not there."""
-        return grouped(places(self._options))
+        return grouped(places(self._options), self._options.task_bytes)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raises CorruptLogError, as a start of the server on these files would, and LogError."""
@@ -68,7 +66,7 @@ class DirectoryReader(DataSourceReader):
             yield from rows_of_chunks(place.path, place.number, chunks, self._options)
 
 
-def grouped(found: Sequence[Place]) -> list[Places]:
+def grouped(found: Sequence[Place], task_bytes: int) -> list[Places]:
     """The same, in order: small neighbours go to one task, since each costs Spark some 30 ms."""
     tasks: list[list[Place]] = []
     room = 0
@@ -76,18 +74,18 @@ def grouped(found: Sequence[Place]) -> list[Places]:
         size = _size(place)
         if not tasks or size > room:
             tasks.append([])
-            room = _TASK_BYTES
+            room = task_bytes
         tasks[-1].append(place)
         room -= size
     return [Places(tuple(task)) for task in tasks]
 
 
 def _size(place: Place) -> int:
+    """What is taken away meanwhile, by a compaction or with its folder, is for the task to tell."""
     size = 0
-    for files in segment_files(Path(place.path)).values():
-        for file in files:
-            with contextlib.suppress(FileNotFoundError):  # compacted away meanwhile
-                size += file.path.stat().st_size
+    with contextlib.suppress(FileNotFoundError):
+        for file in chain.from_iterable(segment_files(Path(place.path)).values()):
+            size += file.path.stat().st_size
     return size
 
 

@@ -19,7 +19,7 @@ _KAFKA = "kafka."
 _SERVERS = "bootstrap.servers"
 # Spark passes these to a source or sink as well.
 _OF_SPARK = {"checkpointlocation", "queryname", "__schema"}
-_READING = {"path", "partitions", "groups", "on_corruption"}
+_READING = {"path", "partitions", "groups", "on_corruption", "task_bytes"}
 _STREAMING = {"starting_offsets", "max_records_per_trigger"}
 _WRITING = {"path", "offsets_topic_partitions", "segment_bytes"}
 
@@ -28,13 +28,15 @@ _WRITING = {"path", "offsets_topic_partitions", "segment_bytes"}
 class Options:
     """`path`: a data directory, a `__consumer_offsets-N` folder or a segment file. `kafka`: the
     settings of librdkafka; not empty for a live cluster. `partitions`, `groups` and `columns`: only
-    these; None for all. `max_records`: of a micro-batch; None for all there are."""
+    these; None for all. `task_bytes`: what a task reads of a directory, unless one partition is
+    more. `max_records`: of a micro-batch; None for all there are."""
 
     path: Path | None = None
     kafka: dict[str, str] = field(default_factory=dict)
     partitions: frozenset[int] | None = None
     groups: tuple[str, ...] | None = None
     columns: pa.Schema | None = None
+    task_bytes: int = 32 << 20
     on_corruption: OnCorruption = "refuse"
     from_latest: bool = False
     max_records: int | None = None
@@ -77,8 +79,16 @@ class Options:
             max_records=_count("max_records_per_trigger", options),
             offsets_topic_partitions=_count("offsets_topic_partitions", options)
             or cls.offsets_topic_partitions,
+            task_bytes=_count("task_bytes", options) or cls.task_bytes,
             segment_bytes=_count("segment_bytes", options) or cls.segment_bytes,
         )
+
+    @property
+    def decoded(self) -> list[str] | None:
+        """The columns that are needed: also those that rows are chosen by. None: all."""
+        if self.columns is None:
+            return None
+        return [*self.columns.names, *(["group_id"] if self.groups is not None else [])]
 
     @property
     def is_live(self) -> bool:

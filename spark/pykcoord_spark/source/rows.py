@@ -11,7 +11,7 @@ from pykcoord._native import ReplayError, decode_log, decode_rows
 from pykcoord.errors import LogError
 from pykcoord_spark.source.options import Options
 
-__all__ = ["LAST_OFFSET", "chosen", "rows_of_chunks", "rows_of_records"]
+__all__ = ["LAST_OFFSET", "rows_of_chunks", "rows_of_records"]
 
 LAST_OFFSET = 2**63 - 1
 # Batches of some thousand rows: fewer cost Spark more than their rows do.
@@ -28,39 +28,47 @@ def rows_of_chunks(
 ) -> Iterator[pa.RecordBatch]:
     """The records from `from_offset` to before `to_offset`, as far as they were asked for. `where`
     is what an error names. Raises LogError."""
-    names = None
-    if options.columns is not None:
-        names = [*options.columns.names, *(["group_id"] if options.groups is not None else [])]
-
-    def decoded(chunks: list[bytes]) -> pa.RecordBatch:
-        try:
-            batch = decode_log(partition, chunks, from_offset, to_offset, names)
-        except ReplayError as error:
-            raise LogError(
-                f"{where}: offset {error.offset}: {error.reason}; `pykcoord log dump` shows the "
-                "records before it"
-            ) from None
-        return chosen(batch, options)
-
     waiting: list[bytes] = []
     for chunk in chunks:
         waiting.append(chunk)
         if sum(map(len, waiting)) >= _BATCH_BYTES:
-            yield decoded(waiting)
+            yield _decoded(where, partition, waiting, options, from_offset, to_offset)
             waiting = []
     if waiting:
-        yield decoded(waiting)
+        yield _decoded(where, partition, waiting, options, from_offset, to_offset)
 
 
-def rows_of_records(where: object, rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Records of which place, key and value are known, decoded. Raises LogError."""
+def rows_of_records(
+    where: object, rows: pa.RecordBatch, options: Options | None = None
+) -> pa.RecordBatch:
+    """Records of which place, key and value are known, decoded, as far as they were asked for.
+    Raises LogError."""
+    options = options or Options()
     try:
-        return decode_rows(rows)
+        return _chosen(decode_rows(rows, options.decoded), options)
     except ReplayError as error:
         raise LogError(f"{where}: offset {error.offset}: {error.reason}") from None
 
 
-def chosen(batch: pa.RecordBatch, options: Options) -> pa.RecordBatch:
+def _decoded(
+    where: object,
+    partition: int,
+    chunks: list[bytes],
+    options: Options,
+    from_offset: int,
+    to_offset: int,
+) -> pa.RecordBatch:
+    try:
+        batch = decode_log(partition, chunks, from_offset, to_offset, options.decoded)
+    except ReplayError as error:
+        raise LogError(
+            f"{where}: offset {error.offset}: {error.reason}; `pykcoord log dump` shows the "
+            "records before it"
+        ) from None
+    return _chosen(batch, options)
+
+
+def _chosen(batch: pa.RecordBatch, options: Options) -> pa.RecordBatch:
     """The rows and columns that were asked for."""
     if options.groups is not None:
         wanted = pa.array(options.groups, pa.string())

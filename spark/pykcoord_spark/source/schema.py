@@ -4,6 +4,7 @@ test says so. Spark matches what a reader returns by position, and checks the fi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -13,7 +14,7 @@ from pykcoord.errors import ArgumentError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["DDL", "KAFKA_COLUMNS", "columns_of"]
+__all__ = ["DDL", "KAFKA_COLUMNS", "columns_of", "ddl_of"]
 
 DDL = (
     "partition INT NOT NULL, offset BIGINT NOT NULL, timestamp BIGINT NOT NULL, "
@@ -24,6 +25,12 @@ DDL = (
 
 # What Spark's own Kafka source gives that is needed to decode a record.
 KAFKA_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
+
+
+def ddl_of(names: Iterable[str]) -> str:
+    """Some of the columns, as Spark writes them."""
+    by_name = {column.split()[0]: column for column in DDL.split(", ")}
+    return ", ".join(by_name[name] for name in names)
 
 
 def columns_of(schema: StructType) -> pa.Schema | None:
