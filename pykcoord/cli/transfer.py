@@ -176,8 +176,8 @@ def export_log(
         )
         _transfer(held, plan)
     click.echo(
-        f"next: move the broker's own __consumer_offsets-* away, move {directory}/* to their "
-        "place, start the broker (docs/migration.md)"
+        f"next: move the broker's own __consumer_offsets-* away, move "
+        f"{directory}/__consumer_offsets-* to their place, start the broker (docs/migration.md)"
     )
     return 0
 

@@ -36,11 +36,13 @@ PROPERTIES_FILE = "pykcoord.properties"
 
 
 class Properties(NamedTuple):
-    """What a directory says of itself. `topic_id` is that of `__consumer_offsets`, 16 bytes."""
+    """What a directory says of itself. `topic_id` is that of `__consumer_offsets`, 16 bytes;
+    `is_whole`: the folders of all partitions were made, so that one that is not there is lost."""
 
     partitions: int
     leader_epoch: int
     topic_id: bytes
+    is_whole: bool = False
 
 
 def read_epochs(directory: Path) -> list[tuple[int, int]]:
@@ -100,6 +102,7 @@ def read_properties(directory: Path) -> Properties | None:
             int(pairs["offsets.topic.num.partitions"]),
             int(pairs["leader.epoch"]),
             decoded_id(pairs["topic.id"]),
+            pairs.get("folders") == "whole",
         )
         if pairs["version"] != "1" or found.partitions < 1 or len(found.topic_id) != 16:
             raise ValueError(pairs)
@@ -117,6 +120,7 @@ def write_properties(directory: Path, properties: Properties) -> None:
         f"offsets.topic.num.partitions={properties.partitions}\n"
         f"leader.epoch={properties.leader_epoch}\n"
         f"topic.id={_encoded(properties.topic_id)}\n"
+        f"folders={'whole' if properties.is_whole else 'unfinished'}\n"
     )
     _replace(directory / PROPERTIES_FILE, text)
     sync_directory(directory)

@@ -310,7 +310,8 @@ def _lock(directory: Path) -> int:
 
 
 def _check_partitions(directory: Path, partitions: int, known: Properties | None) -> None:
-    """A group's partition is its hash modulo their number: another number would scatter groups."""
+    """A group's partition is its hash modulo their number: another number would scatter groups, and
+    a folder that is not there would take its groups with it, unnoticed."""
     present = list(partition_directories(directory))
     if known is not None:
         made_with = known.partitions
@@ -318,7 +319,7 @@ def _check_partitions(directory: Path, partitions: int, known: Properties | None
         # A Kafka directory. One that lacks some partitions may have had any number above.
         made_with = present[-1] + 1
     else:
-        return
+        made_with = partitions
     if made_with != partitions:
         raise ConfigError(
             "offsets.topic.num.partitions",
@@ -331,6 +332,23 @@ def _check_partitions(directory: Path, partitions: int, known: Properties | None
             f"{directory / f'{TOPIC}-{present[-1]}'} is beyond the {partitions} partitions that "
             "this directory was made with: its groups would be lost; move the folder away, or "
             "bring its groups in with `pykcoord log import`",
+        )
+    missing = sorted(set(range(partitions)) - set(present))
+    if missing and known is not None and known.is_whole:
+        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
+        raise LogError(
+            f"{directory / f'{TOPIC}-{missing[0]}'} is missing{more}, and its groups with it: "
+            "bring the folder back from a copy; to go on without its groups, make an empty folder "
+            "of that name"
+        )
+    if missing and known is None and present:
+        _logger.warning(
+            "%s has no folder for %d of %d partitions: their groups are not known here; a broker "
+            "of several has only some of the folders, so copy those of the others as well",
+            directory,
+            len(missing),
+            partitions,
+            extra={"event": "folders_missing"},
         )
 
 
@@ -357,7 +375,10 @@ def _prepare(directory: Path, names: list[Path], properties: Properties) -> None
     # A Kafka broker that finds its mark of a clean stop would believe its indexes unseen.
     (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
     # Before the folders: who finds some of them and no properties takes their number for the whole.
-    checkpoint.write_properties(directory, properties)
-    for name in names:
-        name.mkdir(exist_ok=True)
-    sync_directory(directory)
+    missing = [name for name in names if not name.is_dir()]
+    checkpoint.write_properties(directory, properties._replace(is_whole=not missing))
+    if missing:
+        for name in missing:
+            name.mkdir()
+        sync_directory(directory)
+        checkpoint.write_properties(directory, properties._replace(is_whole=True))

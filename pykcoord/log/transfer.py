@@ -192,7 +192,7 @@ class Target:
                 sync_file(path)
             sync_directory(folder)
         if own:
-            properties = Properties(self.partitions, _LEADER_EPOCH, self._topic_id)
+            properties = Properties(self.partitions, _LEADER_EPOCH, self._topic_id, is_whole=True)
             checkpoint.write_properties(self._partial, properties)
         sync_directory(self._partial)
 

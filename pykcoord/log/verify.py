@@ -9,14 +9,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from pykcoord.log import recovery, snapshot
+from pykcoord.log import checkpoint, recovery, snapshot
 from pykcoord.log._record_batch import Stop, find_sound, scan
+from pykcoord.log.directory import TOPIC, partition_directories
 from pykcoord.log.reader import segment_files
 from pykcoord.log.segment import SegmentFile, scan_segment
 from pykcoord.log.snapshot import SnapshotError
 
 __all__ = ["Problem", "Report", "verify"]
 
+_NO_FOLDER = "its groups are lost without it: bring it back from a copy"
 _NO_SNAPSHOT = "the next start reads the log instead; delete it"
 _TORN = "nothing sound follows, as after a crash: the next start cuts it and says so"
 
@@ -59,6 +61,7 @@ def verify(path: Path | str) -> Report:
     Raises LogError if there is no log, OSError if it cannot be read.
     """
     report = Report()
+    report.problems += _missing_folders(Path(path))
     for files in segment_files(Path(path)).values():
         problems: list[Problem] = []
         next_offset = files[0].base_offset if files else 0
@@ -72,6 +75,18 @@ def verify(path: Path | str) -> Report:
             problems += _verify_snapshot(files[0].path.parent)
         report.problems += problems
     return report
+
+
+def _missing_folders(path: Path) -> list[Problem]:
+    known = checkpoint.read_properties(path) if path.is_dir() else None
+    if known is None or not known.is_whole:
+        return []
+    there = partition_directories(path)
+    missing = (n for n in range(known.partitions) if n not in there)
+    return [
+        Problem(path / f"{TOPIC}-{number}", 0, -1, "the folder is missing", _NO_FOLDER)
+        for number in missing
+    ]
 
 
 def _not_torn(problem: Problem) -> Problem:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import fcntl
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -16,11 +17,13 @@ from pykcoord.errors import (
     ArgumentError,
     ConfigError,
     CorruptLogError,
+    LogError,
     LogFencedError,
     LogLockedError,
 )
 from pykcoord.log import Append, LogDirectory, LogReader
 from pykcoord.log._record_batch import frame, header
+from pykcoord.log.verify import verify
 
 HOLDER = """
 import sys
@@ -254,3 +257,34 @@ def test_the_lock_file_says_who(tmp_path: Path):
         assert (tmp_path / ".lock").read_text() == f"{os.getpid()}\n"
         with open(tmp_path / ".lock") as file, pytest.raises(BlockingIOError):
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+def test_a_folder_that_went_away_is_missed(tmp_path: Path):
+    with LogDirectory.open(tmp_path, partitions=3) as log:
+        append(log, 1)
+    folder = tmp_path / "__consumer_offsets-1"
+    folder.rename(tmp_path / "elsewhere")
+    said = re.escape(f"{folder} is missing, and its groups with it: bring the folder back")
+    with pytest.raises(LogError, match=said):
+        LogDirectory.open(tmp_path, partitions=3)
+    (problem,) = verify(tmp_path).problems
+    assert str(problem).startswith(
+        f"{folder}: byte 0, offset -1: the folder is missing; its groups"
+    )
+    (tmp_path / "elsewhere").rename(folder)
+    assert verify(tmp_path).sound
+    with LogDirectory.open(tmp_path, partitions=3) as log:
+        assert log.leader_epoch == 1
+
+
+def test_folders_that_a_broker_does_not_have_are_told_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+):
+    for number in (0, 2):
+        (tmp_path / f"__consumer_offsets-{number}").mkdir()
+    with LogDirectory.open(tmp_path, partitions=5):
+        pass
+    assert "has no folder for 3 of 5 partitions" in caplog.text
+    caplog.clear()
+    with LogDirectory.open(tmp_path, partitions=5):
+        assert not caplog.text
