@@ -131,16 +131,31 @@ def _assign_by(assignor: Assignor, topics: Topics, members: Members) -> Assignme
     }
     counts = {topic: size for topic, size in sizes.items() if topic in wanted and size > 0}
     assignment: Assignment = {member: [] for member in subscriptions}
-    for member, partitions in assignor.assign(counts, subscriptions).items():
+    given: object = assignor.assign(counts, subscriptions)
+    if not isinstance(given, Mapping):
+        reason = f"gives a {type(given).__name__}, not a mapping of member ids to partitions"
+        raise ArgumentError("strategy", f"{assignor.name} {reason}")
+    for member, partitions in given.items():
         if member not in assignment:
             raise ArgumentError("strategy", f"{assignor.name} assigns to {member!r}, no member")
-        for topic, partition in partitions:
+        for topic, partition in _pairs(assignor, member, partitions):
             if not 0 <= partition < counts.get(topic, 0):
                 raise ArgumentError(
                     "strategy", f"{assignor.name} assigns {topic}-{partition}, which is none"
                 )
             assignment[member].append(TopicPartition(topic, partition))
     return assignment
+
+
+def _pairs(assignor: Assignor, member: str, partitions: object) -> list[tuple[str, int]]:
+    reason = f"{assignor.name} gives {member!r} {partitions!r}, not a list of (topic, partition)"
+    try:
+        pairs = [(topic, partition) for topic, partition in partitions]  # type: ignore[attr-defined]
+    except (TypeError, ValueError):
+        raise ArgumentError("strategy", reason) from None
+    if not all(isinstance(topic, str) and isinstance(number, int) for topic, number in pairs):
+        raise ArgumentError("strategy", reason)
+    return pairs
 
 
 def decode_subscription(metadata: bytes, group_instance_id: str | None = None) -> Subscription:

@@ -101,14 +101,13 @@ def _subscription(member: Any, strategy: str) -> Subscription:
     unknown = sorted(set(member) - _FIELDS)
     if unknown:
         raise ValueError(f"{unknown[0]!r} is not one of {', '.join(sorted(_FIELDS))}")
-    owned = member.get("ownedPartitions", [])
-    if isinstance(owned, dict):
-        owned = [(topic, number) for topic, numbers in owned.items() for number in numbers]
-    owned = [TopicPartition(topic, number) for topic, number in owned]
+    owned = _owned(member.get("ownedPartitions", []))
     generation_id = member.get("generationId")
+    if generation_id is not None and type(generation_id) is not int:
+        raise TypeError(f"generationId: {generation_id!r} is not a whole number")
     user_data = None
     if "userData" in member:
-        user_data = base64.b64decode(member["userData"], validate=True)
+        user_data = _base64(member["userData"])
     elif strategy == "sticky" and owned:
         user_data = sticky_user_data(owned, generation_id)
     return Subscription(
@@ -119,6 +118,27 @@ def _subscription(member: Any, strategy: str) -> Subscription:
         user_data=user_data,
         group_instance_id=member.get("groupInstanceId"),
     )
+
+
+def _owned(given: Any) -> list[TopicPartition]:
+    """Of `{topic: [partition, ...]}` or `[[topic, partition], ...]`."""
+    try:
+        if isinstance(given, dict):
+            given = [(topic, number) for topic, numbers in given.items() for number in numbers]
+        owned = [TopicPartition(topic, number) for topic, number in given]
+    except (TypeError, ValueError):
+        owned = [TopicPartition("", -1)]
+    if all(type(topic) is str and type(number) is int and number >= 0 for topic, number in owned):
+        return owned
+    wanted = '{"orders": [0, 1]} or [["orders", 0], ["orders", 1]]'
+    raise ValueError(f"ownedPartitions: {given!r} is not of the form {wanted}")
+
+
+def _base64(given: Any) -> bytes:
+    try:
+        return base64.b64decode(given, validate=True)
+    except (TypeError, ValueError):
+        raise ValueError(f"userData: {given!r} is not base64") from None
 
 
 def _moves(

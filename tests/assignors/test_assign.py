@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 import struct
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -157,6 +158,20 @@ class _Fixed(pykcoord.Assignor):
 def test_ones_own_assignor_is_held_to_what_exists(wrong: dict[str, list[tuple[str, int]]]) -> None:
     assert pykcoord.assign(_Fixed({}), _TOPICS, _MEMBERS) == {"m": []}
     with pytest.raises(ArgumentError, match="fixed assigns"):
+        pykcoord.assign(_Fixed(wrong), _TOPICS, _MEMBERS)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        (None, "fixed gives a NoneType, not a mapping of member ids to partitions"),
+        ({"m": {"t": [0]}}, "fixed gives 'm' {'t': [0]}, not a list of (topic, partition)"),
+        ({"m": None}, "fixed gives 'm' None, not a list of (topic, partition)"),
+        ({"m": [("t", "0")]}, "fixed gives 'm' [('t', '0')], not a list of (topic, partition)"),
+    ],
+)
+def test_ones_own_assignor_that_gives_something_else_is_named(wrong: Any, said: str) -> None:
+    with pytest.raises(ArgumentError, match=re.escape(said)):
         pykcoord.assign(_Fixed(wrong), _TOPICS, _MEMBERS)
 
 

@@ -89,7 +89,19 @@ def test_java_on_request(run: Run) -> None:
         ('{"topics": {}, "members": {"a": [], "a": []}}', "'a' is there twice"),
         ('{"topics": {}, "members": {"a": {"tpoics": []}}}', "'tpoics' is not one of"),
         ('{"topics": {}, "members": {"a": 3}}', "neither a list of topics nor an object"),
-        ('{"topics": {}, "members": {"a": {"userData": "?"}}}', "members: 'a': "),
+        ('{"topics": {}, "members": {"a": {"userData": "?"}}}', "'a': userData: '?' is not base64"),
+        (
+            '{"topics": {}, "members": {"a": {"ownedPartitions": ["o"]}}}',
+            """members: 'a': ownedPartitions: ['o'] is not of the form {"orders": [0, 1]} or""",
+        ),
+        (
+            '{"topics": {}, "members": {"a": {"ownedPartitions": {"o": 1}}}}',
+            "members: 'a': ownedPartitions: {'o': 1} is not of the form",
+        ),
+        (
+            '{"topics": {}, "members": {"a": {"generationId": "4"}}}',
+            "members: 'a': generationId: '4' is not a whole number",
+        ),
         ('{"topics": {"t": -1}, "members": {}}', "must not be negative"),
     ],
 )
