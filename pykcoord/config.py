@@ -260,8 +260,9 @@ class Config:
     def of(cls, values: Mapping[str, str | int | float | bool]) -> tuple[Config, list[str]]:
         """The configuration that `values` (by Kafka's names) make, and warnings, one line each.
 
-        A name that Kafka has and pykcoord does not need is a warning; one that neither has is a
-        ConfigError with the nearest known name.
+        A name that Kafka has and pykcoord does not need is a warning, and so is a setting that
+        another one leaves without effect; a name that neither has is a ConfigError with the
+        nearest known one.
         """
         attributes: dict[str, Any] = {}
         warnings: list[str] = []
@@ -273,7 +274,13 @@ class Config:
                 warnings.append(f"{name} is ignored: {instead}")
             else:
                 raise ConfigError(name, "unknown name" + _nearest(name))
-        return cls(**attributes), warnings
+        config = cls(**attributes)
+        if "group_assignment_groups" in attributes and config.group_assignment == "client":
+            warnings.append(
+                "group.assignment.groups has no effect while clients assign: "
+                "set group.assignment=coordinator as well"
+            )
+        return config, warnings
 
     def native(self) -> dict[str, Any]:
         """What the shards need, by the field names of the native core's `Config`."""

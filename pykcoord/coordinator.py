@@ -150,7 +150,12 @@ class Coordinator:
         """Say where partitions end, by (topic, partition): what consumers hear from ListOffsets,
         and what `group.assignment` measures lag against. Not remembered over a restart. Raises
         ArgumentError for a partition that is not there."""
-        self.result_of(self._set_end_offsets(dict(offsets)))
+        try:
+            ends = {(topic, partition): end for (topic, partition), end in offsets.items()}
+        except (TypeError, ValueError):
+            reason = "not of the form {(topic, partition): offset}"
+            raise ArgumentError("offsets", reason) from None
+        self.result_of(self._set_end_offsets(ends))
 
     def join(
         self,

@@ -196,3 +196,14 @@ def test_settings_of_another_type_are_refused() -> None:
         Config(group_assignment_check="yes")
     with pytest.raises(ConfigError, match="5 is not a string"):
         Config(group_assignment=5)
+
+
+def test_patterns_without_the_setting_that_reads_them_are_told_of() -> None:
+    patterns = "group.assignment.groups=billing*:sticky"
+    _, warnings = config.load("", [patterns])
+    assert warnings == [
+        "group.assignment.groups has no effect while clients assign: "
+        "set group.assignment=coordinator as well"
+    ]
+    loaded, warnings = config.load("", [patterns, "group.assignment=coordinator"])
+    assert (loaded.group_assignment, warnings) == ("coordinator", [])

@@ -110,6 +110,8 @@ def test_ends_are_of_partitions_that_exist(tmp_path: Path) -> None:
             coordinator.set_end_offsets({("orders", 2): 1})
         with pytest.raises(ArgumentError, match="topic other does not exist"):
             coordinator.set_end_offsets({("other", 0): 1})
+        with pytest.raises(ArgumentError, match="offsets: not of the form"):
+            coordinator.set_end_offsets({"orders": [900, 1_000]})  # type: ignore[dict-item]
 
 
 def test_who_has_what_outlives_a_restart(tmp_path: Path, members: list[Member]) -> None:
