@@ -281,7 +281,9 @@ impl Checker {
             }
             let key = (ask.group, *topic, *partition);
             let cell = self.cell(key);
-            let gone = cell.entries.iter().rposition(|entry| entry.value.is_none());
+            // The first that there is: others may have committed, and deleted the group, behind this
+            // one, and wait for their records still.
+            let gone = cell.entries.iter().position(|entry| entry.value.is_none());
             let is_gone = gone.is_some_and(|at| cell.entries[at].log_offset < synced_end);
             check(is_gone || absent.contains(partition), Invariant::Durable, || {
                 format!("{} is said to be deleted, and is not: {:?}", shown(key), cell.entries)
