@@ -14,7 +14,7 @@ pytest.importorskip("pyspark")
 from pykcoord_spark import __main__ as command_line
 from pykcoord_spark.inspecting import history
 from pykcoord_spark.inspecting.page import page
-from pykcoord_spark.inspecting.report import Limits, Report, Table, report_of
+from pykcoord_spark.inspecting.report import COLUMNS, Limits, Report, Table, report_of
 from pykcoord_spark.source.schema import DDL
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def test_the_job(
     target = tmp_path / "page.html"
     arguments = ["--html", str(target), "--at", "1970-01-01T00:25", "--rows", "2"]
     assert command_line.run(["inspect", str(directory), *arguments]) == 0
-    assert asked == [(_NAMES, str(directory), Limits(rows=2), 25 * _MINUTE)]
+    assert asked == [(list(COLUMNS), str(directory), Limits(rows=2), 25 * _MINUTE)]
     assert "(the first 2 of 6)" in capsys.readouterr().out
     assert "Offset history" in target.read_text()
 
