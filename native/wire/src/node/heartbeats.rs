@@ -32,7 +32,6 @@ impl Node {
         assert!(self.shards.len() == 1 && self.status[0].active, "one shard that serves");
         self.begin(now_ms, &[]);
         let mut turn = Turn::default();
-        self.collect(&mut turn);
         self.shards[0].heartbeat_batch(now_ms, beats, codes);
         self.status[0].touched = true;
         self.end(&mut turn);

@@ -257,8 +257,7 @@ impl Rows {
     /// A turn without rows.
     fn idle(&mut self, node: &mut Node, now_ms: i64, sink: &mut impl Sink) {
         let turn = node.step(now_ms, &[], &[]);
-        let nobody: &[Row<'_>] = &[];
-        self.finish(now_ms, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
+        self.finish_alone(now_ms, turn, sink);
     }
 
     fn turn(
@@ -302,8 +301,7 @@ impl Rows {
     ) {
         let mut codes = Vec::with_capacity(beats.len());
         let turn = node.step_heartbeats(ts, beats, &mut codes);
-        let nobody: &[Row<'_>] = &[];
-        self.finish(ts, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
+        self.finish_alone(ts, turn, sink);
         self.next_ticket += range.len() as u64;
         for (at, code) in range.zip(codes) {
             let row = source.row(at);
@@ -346,6 +344,12 @@ impl Rows {
         }
         self.findings.extend(turn.findings);
         self.next_timeout_ms = turn.next_timeout_ms;
+    }
+
+    /// The same for a turn that answers no row of its own.
+    fn finish_alone(&mut self, now_ms: i64, turn: Turn, sink: &mut impl Sink) {
+        let nobody: &[Row<'_>] = &[];
+        self.finish(now_ms, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
     }
 
     /// `frame`: length, header and body of a response.
