@@ -12,7 +12,7 @@ import logging
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Self
@@ -29,7 +29,7 @@ from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorru
 from pykcoord.log.snapshotter import Snapshots, Snapshotter
 from pykcoord.log.writer import Writer
 
-__all__ = ["TOPIC", "LogDirectory", "partition_directories", "partitions_of"]
+__all__ = ["TOPIC", "LogDirectory", "missing_of", "partition_directories", "partitions_of"]
 
 _logger = logging.getLogger(__name__)
 
@@ -259,6 +259,11 @@ def partition_directories(directory: Path) -> dict[int, Path]:
     return dict(sorted(found.items()))
 
 
+def missing_of(partitions: int, present: Iterable[int]) -> list[int]:
+    """Which of so many partitions are not among those present."""
+    return sorted(set(range(partitions)) - set(present))
+
+
 def _check_arguments(
     partitions: int,
     segment_bytes: int,
@@ -333,7 +338,7 @@ def _check_partitions(directory: Path, partitions: int, known: Properties | None
             "this directory was made with: its groups would be lost; move the folder away, or "
             "bring its groups in with `pykcoord log import`",
         )
-    missing = sorted(set(range(partitions)) - set(present))
+    missing = missing_of(partitions, present)
     if missing and known is not None and known.is_whole:
         more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
         raise LogError(

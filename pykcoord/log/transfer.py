@@ -21,7 +21,7 @@ from pykcoord.errors import ArgumentError, LogError, LogLockedError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log._record_batch import frame, reframe
 from pykcoord.log.checkpoint import Properties
-from pykcoord.log.directory import TOPIC, partition_directories
+from pykcoord.log.directory import TOPIC, missing_of, partition_directories
 from pykcoord.log.durable import make_directory, sync_directory, sync_file
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut, OnCorruption
@@ -303,7 +303,7 @@ def _count(paths: Sequence[Path], present: list[int], known: set[int], asked: in
     if present[-1] >= count:
         raise ArgumentError(option, f"{where}: {TOPIC}-{present[-1]} is beyond {count} partitions")
     if asked is None and len(present) < count:
-        missing = sorted(set(range(count)) - set(present))
+        missing = missing_of(count, present)
         raise LogError(
             f"{where}: {TOPIC}-{missing[0]} is missing ({len(missing)} of at least {count}); name "
             f"the directories of all brokers, or say with {option} N that the topic has N "

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pykcoord.log import checkpoint, recovery, snapshot
 from pykcoord.log._record_batch import Stop, find_sound, scan
-from pykcoord.log.directory import TOPIC, partition_directories
+from pykcoord.log.directory import TOPIC, missing_of, partition_directories
 from pykcoord.log.reader import segment_files
 from pykcoord.log.segment import SegmentFile, scan_segment
 from pykcoord.log.snapshot import SnapshotError
@@ -81,8 +81,7 @@ def _missing_folders(path: Path) -> list[Problem]:
     known = checkpoint.read_properties(path) if path.is_dir() else None
     if known is None or not known.is_whole:
         return []
-    there = partition_directories(path)
-    missing = (n for n in range(known.partitions) if n not in there)
+    missing = missing_of(known.partitions, partition_directories(path))
     return [
         Problem(path / f"{TOPIC}-{number}", 0, -1, "the folder is missing", _NO_FOLDER)
         for number in missing
