@@ -117,6 +117,14 @@ def build_program(root: Path = ROOT) -> list[str]:
     return [line.split("\t")[0] for line in listed.stdout.splitlines()]
 
 
+def weigh(groups: int, offset_groups: int) -> list[float]:
+    """Allocated bytes of a group of one, of an offset at 100 a group, and of the only one of a
+    group; of the program that was built."""
+    command = [PROGRAM, "weigh", str(groups), str(offset_groups)]
+    result = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+    return [float(figure) for figure in result.stdout.split()]
+
+
 def compiler() -> str:
     result = subprocess.run(["rustc", "--version"], stdout=subprocess.PIPE, text=True, check=True)
     return result.stdout.strip()

@@ -24,7 +24,7 @@ from typing import Any
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
-from benches.counts import PROGRAM, build_program
+from benches.counts import build_program, weigh
 from benches.kafka.rows import QUOTED, Row
 from benches.kafka.servers import (
     PARTITIONS,
@@ -182,9 +182,7 @@ def measure_core(size: Size) -> tuple[float, float]:
     """Allocated bytes of the core alone: of a group, and of an offset."""
     console.print("memory of the core alone")
     build_program()
-    weigh = [PROGRAM, "weigh", str(size.groups), str(size.offset_groups)]
-    result = subprocess.run(weigh, stdout=subprocess.PIPE, text=True, check=True)
-    group, offset, _ = map(float, result.stdout.split())
+    group, offset, _ = weigh(size.groups, size.offset_groups)
     return group, offset
 
 

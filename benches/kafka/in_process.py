@@ -27,6 +27,7 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 from support.kafka.jars import maven
 
+from benches import counts
 from benches.counts import PROGRAM, build_program
 from benches.kafka.rows import Row
 
@@ -195,11 +196,10 @@ def measure(pair: Pair, rounds: int, is_smoke: bool) -> list[Row]:
 
 def weigh(is_smoke: bool) -> list[Row]:
     """Bytes of a group of one, and of an offset at 100 a group."""
-    groups, offset_groups = ("1000", "500") if is_smoke else ("100000", "10000")
-    told = _output(_java("pykcoord.benches.Weigh", groups, offset_groups)).split()
+    groups, offset_groups = (1_000, 500) if is_smoke else (100_000, 10_000)
+    told = _output(_java("pykcoord.benches.Weigh", str(groups), str(offset_groups))).split()
     kafka = dict(zip(MOST_OF_KAFKA, map(float, told), strict=True))
-    weighed = _output([os.fspath(PROGRAM), "weigh", groups, offset_groups]).split()
-    own = dict(zip(MOST_OF_KAFKA, map(float, weighed), strict=True))
+    own = dict(zip(MOST_OF_KAFKA, counts.weigh(groups, offset_groups), strict=True))
     names = {"group": "memory of a one-member group", "offset": "of an offset, 100 a group",
              "single": "of a group with one offset"}  # fmt: skip
     return [
