@@ -147,6 +147,25 @@ def test_a_host_obeys_its_own_application_only() -> None:
     run(main())
 
 
+async def announced(
+    registry: Registry,
+    term: int,
+    node_id: int,
+    answer: Callable[[Ask], Answer],
+    executor: str = "",
+) -> asyncio.Server:
+    """A host that answers the controller so."""
+    server = await serve_control("127.0.0.1", term, answer)
+    port = server.sockets[0].getsockname()[1]
+    registry.announce_host(HostEntry(node_id, "127.0.0.1", 1, port, term, node_id, 1, executor))
+    return server
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    while not condition():
+        await asyncio.sleep(0.005)
+
+
 def test_hosts_that_would_all_die_with_one_executor_are_spread() -> None:
     """The third in one executor leaves; one in another may stay."""
     store = FaultyStore()
@@ -161,15 +180,9 @@ def test_hosts_that_would_all_die_with_one_executor_are_spread() -> None:
                 left.append(node_id)
             return Answer(led=dict.fromkeys(ask.shards, 0))
 
-        server = await serve_control("127.0.0.1", term, answer)
-        port = server.sockets[0].getsockname()[1]
-        registry.announce_host(HostEntry(node_id, "127.0.0.1", 1, port, term, node_id, 1, executor))
+        server = await announced(registry, term, node_id, answer, executor)
         await until(lambda: left or node_id in {h.node_id for h in controller.hosts()})
         return server
-
-    async def until(condition: Callable[[], Any]) -> None:
-        while not condition():
-            await asyncio.sleep(0.005)
 
     async def main() -> None:
         controller.start()
@@ -202,14 +215,7 @@ def test_a_shard_that_moves_is_led_where_it_was_until_the_other_has_claimed_it()
             is_slow = node_id == 2 and not claimed.is_set()
             return Answer(led={} if is_slow else dict.fromkeys(ask.shards, epoch))
 
-        server = await serve_control("127.0.0.1", term, answer)
-        port = server.sockets[0].getsockname()[1]
-        registry.announce_host(HostEntry(node_id, "127.0.0.1", 1, port, term, node_id, 1, ""))
-        return server
-
-    async def until(condition: Callable[[], Any]) -> None:
-        while not condition():
-            await asyncio.sleep(0.005)
+        return await announced(registry, term, node_id, answer)
 
     async def main() -> None:
         controller.start()
