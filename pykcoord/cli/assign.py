@@ -122,16 +122,19 @@ def _subscription(member: Any, strategy: str) -> Subscription:
 
 def _owned(given: Any) -> list[TopicPartition]:
     """Of `{topic: [partition, ...]}` or `[[topic, partition], ...]`."""
+    pairs = given
     try:
         if isinstance(given, dict):
-            given = [(topic, number) for topic, numbers in given.items() for number in numbers]
-        owned = [TopicPartition(topic, number) for topic, number in given]
+            pairs = [(topic, number) for topic, numbers in given.items() for number in numbers]
+        owned = [TopicPartition(topic, number) for topic, number in pairs]
+        if not all(type(one.topic) is str and type(one.partition) is int for one in owned):
+            raise TypeError
+        if any(one.partition < 0 for one in owned):
+            raise ValueError
     except (TypeError, ValueError):
-        owned = [TopicPartition("", -1)]
-    if all(type(topic) is str and type(number) is int and number >= 0 for topic, number in owned):
-        return owned
-    wanted = '{"orders": [0, 1]} or [["orders", 0], ["orders", 1]]'
-    raise ValueError(f"ownedPartitions: {given!r} is not of the form {wanted}")
+        wanted = '{"orders": [0, 1]} or [["orders", 0], ["orders", 1]]'
+        raise ValueError(f"ownedPartitions: {given!r} is not of the form {wanted}") from None
+    return owned
 
 
 def _base64(given: Any) -> bytes:
