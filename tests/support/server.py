@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from support import orphans
+from support.ports import free_port
 
 # What the suite asks of a server unless a test says otherwise: short timeouts, no initial wait.
 SETTINGS = {
@@ -31,7 +32,7 @@ class ServerError(RuntimeError):
 class PykcoordServer:
     """One data directory and the process that serves it; may be killed and started again.
 
-    The port is chosen by the first start and kept by every later one, as clients expect.
+    Every start is on the same port, as clients expect.
     """
 
     name = "pykcoord"
@@ -50,7 +51,7 @@ class PykcoordServer:
         self.settings = {**SETTINGS, **(settings or {})}
         self.arguments = list(arguments)
         self.environment = {**os.environ, **(environment or {})}
-        self.address = "127.0.0.1:0"
+        self.address = f"127.0.0.1:{free_port()}"
         self.ready: dict[str, str] = {}
         self._process: subprocess.Popen[str] | None = None
         self._stderr = directory.parent / f"{directory.name}.stderr"
