@@ -27,6 +27,9 @@ from support.kafka.jars import library_directory
 TOPIC = "topic"
 PARTITIONS = 100
 _HERE = Path(__file__).parent
+# kio imports hypothesis where it finds it, as it does here, where tests are run: half of what all
+# imports take. Who installs pykcoord to serve does not have it.
+_AS_INSTALLED = "import sys; sys.modules['hypothesis'] = None; from pykcoord import cli; cli.main()"
 _READY_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 60.0
 
@@ -136,7 +139,7 @@ class Pykcoord(Server):
     def command(self) -> list[str]:
         return [
             *self._pin,
-            *(sys.executable, "-m", "pykcoord", "serve", os.fspath(self.directory)),
+            *(sys.executable, "-c", _AS_INSTALLED, "serve", os.fspath(self.directory)),
             *("--listen", self.address, "--topic", f"{TOPIC}:{PARTITIONS}"),
             *("--flush", self._flush, "--set", "group.initial.rebalance.delay.ms=0"),
         ]
