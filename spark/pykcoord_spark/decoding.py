@@ -9,30 +9,20 @@ from collections.abc import Iterator
 import pyarrow as pa
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import (
-    BinaryType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, LongType, StringType
 
-from pykcoord.errors import ArgumentError
-from pykcoord_spark.source.schema import DDL, KAFKA_COLUMNS
+from pykcoord_spark.schemas import INTEGER, TIME, Kinds, require_kinds
+from pykcoord_spark.source.schema import DDL
 
 __all__ = ["decode"]
 
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-_TYPES: dict[str, tuple[type[DataType], ...]] = {
+# What Spark's own Kafka source gives that is needed.
+_KINDS: dict[str, Kinds] = {
     "key": (BinaryType, StringType),
     "value": (BinaryType, StringType),
-    "partition": _INTEGERS,
-    "offset": _INTEGERS,
-    "timestamp": (TimestampType, TimestampNTZType, LongType),
+    "partition": INTEGER,
+    "offset": INTEGER,
+    "timestamp": TIME,
 }
 
 
@@ -45,7 +35,7 @@ def decode(df: DataFrame) -> DataFrame:
     decoded fails the task with a LogError that names partition and offset. Raises ArgumentError for
     a column that is missing or of another type.
     """
-    _check(df)
+    require_kinds(df.schema, _KINDS)
     timestamp = F.col("timestamp")
     if not isinstance(df.schema["timestamp"].dataType, LongType):
         timestamp = F.unix_millis(timestamp.cast("timestamp"))
@@ -57,18 +47,6 @@ def decode(df: DataFrame) -> DataFrame:
         F.col("value").cast("binary"),
     )
     return rows.mapInArrow(_decoded, DDL)
-
-
-def _check(df: DataFrame) -> None:
-    types = {field.name: field.dataType for field in df.schema.fields}
-    for name in KAFKA_COLUMNS:
-        if name not in types:
-            raise ArgumentError("df", f"column {name} is missing; there are {sorted(types)}")
-        if not isinstance(types[name], _TYPES[name]):
-            wanted = " or ".join(of.typeName() for of in _TYPES[name])
-            raise ArgumentError(
-                "df", f"column {name} is {types[name].simpleString()}, not {wanted}"
-            )
 
 
 def _decoded(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -6,7 +6,7 @@ dictionaries; so the schemas are `pykcoord.arrow`'s, and never written down besi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator, Mapping
 
 import pyarrow as pa
 from pyspark.sql import DataFrame
@@ -19,6 +19,9 @@ from pyspark.sql.types import (
     LongType,
     ShortType,
     StringType,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
 )
 
 from pykcoord.arrow import ENVELOPE, RECORD, REQUEST, RESPONSE
@@ -26,12 +29,16 @@ from pykcoord.errors import ArgumentError
 
 __all__ = [
     "ENVELOPE",
+    "INTEGER",
     "RECORD",
     "REQUEST",
     "RESPONSE",
+    "TIME",
+    "Kinds",
     "ddl",
     "refuse_null",
     "require",
+    "require_kinds",
     "spark_type",
 ]
 
@@ -97,6 +104,27 @@ def _wrong(found: dict[str, DataType], schema: pa.Schema) -> Iterator[str]:
                 f"column {field.name} is {kind.simpleString().upper()}, not {_name(field.type)}: "
                 f"cast it"
             )
+
+
+# Which types a column may have; the rows are then cast.
+Kinds = tuple[type[DataType], ...]
+INTEGER: Kinds = (ByteType, ShortType, IntegerType, LongType)
+TIME: Kinds = (TimestampType, TimestampNTZType, LongType)
+
+
+def require_kinds(
+    schema: StructType, kinds: Mapping[str, Kinds], *, optional: Container[str] = ()
+) -> None:
+    """Raises ArgumentError for `df` that names the first column that is missing or of no such
+    type."""
+    found = {field.name: field.dataType for field in schema.fields}
+    for name, allowed in kinds.items():
+        if name not in found:
+            if name not in optional:
+                raise ArgumentError("df", f"column {name} is missing; there are {sorted(found)}")
+        elif not isinstance(found[name], allowed):
+            wanted = " or ".join(of.typeName() for of in allowed)
+            raise ArgumentError("df", f"column {name} is {found[name].typeName()}, not {wanted}")
 
 
 def refuse_null(batch: pa.RecordBatch, schema: pa.Schema, argument: str) -> None:

@@ -14,7 +14,7 @@ from pykcoord.errors import ArgumentError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["DDL", "KAFKA_COLUMNS", "columns_of", "ddl_of"]
+__all__ = ["DDL", "columns_of", "ddl_of"]
 
 DDL = (
     "partition INT NOT NULL, offset BIGINT NOT NULL, timestamp BIGINT NOT NULL, "
@@ -22,9 +22,6 @@ DDL = (
     "metadata STRING, tombstone BOOLEAN NOT NULL, key BINARY, value BINARY, leader_epoch INT, "
     "generation INT, producer_id BIGINT, producer_epoch INT"
 )
-
-# What Spark's own Kafka source gives that is needed to decode a record.
-KAFKA_COLUMNS = ("key", "value", "partition", "offset", "timestamp")
 
 
 def ddl_of(names: Iterable[str]) -> str:

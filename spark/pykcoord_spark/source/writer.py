@@ -14,38 +14,28 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import (
-    BinaryType,
-    ByteType,
-    DataType,
-    IntegerType,
-    LongType,
-    ShortType,
-    StringType,
-    StructType,
-    TimestampNTZType,
-    TimestampType,
-)
+from pyspark.sql.types import BinaryType, StringType, StructType
 
 from pykcoord.errors import ArgumentError
 from pykcoord.log.transfer import Target
+from pykcoord_spark.schemas import INTEGER, TIME, Kinds, require_kinds
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.writing import COLUMNS, Segments, normalized
 from pykcoord_spark.tasks import begin_task
 
 __all__ = ["DirectoryWriter"]
 
-_INTEGERS = (ByteType, ShortType, IntegerType, LongType)
-_TYPES: dict[str, tuple[type[DataType], ...]] = {
-    "partition": _INTEGERS,
-    "offset": _INTEGERS,
-    "timestamp": (LongType, TimestampType, TimestampNTZType),
+_KINDS: dict[str, Kinds] = {
+    "partition": INTEGER,
+    "offset": INTEGER,
+    "timestamp": TIME,
     "kind": (StringType,),
     "key": (BinaryType,),
     "value": (BinaryType,),
-    "producer_id": _INTEGERS,
-    "producer_epoch": _INTEGERS,
+    "producer_id": INTEGER,
+    "producer_epoch": INTEGER,
 }
+_OPTIONAL = {name for name, (_, needed) in COLUMNS.items() if not needed}
 
 
 @dataclass
@@ -69,7 +59,7 @@ class DirectoryWriter(DataSourceArrowWriter):
         directory is there and not empty."""
         if overwrite:
             raise ArgumentError("mode", "overwrite is not supported; name a new directory")
-        _check(schema)
+        require_kinds(schema, _KINDS, optional=_OPTIONAL)
         assert options.path is not None
         self._options = options
         self._path = path = options.path.absolute()
@@ -134,14 +124,3 @@ class DirectoryWriter(DataSourceArrowWriter):
 
     def _remove_staging(self) -> None:
         shutil.rmtree(self._staging, ignore_errors=True)
-
-
-def _check(schema: StructType) -> None:
-    types = {field.name: field.dataType for field in schema.fields}
-    for name, (_, needed) in COLUMNS.items():
-        if name not in types:
-            if needed:
-                raise ArgumentError("df", f"column {name} is missing; there are {sorted(types)}")
-        elif not isinstance(types[name], _TYPES[name]):
-            wanted = " or ".join(of.typeName() for of in _TYPES[name])
-            raise ArgumentError("df", f"column {name} is {types[name].typeName()}, not {wanted}")
