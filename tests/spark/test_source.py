@@ -219,17 +219,22 @@ def test_columns_that_there_are_not_are_named(classic: Path, asked: StructField,
 
 def test_small_partitions_share_a_task(classic: Path) -> None:
     alone = directory.places(Options.parse({"path": str(classic)}))
-    (shared,) = directory.grouped(alone, 32 << 20)
-    assert shared.places == tuple(alone)
+    assert _tasks(classic) == [tuple(alone)]
 
     def size(*places: directory.Place) -> int:
         return sum(f.stat().st_size for place in places for f in Path(place.path).glob("*.log"))
 
     most = size(*alone) // 2
-    tasks = directory.grouped(alone, most)
+    tasks = _tasks(classic, most)
     assert 1 < len(tasks) < len(alone)
-    assert [place for task in tasks for place in task.places] == alone
-    assert all(size(*task.places) <= most or len(task.places) == 1 for task in tasks)
+    assert [place for task in tasks for place in task] == alone
+    assert all(size(*task) <= most or len(task) == 1 for task in tasks)
+
+
+def _tasks(path: Path, most: int = 32 << 20) -> list[tuple[directory.Place, ...]]:
+    asked = {"path": str(path), "task_bytes": str(most)}
+    tasks = ConsumerOffsets(asked).reader(StructType()).partitions()
+    return [task.places for task in tasks if isinstance(task, directory.Places)]
 
 
 def test_no_partition_gives_no_rows(classic: Path) -> None:

@@ -145,6 +145,23 @@ def test_a_stream_goes_on_where_it_was(spark: SparkSession, folder: Path, tmp_pa
     assert run() == [(n, n) for n in range(12)]
 
 
+def test_small_slices_share_a_task(tmp_path: Path) -> None:
+    for number in range(4):
+        _append(tmp_path / f"__consumer_offsets-{number}", range(10 + number))
+
+    def tasks(**options: str) -> list[list[int]]:
+        source = ConsumerOffsets({"path": str(tmp_path), **options})
+        stream = source.streamReader(StructType([StructField("offset", LongType())]))
+        end = stream.latestOffset({}, stream.getDefaultReadLimit())
+        parts = stream.partitions({"1": 11, "3": 12}, end)
+        return [[row for batch in stream.read(part) for row in batch["offset"].to_pylist()]
+                for part in parts]  # fmt: skip
+
+    first, third, fourth = list(range(10)), list(range(12)), [12]
+    assert tasks() == [first + third + fourth]
+    assert tasks(task_bytes="2000") == [first, third + fourth]
+
+
 def test_a_stream_of_some_columns(folder: Path) -> None:
     """The group that rows are chosen by need not be among them."""
     _append(folder, range(5))

@@ -6,10 +6,11 @@ from __future__ import annotations
 
 import contextlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from typing import TypeVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
@@ -25,6 +26,7 @@ from pykcoord_spark.tasks import begin_task
 __all__ = ["DirectoryReader", "Place", "Places", "grouped", "places"]
 
 _log = logging.getLogger(__name__)
+_Part = TypeVar("_Part")
 
 
 @dataclass
@@ -48,7 +50,8 @@ class DirectoryReader(DataSourceReader):
 
     def partitions(self) -> Sequence[InputPartition]:
         """Raises LogError if there is no log, ArgumentError for a partition that is not there."""
-        return grouped(places(self._options), self._options.task_bytes)
+        tasks = grouped(places(self._options), _size, self._options.task_bytes)
+        return [Places(task) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Raises CorruptLogError, as a start of the server on these files would, and LogError."""
@@ -66,18 +69,20 @@ class DirectoryReader(DataSourceReader):
             yield from rows_of_chunks(place.path, place.number, chunks, self._options)
 
 
-def grouped(found: Sequence[Place], task_bytes: int) -> list[Places]:
+def grouped(
+    found: Iterable[_Part], bytes_of: Callable[[_Part], int], task_bytes: int
+) -> list[tuple[_Part, ...]]:
     """The same, in order: small neighbours go to one task, since each costs Spark some 30 ms."""
-    tasks: list[list[Place]] = []
+    tasks: list[list[_Part]] = []
     room = 0
-    for place in found:
-        size = _size(place)
+    for part in found:
+        size = bytes_of(part)
         if not tasks or size > room:
             tasks.append([])
             room = task_bytes
-        tasks[-1].append(place)
+        tasks[-1].append(part)
         room -= size
-    return [Places(tuple(task)) for task in tasks]
+    return [tuple(task) for task in tasks]
 
 
 def _size(place: Place) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pykcoord_spark.source.cluster import Slice, offsets_of, read_cluster
-from pykcoord_spark.source.directory import places
+from pykcoord_spark.source.directory import grouped, places
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import rows_of_chunks
 from pykcoord_spark.source.slices import Ends, read_slice
@@ -34,6 +35,15 @@ __all__ = ["ClusterStream", "DirectoryStream", "limited"]
 # Partition to the offset that comes next. Keys are strings: Spark keeps it as JSON.
 _Offset = dict[str, int]
 _Bounds = Mapping[int, tuple[int, int]]
+# About what a commit takes in a log. A slice knows its offsets, but not where they lie.
+_RECORD_BYTES = 128
+
+
+@dataclass
+class Slices(InputPartition):
+    """What one task reads, one after the other."""
+
+    slices: tuple[Slice, ...]
 
 
 class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -61,11 +71,7 @@ class _Stream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return limited(start, bounds, limit.max_rows if isinstance(limit, ReadMaxRows) else None)
 
     def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
-        return [
-            Slice(int(number), start.get(number, 0), upto)
-            for number, upto in end.items()
-            if upto > start.get(number, 0)
-        ]
+        return slices(start, end)
 
 
 class DirectoryStream(_Stream):
@@ -81,14 +87,18 @@ class DirectoryStream(_Stream):
         found = {place.number: Path(place.path) for place in places(self._options)}
         return {number: self._ends.of(directory) for number, directory in found.items()}
 
+    def partitions(self, start: _Offset, end: _Offset) -> Sequence[InputPartition]:
+        tasks = grouped(slices(start, end), _about_bytes, self._options.task_bytes)
+        return [Slices(task) for task in tasks]
+
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, Slice)
+        assert isinstance(partition, Slices)
         begin_task()
         paths = {place.number: Path(place.path) for place in places(self._options)}
-        directory = paths[partition.number]
-        start, end = partition.start, partition.end
-        chunks = read_slice(directory, start, end, self._options.on_corruption)
-        yield from rows_of_chunks(directory, partition.number, chunks, self._options, start, end)
+        for part in partition.slices:
+            directory, start, end = paths[part.number], part.start, part.end
+            chunks = read_slice(directory, start, end, self._options.on_corruption)
+            yield from rows_of_chunks(directory, part.number, chunks, self._options, start, end)
 
 
 class ClusterStream(_Stream):
@@ -100,6 +110,16 @@ class ClusterStream(_Stream):
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, Slice)
         yield from read_cluster(self._options, partition)
+
+
+def slices(start: _Offset, end: _Offset) -> list[Slice]:
+    """What came between two offsets of a stream, partition by partition."""
+    news = ((int(number), start.get(number, 0), upto) for number, upto in end.items())
+    return [Slice(number, begin, upto) for number, begin, upto in news if upto > begin]
+
+
+def _about_bytes(part: Slice) -> int:
+    return (part.end - part.start) * _RECORD_BYTES
 
 
 def limited(start: Mapping[str, int], bounds: _Bounds, most: int | None) -> dict[str, Any]:
