@@ -41,7 +41,8 @@ KIND_RESPONSE = 0
 KIND_RECORD = 1
 KIND_SUMMARY = 2
 
-# Name and type; `?` where NULL may be.
+# Name and type; `?` where NULL may be. A record's `cause_seq`, which is `seq` in an envelope, names
+# the request in whose handling it was written; NULL: time wrote it.
 _FIELDS = {
     "REQUEST": (
         "seq int64, ts int64, group_id string, member_id string?, api_key int16, api_version int16,"

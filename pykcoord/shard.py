@@ -293,7 +293,7 @@ class Shard:
 
     @property
     def waiting(self) -> int:
-        """Requests that have no answer yet."""
+        """Requests that have no answer yet; of rows, without those that never will have one."""
         return len(self._waiting) if self._rows is None else self._rows.waiting
 
     @property

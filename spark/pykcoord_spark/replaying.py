@@ -65,7 +65,8 @@ class Replay:
 
     @property
     def responses(self) -> DataFrame:
-        """The answers: `ts` is when they left; a request that is not here is waiting still."""
+        """The answers: `ts` is when they left; a request that is not here is waiting still, or its
+        member repeated it while it waited."""
         rows = self.envelope.where(F.col("kind") == KIND_RESPONSE)
         names = "shard, seq, ts, group_id, member_id, api_key, error_code, generation"
         return rows.select(*names.split(", "), F.col("body").alias("payload"))

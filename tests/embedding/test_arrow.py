@@ -83,7 +83,9 @@ def test_rows_are_served_as_frames_are(seed: int) -> None:
     assert told.records == story.records
     assert told.answers == story.answers
     assert shard.next_offset == len(story.records)
-    assert shard.waiting == len(story.requests) - len(story.answers)
+    unanswered = [one for one in story.requests if one["seq"] not in story.answers]
+    assert {one["api_key"] for one in unanswered} <= {11, 14}
+    assert shard.waiting == 0, "a minute ends every wait: what has no answer was let go"
     assert {ts for ts, _ in told.answers.values()} - {one["ts"] for one in story.requests}
 
 
@@ -163,7 +165,8 @@ def test_an_answer_says_what_it_came_to() -> None:
         commit(6, group="g"),
         row(7, START_MS, "g", (11, 5), join[1].replace(b"\0\x07group-0", b"\0\x01g")),
     ]
-    answered = {told["seq"]: told for told in shard.process(batch(rows)).to_pylist()}
+    record, *answers = shard.process(batch(rows)).to_pylist()
+    answered = {told["seq"]: told for told in answers}
     common = {"kind": 0, "shard": 3, "offset": None, "epoch": None, "ts": START_MS, "key": None}
     common |= {"group_id": "g"}
     beaten = {"seq": 5, "member_id": "nobody", "api_key": 12, "error_code": 25, "generation": 1}
@@ -171,10 +174,47 @@ def test_an_answer_says_what_it_came_to() -> None:
     assert (answered[6]["error_code"], answered[6]["member_id"]) == (0, None)
     assert answered[7]["error_code"] == 79  # MEMBER_ID_REQUIRED: and this is the one
     assert answered[7]["member_id"].startswith("consumer-1-")
-    record = answered[None]
     assert (record["kind"], record["offset"], record["epoch"], record["ts"]) == (1, 0, 7, START_MS)
+    assert record["seq"] == 6
     assert record["key"].startswith(b"\0\1\0\1g")
     assert record["api_key"] is None
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_record_names_the_request_that_it_came_of(seed: int) -> None:
+    """In batches of any size the same as one by one, where nothing else can have been it."""
+    story, causes = Story(seed).tell(250), {}
+    alone, together, chooser = new_shard(), new_shard(), random.Random(seed)
+    for asked in story.requests:
+        for told in alone.process(batch([asked])).to_pylist():
+            if told["kind"] == 1:
+                causes[told["offset"]] = told["seq"]
+                assert told["seq"] in (None, asked["seq"])
+                # Time's doing is of its own time, but for what is due with the request.
+                assert told["seq"] is None or told["ts"] == asked["ts"]
+    told = [row for rows in cuts(story.requests, chooser)
+            for row in together.process(batch(rows)).to_pylist() if row["kind"] == 1]  # fmt: skip
+    assert {row["offset"]: row["seq"] for row in told} == causes
+    by_request = {seq for seq in causes.values() if seq is not None}
+    apis = {story.requests[seq]["api_key"] for seq in by_request}
+    assert apis >= {8, 11, 42, 47}
+    assert None in causes.values(), "the end of a session does too"
+
+
+def test_a_request_that_its_member_repeats_waits_no_longer() -> None:
+    """Only the last JoinGroup or SyncGroup of a member is answered: the others are let go."""
+    member = Story(0)._members[0]
+    first = row(0, START_MS, "group-0", (11, 5), Story(0)._body(11, member, -1)[1])
+    _, told = (shard := new_shard()).process(batch([first])).to_pylist()
+    member.member_id = told["member_id"]
+    join = Story(0)._body(11, member, -1)[1]
+    joins = [row(seq, START_MS + seq // 2, "group-0", (11, 5), join) for seq in (1, 2, 3, 4)]
+    assert shard.process(batch(joins)).num_rows == 0
+    assert shard.waiting == 1
+    successor = Shard(CONFIG, topics=TOPICS)
+    successor.restore(shard.snapshot())
+    assert [told["seq"] for told in successor.advance(START_MS + 1_000).to_pylist()] == [4]
+    assert successor.waiting == 0
 
 
 def test_a_heartbeat_needs_no_payload() -> None:

@@ -48,6 +48,19 @@ pub struct Outbox {
     commits_at_once: bool,
     ready: VecDeque<(Ticket, Response)>,
     parked: VecDeque<(i64, Ticket, Response)>,
+    /// Tickets that will never be answered.
+    given_up: VecDeque<Ticket>,
+    /// `None`: nobody wants to know.
+    causes: Option<Causes>,
+}
+
+/// Which request each record came of.
+#[derive(Debug, Default)]
+struct Causes {
+    /// The request that is being handled; `None`: what happens now is time's doing.
+    now: Option<Ticket>,
+    /// One for each record that was emitted, until it is taken out.
+    of_records: VecDeque<Option<Ticket>>,
 }
 
 impl Outbox {
@@ -64,6 +77,19 @@ impl Outbox {
         self.commits_at_once = true;
     }
 
+    /// From now on each record's request is kept for [`Outbox::poll_cause`].
+    pub fn trace_causes(&mut self) {
+        self.causes.get_or_insert_default();
+    }
+
+    /// What is emitted from now on comes of this request; `None`: of none.
+    #[inline]
+    pub fn caused_by(&mut self, ticket: Option<Ticket>) {
+        if let Some(causes) = &mut self.causes {
+            causes.now = ticket;
+        }
+    }
+
     pub fn next_offset(&self) -> i64 {
         self.next_offset
     }
@@ -74,7 +100,10 @@ impl Outbox {
 
     /// Nothing waits to be taken out or to be committed.
     pub fn is_idle(&self) -> bool {
-        self.appends.is_empty() && self.ready.is_empty() && self.parked.is_empty()
+        self.appends.is_empty()
+            && self.ready.is_empty()
+            && self.parked.is_empty()
+            && self.given_up.is_empty()
     }
 
     /// Adds a record to the last batch and returns its offset.
@@ -95,6 +124,9 @@ impl Outbox {
         batch.record_count += 1;
         batch.max_timestamp = batch.max_timestamp.max(timestamp_ms);
         self.next_offset += 1;
+        if let Some(causes) = &mut self.causes {
+            causes.of_records.push_back(causes.now);
+        }
         offset
     }
 
@@ -130,6 +162,21 @@ impl Outbox {
 
     pub fn poll_append(&mut self) -> Option<Append> {
         self.appends.pop_front()
+    }
+
+    /// The request of the next record that was emitted, in their order; the inner `None`: it came of
+    /// none. Nothing unless causes are traced.
+    pub fn poll_cause(&mut self) -> Option<Option<Ticket>> {
+        self.causes.as_mut()?.of_records.pop_front()
+    }
+
+    /// Nobody will answer this ticket.
+    pub fn give_up(&mut self, ticket: Ticket) {
+        self.given_up.push_back(ticket);
+    }
+
+    pub fn poll_given_up(&mut self) -> Option<Ticket> {
+        self.given_up.pop_front()
     }
 
     pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
@@ -187,6 +234,21 @@ mod tests {
         assert_eq!(ready(&mut outbox), [10, 20]);
         outbox.committed(3);
         assert_eq!(ready(&mut outbox), [30, 31]);
+    }
+
+    #[test]
+    fn each_record_names_its_request_where_that_is_traced() {
+        let mut outbox = Outbox::default();
+        outbox.caused_by(Some(1));
+        outbox.emit(1, b"key", None);
+        assert_eq!(outbox.poll_cause(), None);
+        outbox.trace_causes();
+        for (cause, records) in [(Some(7), 2), (None, 1), (Some(9), 1)] {
+            outbox.caused_by(cause);
+            (0..records).for_each(|_| _ = outbox.emit(1, b"key", None));
+        }
+        let causes: Vec<_> = std::iter::from_fn(|| outbox.poll_cause()).collect();
+        assert_eq!(causes, [Some(7), Some(7), None, Some(9)]);
     }
 
     #[test]

@@ -111,13 +111,30 @@ impl Shard {
         self.machine.outbox.commit_at_once();
     }
 
+    /// From now on [`poll_cause`](Shard::poll_cause) says which request each record came of.
+    pub fn trace_causes(&mut self) {
+        self.machine.outbox.trace_causes();
+    }
+
     /// The next batch of records to append; to be asked until there is none.
     pub fn poll_append(&mut self) -> Option<Append> {
         self.machine.outbox.poll_append()
     }
 
+    /// For each record, in order: the request in whose handling it was written; `Some(None)`: a
+    /// timer wrote it. To be asked until there is none, before the responses are taken.
+    pub fn poll_cause(&mut self) -> Option<Option<Ticket>> {
+        self.machine.outbox.poll_cause()
+    }
+
     pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
         self.machine.outbox.poll_response()
+    }
+
+    /// A request that will never be answered: its member asked again meanwhile, or is gone. Not one
+    /// that was abandoned. To be asked until there is none.
+    pub fn poll_given_up(&mut self) -> Option<Ticket> {
+        self.machine.outbox.poll_given_up()
     }
 
     /// What was noticed about groups, for logs; to be asked until there is none.
@@ -172,6 +189,7 @@ impl Machine {
         request: &Request<'_>,
     ) {
         let ticket = context.ticket;
+        self.outbox.caused_by(Some(ticket));
         match request {
             Request::JoinGroup(request) => self.join_group(now_ms, context, request),
             Request::SyncGroup(request) => self.sync_group(now_ms, context, request),
@@ -187,6 +205,7 @@ impl Machine {
             Request::DeleteGroups(request) => self.delete_groups(now_ms, context, request),
             Request::ListGroups(request) => self.list_groups(context, request),
         }
+        self.outbox.caused_by(None);
     }
 
     pub fn fire(&mut self, now_ms: i64, operation: DelayedOperation) {

@@ -145,7 +145,7 @@ impl Machine {
     /// is assumed dead (states sections 5.4 and 7.1).
     pub fn park(&mut self, member: u32, awaiting: u8, ticket: Ticket) {
         debug_assert!(awaiting == flag::AWAITING_JOIN || awaiting == flag::AWAITING_SYNC);
-        self.unpark(member);
+        self.give_up_parked(member);
         self.parked.insert(ticket, member);
         let (group, row) =
             (self.registry.members[member].group, &mut self.registry.members[member]);
@@ -159,6 +159,13 @@ impl Machine {
     /// A parked response of a member that was thawed.
     pub fn park_again(&mut self, ticket: Ticket, member: u32) {
         self.parked.insert(ticket, member);
+    }
+
+    /// Ends a member's wait without an answer.
+    pub fn give_up_parked(&mut self, member: u32) {
+        if let Some(ticket) = self.unpark(member) {
+            self.outbox.give_up(ticket);
+        }
     }
 
     /// Ends a member's wait, and says who waited, if there is still somebody.

@@ -80,6 +80,10 @@ impl Source for Columns {
     fn ts(&self, at: usize) -> i64 {
         self.ts.value(at)
     }
+
+    fn seq(&self, at: usize) -> i64 {
+        self.seq.value(at)
+    }
 }
 
 /// The three layouts that Arrow has for one thing.

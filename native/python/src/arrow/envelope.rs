@@ -39,6 +39,7 @@ pub struct Envelope {
     kinds: Vec<i8>,
     is_answer: BooleanBufferBuilder,
     seqs: Vec<i64>,
+    seq_nulls: NullBufferBuilder,
     offsets: Vec<i64>,
     ts: Vec<i64>,
     group_ids: Bytes,
@@ -61,6 +62,7 @@ impl Envelope {
             kinds: Vec::with_capacity(rows),
             is_answer: BooleanBufferBuilder::new(rows),
             seqs: Vec::with_capacity(rows),
+            seq_nulls: NullBufferBuilder::new(rows),
             offsets: Vec::with_capacity(rows),
             ts: Vec::with_capacity(rows),
             group_ids: Bytes::with_capacity(rows),
@@ -88,7 +90,7 @@ impl Envelope {
         let columns: Vec<ArrayRef> = vec![
             Arc::new(Int8Array::new(self.kinds.into(), None)),
             Arc::new(Int32Array::new(vec![shard; rows].into(), None)),
-            Arc::new(Int64Array::new(self.seqs.into(), of_answers.clone())),
+            Arc::new(Int64Array::new(self.seqs.into(), self.seq_nulls.finish())),
             Arc::new(Int64Array::new(self.offsets.into(), of_records.clone())),
             Arc::new(Int32Array::new(vec![epoch; rows].into(), of_records)),
             Arc::new(Int64Array::new(self.ts.into(), None)),
@@ -110,6 +112,7 @@ impl Sink for Envelope {
         self.kinds.push(RESPONSE);
         self.is_answer.append(true);
         self.seqs.push(answer.seq);
+        self.seq_nulls.append(true);
         self.offsets.push(0);
         self.ts.push(answer.ts);
         self.group_ids.push(Some(answer.group_id.as_bytes()));
@@ -126,7 +129,8 @@ impl Sink for Envelope {
     fn record(&mut self, record: &Record<'_>) {
         self.kinds.push(RECORD);
         self.is_answer.append(false);
-        self.seqs.push(0);
+        self.seqs.push(record.cause_seq.unwrap_or_default());
+        self.seq_nulls.append(record.cause_seq.is_some());
         self.offsets.push(record.offset);
         self.ts.push(record.ts);
         self.group_ids.push(None);

@@ -69,7 +69,13 @@ pub struct Turn {
     /// What each reply came to, where somebody asked and one response says it.
     pub(crate) outcomes: Option<Vec<Option<Outcome>>>,
     pub appends: Vec<(usize, Append)>,
+    /// The ticket that each record of `appends` came of, in order, where its shard traces that;
+    /// `None`: it came of none that is known.
+    pub causes: Vec<Option<u64>>,
     pub foreign: Vec<u64>,
+    /// Tickets that will never be answered, as a JoinGroup whose member sent another one: whoever
+    /// holds something for them may let go.
+    pub given_up: Vec<u64>,
     /// Tickets whose frame cannot be read, or whose answer fits no frame, and why.
     pub invalid: Vec<(u64, String)>,
     /// What shards noticed about groups, for logs.
@@ -282,6 +288,11 @@ impl Node {
         self.shards[shard].commit_at_once();
     }
 
+    /// Has turns say which request each of a shard's records came of, until the shard is dropped.
+    pub fn trace_causes(&mut self, shard: usize) {
+        self.shards[shard].trace_causes();
+    }
+
     /// Has the groups of requests fetched that will come in further turns; see [`Shard::touch`].
     pub fn touch<'a>(&self, shard: usize, group_ids: impl Iterator<Item = &'a str>) {
         self.shards[shard].touch(group_ids);
@@ -404,8 +415,18 @@ impl Node {
             if !self.status[at].touched {
                 continue;
             }
+            while let Some(cause) = self.shards[at].poll_cause() {
+                let found = cause.and_then(|ticket| self.slots.find(ticket));
+                turn.causes.push(found.map(|(header, ..)| header.ticket));
+            }
             while let Some((ticket, response)) = self.shards[at].poll_response() {
                 self.answer(ticket, response, turn);
+            }
+            while let Some(ticket) = self.shards[at].poll_given_up() {
+                if let Some((header, ..)) = self.slots.find(ticket) {
+                    self.slots.close(ticket);
+                    turn.given_up.push(header.ticket);
+                }
             }
             while let Some(append) = self.shards[at].poll_append() {
                 turn.appends.push((at, append));

@@ -49,7 +49,7 @@ impl Rows {
         }
         self.read(from).map_err(unreadable)?;
         node.thaw(from.rest()).map_err(unreadable)?;
-        node.commit_at_once(super::SHARD);
+        super::serve(node);
         Ok(())
     }
 

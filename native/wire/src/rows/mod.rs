@@ -60,6 +60,10 @@ pub trait Source {
     fn ts(&self, at: usize) -> i64 {
         self.row(at).ts
     }
+    /// The number of a row, alone.
+    fn seq(&self, at: usize) -> i64 {
+        self.row(at).seq
+    }
 }
 
 impl Source for &[Row<'_>] {
@@ -104,6 +108,9 @@ pub struct Record<'a> {
     pub key: &'a [u8],
     /// `None`: a tombstone.
     pub value: Option<&'a [u8]>,
+    /// `seq` of the row in whose handling it was written; `None`: it came of time, as the end of a
+    /// session does.
+    pub cause_seq: Option<i64>,
 }
 
 /// A row that cannot be right: nothing of its batch was done.
@@ -176,7 +183,8 @@ impl Rows {
         self.next_offset
     }
 
-    /// Rows that are not answered yet.
+    /// Rows that are not answered yet, without those that never will be: a member that asks again
+    /// ends the wait of what it asked before, as with a broker.
     pub fn waiting(&self) -> usize {
         self.waiting.len()
     }
@@ -242,7 +250,7 @@ impl Rows {
     fn load(&mut self, node: &mut Node, now_ms: i64) {
         if self.now_ms.is_none() {
             node.loaded(SHARD, now_ms, self.next_offset);
-            node.commit_at_once(SHARD);
+            serve(node);
             self.now_ms = Some(now_ms);
         }
     }
@@ -330,14 +338,19 @@ impl Rows {
         sink: &mut impl Sink,
     ) {
         self.now_ms = Some(now_ms);
+        let mut causes = turn.causes.iter();
         for (_, append) in &turn.appends {
-            records(append, sink);
+            records(append, sink, || turned.seq((*causes.next()?)?));
             self.next_offset = append.end_offset();
         }
         let mut outcomes = turn.outcomes.unwrap_or_default().into_iter();
         for (ticket, start, end) in turn.replies {
             let outcome = outcomes.next().flatten();
             self.reply(now_ms, ticket, &turn.buffer[start..end], outcome, turned, sink);
+        }
+        for ticket in turn.given_up {
+            self.waiting.remove(&ticket);
+            turned.give_up(ticket);
         }
         for (ticket, _) in turn.invalid {
             self.refuse(now_ms, ticket, ErrorCode::InvalidRequest, turned, sink);
@@ -420,7 +433,13 @@ impl Rows {
     }
 }
 
-fn records(append: &Append, sink: &mut impl Sink) {
+/// What a node does for rows and for nobody else.
+fn serve(node: &mut Node) {
+    node.commit_at_once(SHARD);
+    node.trace_causes(SHARD);
+}
+
+fn records(append: &Append, sink: &mut impl Sink, mut cause_seq: impl FnMut() -> Option<i64>) {
     sink.append(append);
     let header = BatchHeader::plain(append);
     let batch = Batch { position: 0, header, records: &append.records };
@@ -431,6 +450,7 @@ fn records(append: &Append, sink: &mut impl Sink) {
             ts: record.timestamp,
             key: record.key.expect("every record of a shard has a key"),
             value: record.value,
+            cause_seq: cause_seq(),
         });
     }
 }

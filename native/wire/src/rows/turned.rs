@@ -8,6 +8,7 @@ pub struct Turned<'s, S> {
     pub first_ticket: u64,
     pub range: Range<usize>,
     source: &'s S,
+    /// Or never to be.
     answered: Vec<bool>,
 }
 
@@ -44,6 +45,23 @@ impl<'s, S: Source> Turned<'s, S> {
         let at = (ticket - self.first_ticket) as usize;
         assert!(!core::mem::replace(&mut self.answered[at], true), "two answers to one row");
         self.source.row(self.range.start + at)
+    }
+
+    /// No answer to this ticket will come.
+    pub fn give_up(&mut self, ticket: u64) {
+        if let Some(at) = self.place(ticket) {
+            self.answered[at] = true;
+        }
+    }
+
+    /// The number of the row of a ticket, if it is of this turn.
+    pub fn seq(&self, ticket: u64) -> Option<i64> {
+        self.place(ticket).map(|at| self.source.seq(self.range.start + at))
+    }
+
+    fn place(&self, ticket: u64) -> Option<usize> {
+        let at = ticket.checked_sub(self.first_ticket)? as usize;
+        (at < self.range.len()).then_some(at)
     }
 
     /// The rows that wait on.

@@ -95,7 +95,7 @@ impl Machine {
     pub fn remove_member(&mut self, member: u32) {
         let group = self.registry.members[member].group;
         self.remember_subscribed_topics(group);
-        self.unpark(member);
+        self.give_up_parked(member);
         self.end_pending_sync(member);
         self.count_protocols(member, -1);
         let removed = self.registry.detach_member(member);
