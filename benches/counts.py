@@ -106,13 +106,18 @@ class Verdict:
         )
 
 
-def build_program(root: Path = ROOT) -> list[str]:
-    """Compiles native/bench of `root`, optimized and as one unit, and returns its axes."""
-    # Whatever else was asked of the compiler, the bounds are those of the project's own profile.
+def compile_program(profile: str, root: Path = ROOT, *options: str) -> None:
+    """Compiles native/bench by a profile of the project, whatever else the caller set."""
     asked = ("CARGO_PROFILE_", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")
     environment = {name: text for name, text in os.environ.items() if not name.startswith(asked)}
-    command = ["cargo", "build", "--quiet", "--profile=counts", "--locked", "-p", "kcoord-bench"]
+    command = ["cargo", "build", "--quiet", f"--profile={profile}", "--locked"]
+    command += ["-p", "kcoord-bench", *options]
     subprocess.run(command, cwd=root, check=True, env=environment)
+
+
+def build_program(root: Path = ROOT) -> list[str]:
+    """Compiles native/bench of `root`, optimized and as one unit, and returns its axes."""
+    compile_program("counts", root)
     listed = subprocess.run([PROGRAM, "list"], stdout=subprocess.PIPE, text=True, check=True)
     return [line.split("\t")[0] for line in listed.stdout.splitlines()]
 

@@ -2,10 +2,10 @@
 benches.kafka.in_process`.
 
 Kafka's side is benches/kafka/java/inprocess, measured by JMH as single shots in a JVM of its own,
-warm; pykcoord's is native/bench. A ratio is that of the two medians of a round; told is that of
-the medians of all rounds, with the spread. Both keep one thread busy, and the JVM's collector has
-the other core; but "whole service" is Kafka's with all of its threads, on both. Must never gate on
-anything but a ratio of one run.
+warm; pykcoord's is native/bench, with the allocator of the extension. A ratio is that of the two
+medians of a round; told is that of the medians of all rounds, with the spread. Both keep one thread
+busy, and the JVM's collector has the other core; but "whole service" is Kafka's with all of its
+threads, on both. Must never gate on anything but a ratio of one run.
 """
 
 from __future__ import annotations
@@ -28,12 +28,13 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.kafka.jars import maven
 
 from benches import counts
-from benches.counts import PROGRAM, build_program
+from benches.counts import build_program, compile_program
 from benches.kafka.rows import Row
 
 ROOT = Path(__file__).parents[2]
 SOURCES = Path(__file__).parent / "java" / "inprocess"
 BUILD = ROOT / "build" / "bench" / "in-process"
+PROGRAM = ROOT / "target" / "timed" / "kcoord-bench"
 HEAP = ("-Xms4g", "-Xmx8g")
 # Shots go on until the compiler is done with what is hot, and then until they make a figure.
 WARM_OPERATIONS, OPERATIONS = 3_000_000, 2_000_000
@@ -119,7 +120,8 @@ MOST_OF_KAFKA = {"group": 1 / 4, "offset": 1 / 2, "single": 1 / 2}
 
 
 def build() -> None:
-    build_program()
+    build_program()  # which weighs
+    compile_program("timed", ROOT, "--features=mimalloc")
     stamp = BUILD / "built"
     sources = [SOURCES / "pom.xml", *SOURCES.rglob("*.java")]
     if not stamp.exists() or stamp.stat().st_mtime < max(s.stat().st_mtime for s in sources):

@@ -18,6 +18,10 @@ use std::time::Instant;
 use axis::{AXES, Axis, Work};
 use loading::{Kind, Log};
 
+#[cfg(feature = "mimalloc")]
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 const HELP: &str = "\
 Runs one hot path of the group coordinator alone, and says how long each round took.
 
