@@ -1,10 +1,10 @@
 """pykcoord's server beside a real Kafka broker, in turns on this machine.
 
 Each round loads Kafka, then pykcoord (`--flush os`, as Kafka does), then pykcoord with `--flush
-commit`, all with the same program (load.c); figures are medians of the rounds. Afterwards both
-read the log that Kafka wrote, and take 100,000 one-member groups and a million offsets; what was
-only measured of Kafka's classes in process is quoted, and said to be. It must never touch servers
-or files of anybody else.
+commit`, and kfake where there is Go, all with the same program (load.c); figures are medians of the
+rounds. Afterwards both read the log that Kafka wrote, and take 100,000 one-member groups and a
+million offsets; what was only measured of Kafka's classes in process is quoted, and said to be. It
+must never touch servers or files of anybody else.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import statistics
 import subprocess
 import sys
 from collections.abc import Callable
@@ -25,11 +26,12 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from benches.counts import build_program, weigh
-from benches.kafka.rows import QUOTED, Row
+from benches.kafka.rows import QUOTED, Row, told_figure
 from benches.kafka.servers import (
     PARTITIONS,
     TOPIC,
     Kafka,
+    Kfake,
     Loaded,
     Pykcoord,
     Server,
@@ -39,7 +41,7 @@ from benches.kafka.servers import (
 BUILD = Path(__file__).parents[2] / "build" / "bench"
 COMMITTED = 5  # partitions of a commit and of a fetch
 OFFSETS_A_GROUP = 100
-KAFKA, OS, SYNCED = "kafka", "os", "commit"
+KAFKA, OS, SYNCED, KFAKE = "kafka", "os", "commit", "kfake"
 ALL_PHASES = ["find", "join", "hb", "commit", "fetch", "leave"]
 A_TENTH = 10  # of a group leaves it at once
 WARM_UP = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
@@ -114,7 +116,7 @@ def create_topic(server: Server) -> None:
 
 
 def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[str, list[Run]]:
-    phases = {KAFKA: ALL_PHASES, OS: ALL_PHASES, SYNCED: SYNCED_PHASES}
+    phases = dict.fromkeys(servers, ALL_PHASES) | {SYNCED: SYNCED_PHASES}
     for name, server in servers.items():
         console.print(f"warming up {server.name}")
         for _ in range(JVM_WARM_UPS if name == KAFKA else 1):
@@ -198,6 +200,11 @@ def rows_of_load(runs: dict[str, list[Run]], size: Size) -> list[Row]:
         sides = ([figure(run) for run in runs[server + kind]] for server in (KAFKA, own))
         return Row.of_rounds(name, unit, *sides, **bounds)
 
+    def kfake(figure: Callable[[Run], float]) -> str:
+        """What it has, in no ratio: it keeps everything in memory, and no log."""
+        found = [figure(run) for run in runs.get(KFAKE, [])]
+        return f"kfake {told_figure(statistics.median(found))}" if found else ""
+
     rows = []
     axes = [
         ("heartbeats", "hb", OS, 2.4, 1 / 3),
@@ -206,12 +213,13 @@ def rows_of_load(runs: dict[str, list[Run]], size: Size) -> list[Row]:
         ("fetches of 5", "fetch", OS, 2.4, 1 / 3),
     ]
     for name, phase, server, least, most_p99 in axes:
-        note = "Kafka's are written, not synced" if server == SYNCED else ""
         cpu = partial(_per_cpu, phase=phase)
+        note = "Kafka's are written, not synced" if server == SYNCED else kfake(cpu)
         rows.append(row(name, "/server CPU s", cpu, server, least=least, note=note))
         for unit, most in (("p50_ms", None), ("p99_ms", most_p99)):
             latency = partial(_field, phase=phase, name=unit)
-            rows.append(row("", unit.replace("_", " "), latency, server, most=most))
+            note = kfake(latency) if server == OS else ""
+            rows.append(row("", unit.replace("_", " "), latency, server, most=most, note=note))
         rows.append(row("", "/s", partial(_per_second, phase=phase), server))
     for name, phase, server, _, _ in axes:
         if server == OS:
@@ -267,6 +275,10 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
                 OS: running.enter_context(Pykcoord(directory / "os", "os")),
                 SYNCED: running.enter_context(Pykcoord(directory / "commit", "commit")),
             }
+            if Kfake.is_there():
+                servers[KFAKE] = running.enter_context(Kfake(directory / "kfake"))
+            else:
+                console.print("no Go here: kfake is left out")
             create_topic(servers[KAFKA])
             runs = measure_rounds(size, load, servers)
             load.run(kafka, LONGER_LOG, OFFSETS_A_GROUP)

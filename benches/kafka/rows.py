@@ -7,8 +7,8 @@ Kafka's after a full collection of its heap. Must never gate on a wall-clock fig
 from __future__ import annotations
 
 import statistics
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from rich.console import Console
@@ -45,6 +45,12 @@ class Row:
         ratios = [own / other for other, own in zip(kafka, pykcoord, strict=True)]
         medians = statistics.median(kafka), statistics.median(pykcoord)
         return cls(name, unit, *medians, spread=(min(ratios), max(ratios)), **bounds)
+
+    @classmethod
+    def of_json(cls, told: Mapping[str, Any]) -> Row:
+        """The row of which `as_json` told."""
+        row = cls(**{field.name: told[field.name] for field in fields(cls)})
+        return replace(row, spread=tuple(row.spread)) if row.spread else row
 
     @property
     def ratio(self) -> float:
@@ -89,7 +95,7 @@ def show(rows: list[Row], title: str, console: Console) -> None:
     table.add_column("note")
     verdicts = {True: "[green]met[/]", False: "[red]missed[/]", None: ""}
     for row in rows:
-        cells = [row.name, row.unit, _figure(row.kafka), _figure(row.pykcoord)]
+        cells = [row.name, row.unit, told_figure(row.kafka), told_figure(row.pykcoord)]
         cells += [f"{row.ratio:.2f}x", row.told_spread, row.goal]
         table.add_row(*cells, verdicts[row.is_met], row.note)
     console.print(table)
@@ -101,13 +107,14 @@ def markdown(rows: list[Row]) -> str:
     lines.append("| --- | --- | ---: | ---: | ---: | ---: | ---: | --- | --- |")
     verdicts = {True: "met", False: "**missed**", None: ""}
     for row in rows:
-        cells = [row.name, row.unit, _figure(row.kafka), _figure(row.pykcoord)]
+        cells = [row.name, row.unit, told_figure(row.kafka), told_figure(row.pykcoord)]
         cells += [f"{row.ratio:.2f}x", row.told_spread, row.goal, verdicts[row.is_met], row.note]
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines) + "\n"
 
 
-def _figure(value: float) -> str:
+def told_figure(value: float) -> str:
+    """As many digits as say something."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.3f}"

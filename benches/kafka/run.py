@@ -29,6 +29,7 @@ ROOT = Path(__file__).parents[2]
 MARK = "<!-- make bench-kafka -->\n"
 WIRE, COLD = "wire", "cold start"
 ROUNDS_IN_PROCESS = 3
+RESULT = BUILD / "compare.json"
 
 
 def measure(
@@ -63,12 +64,13 @@ def machine() -> dict[str, object]:
         "rust": compiler(),
         "kafka": "4.3.1",
         "pykcoord": importlib.metadata.version("pykcoord"),
+        "date": time.strftime("%Y-%m-%d"),
     }
 
 
 def write_readme(rows: list[Row], on: dict[str, object]) -> None:
     about = (
-        f"`make bench-kafka BENCH_ARGS=--docs` wrote this on {time.strftime('%Y-%m-%d')}: Kafka "
+        f"`make bench-kafka BENCH_ARGS=--docs` measured this on {on['date']}: Kafka "
         f"{on['kafka']} and pykcoord {on['pykcoord']} in turns, medians. Over the wire: "
         f"{FULL.connections:,} connections with one request outstanding on each, the server on "
         "one core and the load on most of the other. In process: Kafka's own classes in a warm "
@@ -89,6 +91,9 @@ def main() -> int:
     )
     parser.add_argument("-k", metavar="TEXT", help=f"rows that contain it: {', '.join(names)}")
     parser.add_argument("--docs", action="store_true", help="write the table of README.md")
+    parser.add_argument(
+        "--last", action="store_true", help="measure nothing: what the last run found"
+    )
     parser.add_argument("--smoke", action="store_true", help="small, and gates nothing")
     parser.add_argument("--pin", action="store_true", help="keep the load generator on core 1")
     parser.add_argument("--rounds", type=int, help="how often each side is measured")
@@ -98,6 +103,8 @@ def main() -> int:
         parser.error(f"no row contains {arguments.k!r}; there are {', '.join(names)}")
     if arguments.docs and (chosen != names or arguments.smoke):
         parser.error("--docs needs all rows, in full size")
+    if arguments.last:
+        return tell(arguments)
     size = SMOKE if arguments.smoke else FULL
     if arguments.rounds:
         size = dataclasses.replace(size, rounds=arguments.rounds)
@@ -105,23 +112,36 @@ def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     started = time.monotonic()
     rows, runs = measure(size, arguments, chosen)
-    on = machine()
-    title = f"{size.connections} connections, one request outstanding each, {size.rounds} rounds"
-    show(rows, title, console)
     BUILD.mkdir(parents=True, exist_ok=True)
     result = {
         "size": vars(size),
-        "machine": on,
+        "is_whole": chosen == names and not arguments.smoke,
+        "machine": machine(),
         "seconds": round(time.monotonic() - started),
         "rows": [row.as_json() for row in rows],
         "runs": runs,
     }
-    path = BUILD / "compare.json"
-    path.write_text(json.dumps(result, indent=2) + "\n")
-    console.print(f"{result['seconds']} s; written to {path.relative_to(ROOT)}")
+    RESULT.write_text(json.dumps(result, indent=2) + "\n")
+    return tell(arguments)
+
+
+def tell(arguments: argparse.Namespace) -> int:
+    """What the last run found."""
+    if not RESULT.exists():
+        sys.exit(f"nothing was measured yet: {RESULT} is not there; leave out --last")
+    result = json.loads(RESULT.read_text())
+    if arguments.docs and not result["is_whole"]:
+        sys.exit("the last run measured some rows alone, or in small: --docs needs all of them")
+    rows = [Row.of_json(row) for row in result["rows"]]
+    size = result["size"]
+    title = (
+        f"{size['connections']} connections, one request outstanding each, {size['rounds']} rounds"
+    )
+    show(rows, title, console)
+    console.print(f"{result['seconds']} s; written to {RESULT.relative_to(ROOT)}")
     console.print("assignors have a run and a table of their own: make bench-assignors")
     if arguments.docs:
-        write_readme(rows, on)
+        write_readme(rows, result["machine"])
     missed = [row.name or row.unit for row in rows if row.is_met is False]
     if missed and not arguments.smoke:
         console.print(f"[red]missed:[/] {', '.join(missed)}")

@@ -1,7 +1,7 @@
-"""The two servers that are compared, as processes: what starts, stops and weighs them is the same.
+"""The servers that are compared, as processes: what starts, stops and weighs them is the same.
 
-Both run with their defaults but for what is named here. Neither may outlive the run that started
-it, nor listen beyond 127.0.0.1.
+All run with their defaults but for what is named here. None may outlive the run that started it,
+nor listen beyond 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -240,6 +240,31 @@ class Kafka(Server):
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
             raise ServerError(f"format failed:\n{result.stdout}{result.stderr}")
+
+
+class Kfake(Server):
+    """franz-go's kfake, a Kafka in memory, in Go: it keeps no log."""
+
+    name = "kfake"
+
+    def command(self) -> list[str]:
+        program = os.fspath(self.directory.parent / "kfake-server")
+        if not os.path.exists(program):
+            build = ["go", "build", "-o", program, "."]
+            result = subprocess.run(
+                build, cwd=_HERE / "kfake", capture_output=True, text=True, check=False
+            )
+            if result.returncode != 0:
+                raise ServerError(f"{' '.join(build)} in benches/kafka/kfake:\n{result.stderr}")
+        return [program, str(self.port), TOPIC, str(PARTITIONS)]
+
+    def is_ready(self, output: str) -> bool:
+        return "ready" in output
+
+    @staticmethod
+    def is_there() -> bool:
+        """Whether it can be built here."""
+        return shutil.which("go") is not None
 
 
 def _java(options: list[str]) -> list[str]:

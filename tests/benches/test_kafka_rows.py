@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -32,6 +33,11 @@ def test_a_pair_names_what_there_is(pair: in_process.Pair) -> None:
         assert re.search(rf"@Benchmark\s+public \w+ {method}\(", source), benchmark
 
 
+def test_a_row_is_read_back_as_it_was_written() -> None:
+    written = json.loads(json.dumps([row.as_json() for row in ROWS]))
+    assert [Row.of_json(told) for told in written] == ROWS
+
+
 def test_a_missed_goal_is_shown() -> None:
     met, missed = markdown(ROWS).splitlines()[2:]
     assert met == (
@@ -44,7 +50,7 @@ def test_the_table_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     readme = (ROOT / "README.md").read_text()
     (tmp_path / "README.md").write_text(readme)
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    on = dict.fromkeys(("kafka", "pykcoord", "cores", "processor"), "7")
+    on = dict.fromkeys(("kafka", "pykcoord", "cores", "processor", "date"), "7")
     run.write_readme(ROWS, {**on, **dict.fromkeys(("platform", "java", "python", "rust"), "8")})
     written = (tmp_path / "README.md").read_text()
     before, after = readme.split(run.MARK)[0], readme.split("<!-- make bench-assignors -->")[1]
