@@ -15,6 +15,7 @@ import pytest
 pytest.importorskip("pyspark")
 import pyarrow as pa
 import pykcoord_spark as ks
+from support import segments
 from support.spark_clusters import BIN, connect, environment, standalone
 from support.spark_events import requests
 
@@ -37,6 +38,9 @@ class Files:
         members = "concat('group-', id % 100) as group_id", "concat('m-', id) as member_id"
         rows = spark.range(400).selectExpr(*members, "array('orders') as topics")
         rows.write.parquet(str(self.members))
+        self.log = segments.unpack(segments.OWN / "classic-2", root / "log")
+        expected = segments.expected(self.log)["offsets"]
+        self.offsets = sum(len(of) for topics in expected.values() for of in topics.values())
         with ks.replay(spark.read.parquet(str(self.events)), SHARDS) as replayed:
             self.told = _rows(replayed)
 
@@ -47,6 +51,12 @@ class Files:
     def assign(self, out: str) -> list[str]:
         members = ["--members", str(self.members), "--topic", "orders:16"]
         return ["assign", "cooperative-sticky", *members, "--out", str(self.root / out)]
+
+    def inspect(self) -> list[str]:
+        return ["inspect", str(self.log), "--at", "2100-01-01", "--rows", "3"]
+
+    def check_inspected(self, said: str) -> None:
+        assert f"(the first 3 of {self.offsets:,})" in said
 
     def check(self, name: str) -> None:
         """What `replay` and `assign` wrote under `name` is what it is here."""
@@ -88,6 +98,7 @@ def test_on_a_master_of_its_own(files: Files, master: str) -> None:
     said = _job(*files.assign(f"{name}-assigned"), "--master", master)
     assert said.startswith("100 groups assigned by cooperative-sticky in ")
     files.check(name)
+    files.check_inspected(_job(*files.inspect(), "--master", master))
 
 
 def test_by_spark_submit_on_a_standalone_cluster(files: Files) -> None:
@@ -105,6 +116,7 @@ def test_by_spark_submit_on_a_standalone_cluster(files: Files) -> None:
         ]  # fmt: skip
         _run(*submit, *files.replay("standalone-replayed"))
         _run(*submit, *files.assign("standalone-assigned"))
+        files.check_inspected(_run(*submit, *files.inspect()))
     files.check("standalone")
 
 
@@ -112,4 +124,5 @@ def test_through_spark_connect(files: Files) -> None:
     with connect(files.root) as remote:
         _job(*files.replay("connect-replayed"), "--remote", remote)
         _job(*files.assign("connect-assigned"), "--remote", remote)
+        files.check_inspected(_job(*files.inspect(), "--remote", remote))
     files.check("connect")
