@@ -67,7 +67,8 @@ class Assignor(abc.ABC):
     def assign(
         self, topics: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> Mapping[str, Iterable[tuple[str, int]]]:
-        """Partitions by member id; a member that is left out gets none.
+        """Partitions by member id, of topics that the member subscribes to; a member that is left
+        out gets none. One partition may go to several members.
 
         `topics`: name to number of partitions, of all topics that somebody subscribes to and
         that exist. Members come in the order of JoinGroup's answer.
@@ -143,6 +144,9 @@ def _assign_by(assignor: Assignor, topics: Topics, members: Members) -> Assignme
                 raise ArgumentError(
                     "strategy", f"{assignor.name} assigns {topic}-{partition}, which is none"
                 )
+            if topic not in subscriptions[member].topics:
+                reason = f"gives {topic}-{partition} to {member!r}, which does not subscribe to it"
+                raise ArgumentError("strategy", f"{assignor.name} {reason}")
             assignment[member].append(TopicPartition(topic, partition))
     return assignment
 

@@ -161,6 +161,16 @@ def test_ones_own_assignor_is_held_to_what_exists(wrong: dict[str, list[tuple[st
         pykcoord.assign(_Fixed(wrong), _TOPICS, _MEMBERS)
 
 
+def test_ones_own_assignor_gives_to_subscribers_alone() -> None:
+    """Whether a partition goes to one of them or to several is the assignor's law."""
+    members = {"a": ["t"], "b": ["t", "u"]}
+    both = {"a": [("t", 0)], "b": [("t", 0)]}
+    assert pykcoord.assign(_Fixed(both), {"t": 1, "u": 1}, members) == both
+    said = "fixed gives u-0 to 'a', which does not subscribe to it"
+    with pytest.raises(ArgumentError, match=said):
+        pykcoord.assign(_Fixed({"a": [("u", 0)]}), {"t": 1, "u": 1}, members)
+
+
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
