@@ -28,12 +28,6 @@ impl PyLiveRecords {
         self.0.add(chunk).map_err(|error| replay_error(py, error))
     }
 
-    /// Offsets of transactions that have not ended.
-    #[getter]
-    fn pending_count(&self) -> usize {
-        self.0.pending_count()
-    }
-
     /// Keys and values of all but offsets and classic groups.
     fn uninterpreted<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         let found = PyDict::new(py);

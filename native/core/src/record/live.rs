@@ -78,11 +78,6 @@ impl LiveRecords {
         Ok(())
     }
 
-    /// Offsets of transactions that have not ended.
-    pub fn pending_count(&self) -> usize {
-        self.pending.values().map(BTreeMap::len).sum()
-    }
-
     /// Keys and values of all but offsets and classic groups, by key.
     pub fn uninterpreted(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         let classic = |slot: &[u8]| matches!(slot, [0, 0..=2, ..]);

@@ -237,7 +237,11 @@ impl World {
     fn drain_responses(&mut self) {
         let shard = &mut self.shard;
         let responses: Vec<_> = std::iter::from_fn(|| shard.poll_response()).collect();
+        let given_up: Vec<_> = std::iter::from_fn(|| shard.poll_given_up()).collect();
         self.answered(responses);
+        for ticket in given_up {
+            self.waiting.remove(&ticket).expect("given up once, and never answered");
+        }
     }
 
     /// Names first: a response may name a member whose own answer comes after it.
