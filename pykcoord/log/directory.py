@@ -26,6 +26,7 @@ from pykcoord.log.loading import Loaded, load
 from pykcoord.log.naming import naming
 from pykcoord.log.partition import Partition
 from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorruption, Replica
+from pykcoord.log.snapshot import SNAPSHOT_FILE
 from pykcoord.log.snapshotter import Snapshots, Snapshotter
 from pykcoord.log.writer import Writer
 
@@ -109,6 +110,9 @@ class LogDirectory:
                 raise CorruptLogError(directory, 0, -1, reason, recovery.ADVICE)
             properties = Properties(partitions, epoch, topic_id)
             _prepare(directory, names, properties)
+            for shard in loaded:
+                if shard is not None and shard.lost is not None:
+                    _set_snapshot_aside(shard.found.directory, shard.lost)
             for name, one in zip(names, found, strict=True):
                 partition = Partition(
                     name,
@@ -373,7 +377,17 @@ def _load_all(
     for one in loaded:
         if one is not None:
             recovery.cut_in_memory(one.found, on_corruption)
+            if one.lost is not None and on_corruption == "refuse":
+                raise one.lost
     return loaded
+
+
+def _set_snapshot_aside(directory: Path, lost: CorruptLogError) -> None:
+    """So that the next start does not miss again what the operator let go."""
+    aside = recovery.set_aside(directory / SNAPSHOT_FILE)
+    sync_directory(directory)
+    message = f"{lost.file}: offset {lost.offset}: {lost.reason}; the snapshot is kept as {aside}"
+    _logger.warning(message, extra={"event": "records_missing"})
 
 
 def _prepare(directory: Path, names: list[Path], properties: Properties) -> None:

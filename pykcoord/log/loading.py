@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from pykcoord.errors import CorruptLogError
 from pykcoord.log import recovery, snapshot
 from pykcoord.log.protocol import Replica
 from pykcoord.log.recovery import Found
@@ -23,11 +24,13 @@ _logger = logging.getLogger(__name__)
 
 
 class Loaded(NamedTuple):
-    """A partition on disk, and its state where one was asked for. `covered`: by a snapshot."""
+    """A partition on disk, and its state where one was asked for. `covered`: by a snapshot. `lost`:
+    a snapshot knows of records that are not in the log any more."""
 
     found: Found
     replica: Replica | None = None
     covered: Covered | None = None
+    lost: CorruptLogError | None = None
 
 
 def load(
@@ -42,15 +45,19 @@ def load(
     """
     if new_replica is None:
         return Loaded(recovery.examine(directory))
+    is_stale = False
     if topic_id is not None:
         try:
             return _from_snapshot(directory, new_replica(), topic_id)
         except FileNotFoundError:
             pass
         except SnapshotError as error:
+            is_stale = True
             _logger.warning("%s", error, extra={"event": "snapshot_ignored"})
     replica = new_replica()
-    return Loaded(recovery.examine(directory, replica.replay), replica)
+    found = recovery.examine(directory, replica.replay)
+    lost = snapshot.more_than(directory, found.next_offset, topic_id) if is_stale else None
+    return Loaded(found, replica, lost=lost)
 
 
 def _from_snapshot(directory: Path, replica: Replica, topic_id: str) -> Loaded:

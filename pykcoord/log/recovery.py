@@ -38,12 +38,13 @@ __all__ = [
     "examine_file",
     "reason_of",
     "repair",
+    "set_aside",
     "way_out",
 ]
 
 ADVICE = (
-    "restore the file from a copy, or start with --on-corruption truncate to cut the log there "
-    "as Kafka does (what is cut is kept beside it as .corrupt-N)"
+    "restore the file from a copy, or give --on-corruption truncate: a start then cuts the log "
+    "there as Kafka does, and keeps what it cuts as .corrupt-N; what only reads stops there"
 )
 _OLD_FORMAT_ADVICE = (
     "let a broker of Kafka 0.11 to 3.9 write it anew, as docs/migration.md says; it is never cut"
@@ -150,6 +151,14 @@ def repair(found: Found, on_corruption: OnCorruption) -> Cut | None:
         _truncate(broken, damage.position)
         durable.sync_directory(found.directory)
     return cut._replace(file=broken, kept_as=tuple(kept_as))
+
+
+def set_aside(path: Path) -> Path:
+    """Renames a file so that nobody reads it any more, and returns its name. The folder is synced
+    by the caller."""
+    aside = _free_name(path)
+    os.rename(path, aside)
+    return aside
 
 
 def reason_of(stop: Stop, rest: bytes, next_offset: int, segment_base: int) -> str:
@@ -298,9 +307,7 @@ def _put_aside(path: Path) -> list[Path]:
     if path.stat().st_size == 0:
         path.unlink()
         return []
-    aside = _free_name(path)
-    os.rename(path, aside)
-    return [aside]
+    return [set_aside(path)]
 
 
 def _free_name(path: Path) -> Path:

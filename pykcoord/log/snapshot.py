@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from pykcoord.errors import LogError
+from pykcoord.errors import CorruptLogError, LogError
 from pykcoord.log import checkpoint, durable
 from pykcoord.log._record_batch import crc32c, header
-from pykcoord.log.segment import Plan
+from pykcoord.log.segment import Plan, plan
 
 __all__ = [
     "SNAPSHOT_FILE",
@@ -28,6 +28,7 @@ __all__ = [
     "SnapshotError",
     "check",
     "chunks",
+    "more_than",
     "read_covered",
     "write",
 ]
@@ -39,6 +40,10 @@ _VERSION = 1
 _HEAD = struct.Struct(">8sHI")  # magic, version, length of the JSON that follows
 _CHUNK = struct.Struct(">II")  # length, CRC-32C of all of the file up to the chunk's end
 _BATCH_HEADER_BYTES = 61
+_SHORT_LOG = (
+    "bring the files back from a copy, or start with --on-corruption truncate to go on without "
+    "(the snapshot is kept as .corrupt-N)"
+)
 
 
 class SnapshotError(LogError):
@@ -136,24 +141,44 @@ def chunks(directory: Path) -> Iterator[bytes]:
             raise SnapshotError(path, "there is something behind its end")
 
 
-def check(directory: Path, covered: Covered, plan: Plan, topic_id: str) -> None:
+def check(directory: Path, covered: Covered, files: Plan, topic_id: str) -> None:
     """Compares the snapshot with the files that are there. Raises SnapshotError if it is stale.
 
     Segments below must be those that were read and checked then, by size and time; the last one may
     have grown. `topic_id` is that of the directory, in hex.
     """
     path = directory / SNAPSHOT_FILE
-    if reason := _stale(directory, covered, plan, topic_id):
+    if reason := _stale(directory, covered, files, topic_id):
         raise SnapshotError(path, reason)
 
 
-def _stale(directory: Path, covered: Covered, plan: Plan, topic_id: str) -> str | None:
+def more_than(directory: Path, next_offset: int, topic_id: str | None) -> CorruptLogError | None:
+    """What is wrong if the log ends at `next_offset`, below what the snapshot is of: its files were
+    on disk when it was written, so records are gone. None: nothing, or no snapshot that says so.
+    `topic_id` is that of the directory, in hex; None: any."""
+    try:
+        covered = read_covered(directory)
+    except (FileNotFoundError, SnapshotError):
+        return None
+    if covered.offset <= next_offset or topic_id not in (None, covered.topic_id):
+        return None
+    segments = plan(directory).segments
+    file = segments[-1].path if segments else directory
+    position = file.stat().st_size if segments else 0
+    reason = (
+        f"the log ends here, and reached offset {covered.offset} when {SNAPSHOT_FILE} beside it "
+        "was written: what came between is gone"
+    )
+    return CorruptLogError(file, position, next_offset, reason, _SHORT_LOG)
+
+
+def _stale(directory: Path, covered: Covered, files: Plan, topic_id: str) -> str | None:
     if covered.topic_id != topic_id or not directory.name.endswith(f"-{covered.partition}"):
         return "it belongs to another partition or another topic"
-    if plan.remove or plan.rename:
+    if files.remove or files.rename:
         return "a compaction has not finished"
     count = len(covered.closed)
-    there = [(file.base_offset, file.path) for file in plan.segments[: count + 1]]
+    there = [(file.base_offset, file.path) for file in files.segments[: count + 1]]
     expected = [base for base, _, _ in covered.closed] + [covered.active[0]]
     if [base for base, _ in there] != expected:
         return "the segments are others"

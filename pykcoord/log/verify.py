@@ -25,7 +25,7 @@ _TORN = "nothing sound follows, as after a crash: the next start cuts it and say
 
 class Problem(NamedTuple):
     """One place that is broken: `position` is the byte in `file`, `offset` where the log would go
-    on there, `advice` what to do."""
+    on there (-1 where it is all of the file, which is no segment), `advice` what to do."""
 
     file: Path
     position: int
@@ -34,9 +34,8 @@ class Problem(NamedTuple):
     advice: str
 
     def __str__(self) -> str:
-        return (
-            f"{self.file}: byte {self.position}, offset {self.offset}: {self.reason}; {self.advice}"
-        )
+        place = f"byte {self.position}, offset {self.offset}: " if self.offset >= 0 else ""
+        return f"{self.file}: {place}{self.reason}; {self.advice}"
 
 
 @dataclass
@@ -72,7 +71,7 @@ def verify(path: Path | str) -> Report:
                 # Sound batches after them: what was broken up to here is no torn tail.
                 problems[:start] = [_not_torn(problem) for problem in problems[:start]]
         if files and Path(path).is_dir():
-            problems += _verify_snapshot(files[0].path.parent)
+            problems += _verify_snapshot(files[0].path.parent, next_offset)
         report.problems += problems
     return report
 
@@ -92,8 +91,9 @@ def _not_torn(problem: Problem) -> Problem:
     return problem._replace(advice=recovery.ADVICE) if problem.advice is _TORN else problem
 
 
-def _verify_snapshot(directory: Path) -> list[Problem]:
-    """Whether all of it can be read. One that is stale is no damage: a start says so."""
+def _verify_snapshot(directory: Path, next_offset: int) -> list[Problem]:
+    """Whether all of it can be read, and the log still reaches as far. One that is stale otherwise
+    is no damage: a start says so."""
     try:
         for _ in snapshot.chunks(directory):
             pass
@@ -101,7 +101,11 @@ def _verify_snapshot(directory: Path) -> list[Problem]:
         return []
     except SnapshotError as error:
         return [Problem(error.path, 0, -1, error.reason, _NO_SNAPSHOT)]
-    return []
+    known = checkpoint.read_properties(directory.parent)
+    lost = snapshot.more_than(directory, next_offset, known.topic_id.hex() if known else None)
+    return (
+        [Problem(lost.file, lost.position, lost.offset, lost.reason, lost.advice)] if lost else []
+    )
 
 
 def _verify_segment(

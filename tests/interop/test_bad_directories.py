@@ -120,7 +120,7 @@ def test_a_segment_that_begins_below_the_one_before(
     line = refused(directory, 3)
     assert f"{copy}: byte 0, offset " in line
     assert "the segment starts below the log's next offset" in line
-    assert "restore the file from a copy, or start with --on-corruption truncate" in line
+    assert "restore the file from a copy, or give --on-corruption truncate" in line
 
 
 def test_a_partition_beyond_the_configured_count(

@@ -251,8 +251,6 @@ def _merged(folder: Path) -> None:
     [
         (lambda folder: _touch(folder / f"{4:020d}.log"), "segment 4 was changed"),
         (lambda folder: os.truncate(folder / f"{4:020d}.log", 161), "segment 4 was changed"),
-        (_cut_last, "the log ends below offset 10"),
-        (lambda folder: (folder / f"{8:020d}.log").unlink(), "the segments are others"),
         (_other_history, "the log below offset 10 is another"),
         (_other_records, "the log below offset 10 is another"),
         (_merged, "a compaction has not finished"),
@@ -265,6 +263,46 @@ def _merged(folder: Path) -> None:
 def test_stale(root: Path, caplog: pytest.LogCaptureFixture, change: Change, reason: str):
     change(root / FOLDER)
     ignored(root, caplog, reason)
+
+
+def _rotten_tail(folder: Path) -> None:
+    """Nothing sound follows: without the snapshot this would pass for a write that a crash tore."""
+    path = folder / f"{8:020d}.log"
+    data = bytearray(path.read_bytes()[:161])
+    data[20] ^= 1  # the last byte of its CRC
+    path.write_bytes(data)
+
+
+@pytest.mark.parametrize(
+    ("change", "file", "offset"),
+    [
+        (_cut_last, 8, 8),
+        (lambda folder: (folder / f"{8:020d}.log").unlink(), 4, 8),
+        (_rotten_tail, 8, 8),
+    ],
+)
+def test_a_log_that_is_shorter_than_its_snapshot_is_refused(
+    root: Path, caplog: pytest.LogCaptureFixture, change: Change, file: int, offset: int
+):
+    """What was on disk once is gone: that is no torn tail."""
+    folder = root / FOLDER
+    change(folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    said = (
+        f"{file:020d}.log: byte [0-9]+, offset {offset}: the log ends here, and reached offset 10"
+    )
+    with pytest.raises(CorruptLogError, match=said):
+        opened(root)
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert any(problem.reason.startswith("the log ends here") for problem in verify(root).problems)
+    caplog.clear()
+    with opened(root, on_corruption="truncate") as log:
+        assert log.next_offset(0) == offset
+    assert "the snapshot is kept as" in caplog.records[-1].getMessage()
+    aside = folder / f"{SNAPSHOT_FILE}.corrupt-1"
+    assert aside.read_bytes() == before[SNAPSHOT_FILE]
+    with opened(root) as log:
+        assert log.next_offset(0) == offset
 
 
 def test_a_state_that_cannot_be_restored(root: Path, caplog: pytest.LogCaptureFixture):
