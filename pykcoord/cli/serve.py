@@ -18,6 +18,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -37,8 +38,11 @@ from pykcoord.errors import ConfigError, KcoordError, LogError
 from pykcoord.log import Flush, LogDirectory, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.runtime import Runtime
-from pykcoord.server import Server, ServerMetrics, serve_metrics
+from pykcoord.server import Server
 from pykcoord.snapshots import start_snapshots
+
+if TYPE_CHECKING:
+    from pykcoord.server.metrics import ServerMetrics
 
 logger = logging.getLogger("pykcoord.serve")
 
@@ -183,7 +187,7 @@ def command(
 
 async def _serve(config: Config, options: _Options) -> None:
     asked = _when_asked_to_end()
-    metrics = ServerMetrics()
+    metrics = _metrics(options)
     started = monotonic_seconds()
     node = Node(config.native(), config.offsets_topic_num_partitions, secrets.token_bytes(32))
     with _open_log(config, options, metrics, node) as log:
@@ -213,14 +217,16 @@ async def _serve(config: Config, options: _Options) -> None:
 
 async def _run(
     server: Server,
-    metrics: ServerMetrics,
+    metrics: ServerMetrics | None,
     options: _Options,
     ready_fields: str,
     asked: asyncio.Future[str],
 ) -> None:
     """Serve until a signal, or the server's own failure, ends it."""
     with contextlib.ExitStack() as stack:
-        if options.metrics is not None:
+        if metrics is not None and options.metrics is not None:
+            from pykcoord.server.metrics_listener import serve_metrics
+
             with _naming("--metrics", options.metrics):
                 url = stack.enter_context(serve_metrics(metrics.registry, options.metrics))
             logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
@@ -239,8 +245,17 @@ async def _run(
             raise KcoordError(f"{error}; the log is as it was: start it again") from error
 
 
+def _metrics(options: _Options) -> ServerMetrics | None:
+    """None where nobody is to see them: they cost a start and each turn of the loop some time."""
+    if options.metrics is None:
+        return None
+    from pykcoord.server.metrics import ServerMetrics
+
+    return ServerMetrics()
+
+
 def _open_log(
-    config: Config, options: _Options, metrics: ServerMetrics, node: Node
+    config: Config, options: _Options, metrics: ServerMetrics | None, node: Node
 ) -> LogDirectory:
     try:
         return LogDirectory.open(
@@ -250,7 +265,7 @@ def _open_log(
             flush=options.flush,
             flush_interval_ms=config.log_flush_interval_ms,
             on_corruption=options.on_corruption,
-            observer=metrics.log_observer,
+            observer=metrics.log_observer if metrics is not None else None,
             monotonic=monotonic_seconds,
             new_replica=node.replica,
             use_snapshots=config.pykcoord_snapshot_interval_ms > 0,

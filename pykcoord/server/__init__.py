@@ -1,18 +1,17 @@
-"""The server: sockets, API negotiation, node-level APIs. Only this package opens sockets."""
+"""The server: sockets, API negotiation, node-level APIs. Only this package opens sockets.
+
+Metrics are in `metrics` and `metrics_listener`: who wants none neither imports nor pays for them.
+"""
 
 from pykcoord.catalogue import Catalogue, Topic, TopicCatalogue
 from pykcoord.server.api.node_api import Broker, Peers
 from pykcoord.server.listener import Server
-from pykcoord.server.metrics import ServerMetrics
-from pykcoord.server.metrics_listener import serve_metrics
 
 __all__ = [
     "Broker",
     "Catalogue",
     "Peers",
     "Server",
-    "ServerMetrics",
     "Topic",
     "TopicCatalogue",
-    "serve_metrics",
 ]

@@ -11,7 +11,7 @@ import ipaddress
 import logging
 import socket
 from collections.abc import Mapping
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from pykcoord.catalogue import Catalogue, native_end_offsets, native_topics
 from pykcoord.clock import monotonic_seconds
@@ -20,7 +20,9 @@ from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.api.node_api import Cluster, Peers
 from pykcoord.server.dispatch import Dispatcher
-from pykcoord.server.metrics import ServerMetrics
+
+if TYPE_CHECKING:
+    from pykcoord.server.metrics import ServerMetrics
 
 logger = logging.getLogger("pykcoord.server")
 

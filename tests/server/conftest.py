@@ -17,7 +17,8 @@ from support.scripted_node import ScriptedNode
 from pykcoord.clock import Clock
 from pykcoord.config import Config
 from pykcoord.runtime import Runtime
-from pykcoord.server import Server, ServerMetrics, TopicCatalogue
+from pykcoord.server import Server, TopicCatalogue
+from pykcoord.server.metrics import ServerMetrics
 
 
 @pytest.fixture(params=["asyncio", "uvloop"])
