@@ -61,7 +61,8 @@ def start(root: Path, *settings: str) -> tuple[float, float, int, str]:
     ]
     command += ["--listen", "127.0.0.1:0", *(f"--set={setting}" for setting in settings)]
     begun = time.perf_counter()
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True) as process:
         assert process.stdout is not None
         try:
             line = process.stdout.readline()
@@ -71,8 +72,9 @@ def start(root: Path, *settings: str) -> tuple[float, float, int, str]:
             status = Path(f"/proc/{process.pid}/status").read_text()
         finally:
             process.terminate()
+            _, said = process.communicate()  # told where it fails, and else in nobody's way
     resident = re.search(r"VmRSS:\s*(\d+) kB", status)
-    assert resident is not None, status
+    assert resident is not None, f"{line}{said}"
     return seconds, cpu_seconds, int(resident[1]) // 1024, line.strip()
 
 
