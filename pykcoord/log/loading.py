@@ -45,19 +45,25 @@ def load(
     """
     if new_replica is None:
         return Loaded(recovery.examine(directory))
-    is_stale = False
     if topic_id is not None:
         try:
             return _from_snapshot(directory, new_replica(), topic_id)
         except FileNotFoundError:
             pass
         except SnapshotError as error:
-            is_stale = True
             _logger.warning("%s", error, extra={"event": "snapshot_ignored"})
     replica = new_replica()
     found = recovery.examine(directory, replica.replay)
-    lost = snapshot.more_than(directory, found.next_offset, topic_id) if is_stale else None
-    return Loaded(found, replica, lost=lost)
+    return Loaded(found, replica, lost=_missing(found, topic_id))
+
+
+def _missing(found: Found, topic_id: str | None) -> CorruptLogError | None:
+    """Of a log whose snapshot was not used."""
+    try:
+        covered = snapshot.read_covered(found.directory)
+    except (FileNotFoundError, SnapshotError):
+        return None
+    return recovery.missing(found, covered) if covered.topic_id == topic_id else None
 
 
 def _from_snapshot(directory: Path, replica: Replica, topic_id: str) -> Loaded:

@@ -27,7 +27,7 @@ from pykcoord.log.segment import (
     scan_segment,
     segment_name,
 )
-from pykcoord.log.snapshot import Covered
+from pykcoord.log.snapshot import SNAPSHOT_FILE, Covered
 
 __all__ = [
     "ADVICE",
@@ -36,6 +36,7 @@ __all__ = [
     "cut_in_memory",
     "examine",
     "examine_file",
+    "missing",
     "reason_of",
     "repair",
     "set_aside",
@@ -48,6 +49,10 @@ ADVICE = (
 )
 _OLD_FORMAT_ADVICE = (
     "let a broker of Kafka 0.11 to 3.9 write it anew, as docs/migration.md says; it is never cut"
+)
+_SHORT_LOG_ADVICE = (
+    "bring the files back from a copy, or start with --on-corruption truncate to go on without "
+    "(the snapshot is kept as .corrupt-N)"
 )
 
 
@@ -93,6 +98,15 @@ class Found(NamedTuple):
         """The highest leader epoch that wrote here; -1 if none did."""
         return self.epochs[-1][0] if self.epochs else -1
 
+    @property
+    def end(self) -> tuple[Path, int]:
+        """Where what is sound ends: a file, and the byte in it. The folder where there is none."""
+        if self.damage is not None:
+            return self.damage.file, self.damage.position
+        if self.segments:
+            return self.segments[-1].file.path, self.segments[-1].size
+        return self.directory, 0
+
 
 def examine(directory: Path, replay: Replay | None = None, covered: Covered | None = None) -> Found:
     """Checks every byte of a partition. Changes nothing.
@@ -106,6 +120,18 @@ def examine(directory: Path, replay: Replay | None = None, covered: Covered | No
 def examine_file(file: SegmentFile) -> Found:
     """Checks one segment file by itself. Changes nothing."""
     return _examine(file.path.parent, Plan([file], [], []), [])
+
+
+def missing(found: Found, covered: Covered) -> CorruptLogError | None:
+    """What is wrong if the log ends below what a snapshot of it is of: the files were on disk when
+    that was written, so records are gone."""
+    if covered.offset <= found.next_offset:
+        return None
+    reason = (
+        f"the log ends here, and reached offset {covered.offset} when {SNAPSHOT_FILE} beside it "
+        "was written: what came between is gone"
+    )
+    return CorruptLogError(*found.end, found.next_offset, reason, _SHORT_LOG_ADVICE)
 
 
 def cut_in_memory(found: Found, on_corruption: OnCorruption) -> Cut | None:

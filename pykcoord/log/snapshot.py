@@ -16,10 +16,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from pykcoord.errors import CorruptLogError, LogError
+from pykcoord.errors import LogError
 from pykcoord.log import checkpoint, durable
 from pykcoord.log._record_batch import crc32c, header
-from pykcoord.log.segment import Plan, plan
+from pykcoord.log.segment import Plan
 
 __all__ = [
     "SNAPSHOT_FILE",
@@ -28,7 +28,6 @@ __all__ = [
     "SnapshotError",
     "check",
     "chunks",
-    "more_than",
     "read_covered",
     "write",
 ]
@@ -40,10 +39,6 @@ _VERSION = 1
 _HEAD = struct.Struct(">8sHI")  # magic, version, length of the JSON that follows
 _CHUNK = struct.Struct(">II")  # length, CRC-32C of all of the file up to the chunk's end
 _BATCH_HEADER_BYTES = 61
-_SHORT_LOG = (
-    "bring the files back from a copy, or start with --on-corruption truncate to go on without "
-    "(the snapshot is kept as .corrupt-N)"
-)
 
 
 class SnapshotError(LogError):
@@ -150,26 +145,6 @@ def check(directory: Path, covered: Covered, files: Plan, topic_id: str) -> None
     path = directory / SNAPSHOT_FILE
     if reason := _stale(directory, covered, files, topic_id):
         raise SnapshotError(path, reason)
-
-
-def more_than(directory: Path, next_offset: int, topic_id: str | None) -> CorruptLogError | None:
-    """What is wrong if the log ends at `next_offset`, below what the snapshot is of: its files were
-    on disk when it was written, so records are gone. None: nothing, or no snapshot that says so.
-    `topic_id` is that of the directory, in hex; None: any."""
-    try:
-        covered = read_covered(directory)
-    except (FileNotFoundError, SnapshotError):
-        return None
-    if covered.offset <= next_offset or topic_id not in (None, covered.topic_id):
-        return None
-    segments = plan(directory).segments
-    file = segments[-1].path if segments else directory
-    position = file.stat().st_size if segments else 0
-    reason = (
-        f"the log ends here, and reached offset {covered.offset} when {SNAPSHOT_FILE} beside it "
-        "was written: what came between is gone"
-    )
-    return CorruptLogError(file, position, next_offset, reason, _SHORT_LOG)
 
 
 def _stale(directory: Path, covered: Covered, files: Plan, topic_id: str) -> str | None:

@@ -95,6 +95,7 @@ def _verify_snapshot(directory: Path, next_offset: int) -> list[Problem]:
     """Whether all of it can be read, and the log still reaches as far. One that is stale otherwise
     is no damage: a start says so."""
     try:
+        covered = snapshot.read_covered(directory)
         for _ in snapshot.chunks(directory):
             pass
     except FileNotFoundError:
@@ -102,10 +103,14 @@ def _verify_snapshot(directory: Path, next_offset: int) -> list[Problem]:
     except SnapshotError as error:
         return [Problem(error.path, 0, -1, error.reason, _NO_SNAPSHOT)]
     known = checkpoint.read_properties(directory.parent)
-    lost = snapshot.more_than(directory, next_offset, known.topic_id.hex() if known else None)
-    return (
-        [Problem(lost.file, lost.position, lost.offset, lost.reason, lost.advice)] if lost else []
-    )
+    is_others = known is not None and known.topic_id.hex() != covered.topic_id
+    if covered.offset <= next_offset or is_others:
+        return []
+    # A server that runs may have written on since the segments were read, and then the snapshot.
+    lost = recovery.missing(recovery.examine(directory), covered)
+    if lost is None:
+        return []
+    return [Problem(lost.file, lost.position, lost.offset, lost.reason, lost.advice)]
 
 
 def _verify_segment(

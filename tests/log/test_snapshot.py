@@ -4,6 +4,7 @@ stale or of something else is told of in one line and not used."""
 from __future__ import annotations
 
 import contextlib
+import importlib
 import json
 import logging
 import os
@@ -19,6 +20,7 @@ from pykcoord.errors import CorruptLogError
 from pykcoord.log import Append, LogDirectory, Snapshots, durable, snapshotter, verify
 from pykcoord.log import snapshot as file
 from pykcoord.log._record_batch import crc32c, frame
+from pykcoord.log.reader import segment_files
 from pykcoord.log.snapshot import SNAPSHOT_FILE, SnapshotError
 
 FOLDER = "__consumer_offsets-0"
@@ -274,22 +276,28 @@ def _rotten_tail(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "file", "offset"),
+    ("change", "file", "position", "offset"),
     [
-        (_cut_last, 8, 8),
-        (lambda folder: (folder / f"{8:020d}.log").unlink(), 4, 8),
-        (_rotten_tail, 8, 8),
+        (_cut_last, 8, 0, 8),
+        (lambda folder: (folder / f"{8:020d}.log").unlink(), 4, 2 * 161, 8),
+        (_rotten_tail, 8, 0, 8),
     ],
 )
 def test_a_log_that_is_shorter_than_its_snapshot_is_refused(
-    root: Path, caplog: pytest.LogCaptureFixture, change: Change, file: int, offset: int
+    root: Path,
+    caplog: pytest.LogCaptureFixture,
+    change: Change,
+    file: int,
+    position: int,
+    offset: int,
 ):
     """What was on disk once is gone: that is no torn tail."""
     folder = root / FOLDER
     change(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     said = (
-        f"{file:020d}.log: byte [0-9]+, offset {offset}: the log ends here, and reached offset 10"
+        f"{file:020d}.log: byte {position}, offset {offset}: the log ends here, and reached "
+        "offset 10"
     )
     with pytest.raises(CorruptLogError, match=said):
         opened(root)
@@ -303,6 +311,15 @@ def test_a_log_that_is_shorter_than_its_snapshot_is_refused(
     assert aside.read_bytes() == before[SNAPSHOT_FILE]
     with opened(root) as log:
         assert log.next_offset(0) == offset
+
+
+def test_verify_beside_a_server_that_writes_on(root: Path, monkeypatch: pytest.MonkeyPatch):
+    """It saw the segments before one more, and the snapshot of that, were there."""
+    seen = {number: files[:-1] for number, files in segment_files(root).items()}
+    module = importlib.import_module("pykcoord.log.verify")
+    monkeypatch.setattr(module, "segment_files", lambda _: seen)
+    report = verify(root)
+    assert (report.files, report.problems) == (2, [])
 
 
 def test_a_state_that_cannot_be_restored(root: Path, caplog: pytest.LogCaptureFixture):
