@@ -35,6 +35,7 @@ from benches.kafka.servers import (
     Loaded,
     Pykcoord,
     Server,
+    build_kfake,
     build_load_generator,
 )
 
@@ -267,6 +268,7 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
     load = Load(size, pin)
+    kfake = build_kfake(BUILD)
     try:
         kafka = Kafka(directory / "kafka")
         with ExitStack() as running:
@@ -275,8 +277,8 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
                 OS: running.enter_context(Pykcoord(directory / "os", "os")),
                 SYNCED: running.enter_context(Pykcoord(directory / "commit", "commit")),
             }
-            if Kfake.is_there():
-                servers[KFAKE] = running.enter_context(Kfake(directory / "kfake"))
+            if kfake is not None:
+                servers[KFAKE] = running.enter_context(Kfake(directory / "kfake", kfake))
             else:
                 console.print("no Go here: kfake is left out")
             create_topic(servers[KAFKA])

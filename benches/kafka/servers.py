@@ -12,7 +12,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ from typing import NamedTuple
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 from support.kafka.jars import library_directory
+from support.ports import free_port
 
 TOPIC = "topic"
 PARTITIONS = 100
@@ -53,7 +53,7 @@ class Server:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.output = directory.parent / f"{directory.name}.out"
-        self.port = _free_port()
+        self.port = free_port(adjacent=1)  # Kafka's controller has the one above
         self._process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -247,24 +247,15 @@ class Kfake(Server):
 
     name = "kfake"
 
+    def __init__(self, directory: Path, program: Path) -> None:
+        super().__init__(directory)
+        self._program = program
+
     def command(self) -> list[str]:
-        program = os.fspath(self.directory.parent / "kfake-server")
-        if not os.path.exists(program):
-            build = ["go", "build", "-o", program, "."]
-            result = subprocess.run(
-                build, cwd=_HERE / "kfake", capture_output=True, text=True, check=False
-            )
-            if result.returncode != 0:
-                raise ServerError(f"{' '.join(build)} in benches/kafka/kfake:\n{result.stderr}")
-        return [program, str(self.port), TOPIC, str(PARTITIONS)]
+        return [os.fspath(self._program), str(self.port), TOPIC, str(PARTITIONS)]
 
     def is_ready(self, output: str) -> bool:
         return "ready" in output
-
-    @staticmethod
-    def is_there() -> bool:
-        """Whether it can be built here."""
-        return shutil.which("go") is not None
 
 
 def _java(options: list[str]) -> list[str]:
@@ -287,14 +278,15 @@ def build_load_generator(build: Path) -> Path:
     return program
 
 
-def _free_port() -> int:
-    """A port that was free a moment ago, with the one above it (the controller's)."""
-    while True:
-        with socket.socket() as first, socket.socket() as second:
-            first.bind(("127.0.0.1", 0))
-            port: int = first.getsockname()[1]
-            try:
-                second.bind(("127.0.0.1", port + 1))
-            except (OSError, OverflowError):
-                continue
-            return port
+def build_kfake(build: Path) -> Path | None:
+    """Compile kfake/, as go does where anything changed; None where there is no Go."""
+    if shutil.which("go") is None:
+        return None
+    program = build / "kfake"
+    command = ["go", "build", "-o", os.fspath(program), "."]
+    result = subprocess.run(
+        command, cwd=_HERE / "kfake", capture_output=True, text=True, check=False
+    )
+    if result.returncode != 0:
+        raise ServerError(f"{' '.join(command)} in benches/kafka/kfake:\n{result.stderr}")
+    return program
