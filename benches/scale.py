@@ -143,9 +143,8 @@ def beat(
             done = next(storming)
             point.storm_s = time.perf_counter() - storm_began
         # What the storm held up is its own, until the ticks have caught up.
-        is_late = is_storm or (in_storm and early_s <= 0)
-        (late_in_storm if is_late else late).append((time.perf_counter() - due) * 1e3)
-        in_storm = is_late
+        in_storm = is_storm or (in_storm and early_s <= 0)
+        (late_in_storm if in_storm else late).append((time.perf_counter() - due) * 1e3)
     elapsed = time.perf_counter() - began
     gc.unfreeze()
     point.beats_per_s = beats / elapsed
