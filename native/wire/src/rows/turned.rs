@@ -42,7 +42,7 @@ impl<'s, S: Source> Turned<'s, S> {
                 payload: None,
             };
         }
-        let at = (ticket - self.first_ticket) as usize;
+        let at = self.place(ticket).expect("the answer to a row of this turn");
         assert!(!core::mem::replace(&mut self.answered[at], true), "two answers to one row");
         self.source.row(self.range.start + at)
     }
