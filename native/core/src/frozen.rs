@@ -16,7 +16,6 @@ use crate::group::classic::rebalance::Rebalance;
 use crate::group::classic::state::State;
 use crate::group::registry::{Assigner, Group, GroupType};
 use crate::group::replay::Source;
-use crate::group::slab::Slab;
 use crate::group::subscription::SubscribedTopics;
 use crate::group::text::GroupId;
 use crate::purgatory::{
@@ -28,6 +27,7 @@ use crate::record::fields::{
 use crate::record::{DecodeError, Reader};
 use crate::request::Ticket;
 use crate::shard::Shard;
+use crate::slab::Slab;
 use crate::timer::TimingWheel;
 
 const FORMAT: i16 = 1;

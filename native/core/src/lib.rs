@@ -42,6 +42,7 @@ pub mod record;
 pub mod request;
 pub mod response;
 pub mod shard;
+mod slab;
 pub mod snapshot;
 mod time;
 pub mod timer;

@@ -2,9 +2,9 @@
 
 use crate::group::classic::member::Member;
 use crate::group::registry::{Group, GroupType};
-use crate::group::slab::NO_ROW;
 use crate::offset::CommittedOffset;
 use crate::shard::Shard;
+use crate::slab::NO_ROW;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {

@@ -4,7 +4,7 @@ use super::Machine;
 use super::classic::member::{Member, NO_TICKET, flag};
 use super::classic::state::State;
 use super::registry::GroupType;
-use super::slab::NO_ROW;
+use crate::slab::NO_ROW;
 
 impl Machine {
     pub fn assert_consistent(&self) {

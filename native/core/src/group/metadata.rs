@@ -8,11 +8,11 @@ use super::Machine;
 use super::classic::member::{Details, Member};
 use super::classic::state::State;
 use super::registry::GroupType;
-use super::slab::NO_ROW;
 use crate::error::ErrorCode;
 use crate::limits::MAX_GROUP_RECORD_BYTES;
 use crate::record::group_metadata::GROUP_METADATA_WRITTEN_VERSION;
 use crate::record::{GroupMetadataKey, GroupMetadataMember, GroupMetadataValue};
+use crate::slab::NO_ROW;
 
 impl Machine {
     /// First creation of a group by JoinGroup: generation 0 of nobody, so that it is durable.

@@ -16,7 +16,6 @@ pub mod offset;
 pub mod registry;
 pub mod replay;
 pub mod roster;
-pub mod slab;
 pub mod subscription;
 pub mod text;
 

@@ -11,9 +11,9 @@ use super::classic::member::Member;
 use super::classic::rebalance::Rebalance;
 use super::classic::state::State;
 use super::roster::Roster;
-use super::slab::{NO_ROW, Slab};
 use super::text::{GroupId, Interner, Shared};
 use crate::offset::{GroupOffsets, GroupScope, OffsetTables};
+use crate::slab::{NO_ROW, Slab};
 
 /// What lives under a group id. Only classic groups are served; the ids of others are remembered
 /// (states section 4, "a group of another type").

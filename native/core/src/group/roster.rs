@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use hashbrown::HashTable;
 
 use super::classic::member::Member;
-use super::slab::Slab;
+use crate::slab::Slab;
 
 /// Rows of the member slab by the hash of their ids. One leaves as fast as it came, however many
 /// there are.

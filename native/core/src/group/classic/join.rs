@@ -8,10 +8,10 @@ use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
-use crate::group::slab::NO_ROW;
 use crate::limits;
 use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::Response;
+use crate::slab::NO_ROW;
 
 /// From this version on an id is handed out first, and the client comes back with it (KIP-394).
 const MEMBER_ID_REQUIRED_VERSION: i16 = 4;

@@ -2,9 +2,9 @@
 
 use crate::error::ErrorCode;
 use crate::group::Machine;
-use crate::group::slab::NO_ROW;
 use crate::request::Ticket;
 use crate::response::{JoinGroupResponse, JoinGroupResponseMember, Response};
+use crate::slab::NO_ROW;
 
 impl Machine {
     /// Success: the current generation; who is in it is for the leader alone.

@@ -4,8 +4,8 @@
 //! packed behind it: a client id or an instance id that the member id starts with (it does, unless
 //! a client made its own) is not stored twice. Only `Packer` and `Reader` know the packed form.
 
-use crate::group::slab::NO_ROW;
 use crate::request::Ticket;
+use crate::slab::NO_ROW;
 use crate::timer::TimerId;
 use crate::utf8::utf8;
 

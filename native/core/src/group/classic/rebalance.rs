@@ -7,7 +7,6 @@ use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
 use crate::group::roster::IdTable;
-use crate::group::slab::NO_ROW;
 use crate::group::subscription::SubscribedTopics;
 use crate::limits;
 use crate::purgatory::{
@@ -15,6 +14,7 @@ use crate::purgatory::{
     JoinProgress,
 };
 use crate::response::Response;
+use crate::slab::NO_ROW;
 use crate::time::deadline;
 use crate::timer::TimerId;
 
