@@ -17,13 +17,16 @@ pub const WINDOW: usize = 32;
 /// Where a request's group probably is.
 type Guess = Option<u32>;
 
+/// A group id and a member id, which may be empty.
+type Names<'a> = (&'a str, &'a str);
+
 impl Machine {
     pub fn handle_batch(&mut self, now_ms: i64, requests: &[(RequestContext<'_>, Request<'_>)]) {
         if let [(context, request)] = requests {
             return self.handle_request(now_ms, context, request);
         }
         for window in requests.chunks(WINDOW) {
-            let guesses = self.fetch_early(window.iter().map(|(_, request)| group_id(request)));
+            let guesses = self.fetch_early(window.iter().map(|(_, request)| names(request)));
             for ((context, request), guess) in window.iter().zip(guesses) {
                 match request {
                     Request::Heartbeat(heartbeat) => {
@@ -46,7 +49,8 @@ impl Machine {
             return codes.push(self.heartbeat(now_ms, beat));
         }
         for window in beats.chunks(WINDOW) {
-            let guesses = self.fetch_early(window.iter().map(|beat| Some(beat.group_id)));
+            let names = window.iter().map(|beat| Some((beat.group_id, beat.member_id)));
+            let guesses = self.fetch_early(names);
             let guessed = window.iter().zip(guesses);
             codes.extend(guessed.map(|(beat, guess)| self.heartbeat_guessed(now_ms, guess, beat)));
         }
@@ -54,10 +58,14 @@ impl Machine {
 
     /// Hash all, find all, and touch what each will read; every stage for all before the next.
     #[inline]
-    fn fetch_early<'a>(&self, group_ids: impl Iterator<Item = Option<&'a str>>) -> [Guess; WINDOW] {
+    fn fetch_early<'a>(&self, names: impl Iterator<Item = Option<Names<'a>>>) -> [Guess; WINDOW] {
+        let mut touched = 0;
         let mut hashes = [None; WINDOW];
-        for (hash, group_id) in hashes.iter_mut().zip(group_ids) {
-            *hash = group_id.map(|group_id| self.registry.hash(group_id));
+        for (hash, names) in hashes.iter_mut().zip(names) {
+            *hash = names.map(|(group_id, member_id)| {
+                touched ^= touch(member_id.as_bytes());
+                self.registry.hash(group_id)
+            });
         }
         let mut guesses = [None; WINDOW];
         for (guess, hash) in guesses.iter_mut().zip(hashes) {
@@ -65,11 +73,14 @@ impl Machine {
         }
         let mut members = [None; WINDOW];
         for (member, guess) in members.iter_mut().zip(guesses) {
-            *member = guess.and_then(|group| self.group(group).sole());
+            *member = guess.and_then(|group| {
+                let of = self.group(group);
+                touched ^= of.id.as_bytes().len() as u8;
+                of.sole()
+            });
         }
-        let mut touched = 0;
         for member in members.into_iter().flatten() {
-            touched ^= self.registry.members[member].first_packed_byte();
+            touched ^= touch(self.registry.members[member].first_packed());
         }
         black_box(touched);
         guesses
@@ -78,7 +89,7 @@ impl Machine {
     /// Brings closer what requests of these groups will read. Those of further turns may be among
     /// them: nothing is believed of what is found.
     pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
-        let guesses = self.fetch_early(group_ids.map(Some));
+        let guesses = self.fetch_early(group_ids.map(|group_id| Some((group_id, ""))));
         let mut offsets = [None; WINDOW];
         for (offsets, guess) in offsets.iter_mut().zip(guesses) {
             *offsets = guess.and_then(|group| self.group(group).offsets.as_deref());
@@ -113,17 +124,25 @@ impl Machine {
     }
 }
 
-/// The group that a request names, if it names one.
-fn group_id<'a>(request: &Request<'a>) -> Option<&'a str> {
+/// One byte of each end: what is no longer than a cache line lies in these two.
+fn touch(bytes: &[u8]) -> u8 {
+    match bytes {
+        [first, .., last] => first ^ last,
+        _ => 0,
+    }
+}
+
+/// The group that a request names, if it names one, and the member.
+fn names<'a>(request: &Request<'a>) -> Option<Names<'a>> {
     match request {
-        Request::JoinGroup(request) => Some(request.group_id),
-        Request::SyncGroup(request) => Some(request.group_id),
-        Request::Heartbeat(request) => Some(request.group_id),
-        Request::LeaveGroup(request) => Some(request.group_id),
-        Request::OffsetCommit(request) => Some(request.group_id),
-        Request::OffsetFetch(request) => Some(request.group_id),
-        Request::OffsetDelete(request) => Some(request.group_id),
-        Request::DescribeGroup(request) => Some(request.group_id),
+        Request::JoinGroup(request) => Some((request.group_id, request.member_id)),
+        Request::SyncGroup(request) => Some((request.group_id, request.member_id)),
+        Request::Heartbeat(request) => Some((request.group_id, request.member_id)),
+        Request::OffsetCommit(request) => Some((request.group_id, request.member_id)),
+        Request::LeaveGroup(request) => Some((request.group_id, "")),
+        Request::OffsetFetch(request) => Some((request.group_id, "")),
+        Request::OffsetDelete(request) => Some((request.group_id, "")),
+        Request::DescribeGroup(request) => Some((request.group_id, "")),
         Request::DeleteGroups(_) | Request::ListGroups(_) => None,
     }
 }

@@ -93,9 +93,9 @@ impl Member {
         Reader(&self.packed).bytes() == member_id.as_bytes()
     }
 
-    /// One byte of what [`is_member_id`](Self::is_member_id) reads, to have it fetched early.
-    pub fn first_packed_byte(&self) -> u8 {
-        self.packed.first().copied().unwrap_or(0)
+    /// What [`is_member_id`](Self::is_member_id) reads of a usual id, to have it fetched early.
+    pub fn first_packed(&self) -> &[u8] {
+        &self.packed[..self.packed.len().min(64)]
     }
 
     pub fn member_id(&self) -> &str {
