@@ -1,67 +1,10 @@
 //! One level of the wheel: 64 slots, each a list of entries in order of insertion, and one bit per
 //! slot that says whether it holds any. It knows neither the time nor the other levels.
 
-use super::slab::{NIL, Slab};
+use super::lines::{Lines, List, Spot};
 
 pub(super) const SLOT_BITS: u32 = 6;
 pub(super) const SLOTS: usize = 1 << SLOT_BITS;
-
-/// A list threaded through the slab: oldest first.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct List {
-    pub head: u32,
-    pub tail: u32,
-}
-
-impl List {
-    pub const EMPTY: List = List { head: NIL, tail: NIL };
-
-    pub fn is_empty(&self) -> bool {
-        self.head == NIL
-    }
-
-    pub fn push_back<T>(&mut self, slab: &mut Slab<T>, index: u32) {
-        let tail = self.tail;
-        let entry = slab.entry_mut(index);
-        entry.previous = tail;
-        entry.next = NIL;
-        match tail {
-            NIL => self.head = index,
-            tail => slab.entry_mut(tail).next = index,
-        }
-        self.tail = index;
-    }
-
-    pub fn unlink<T>(&mut self, slab: &mut Slab<T>, index: u32) {
-        let entry = slab.entry(index);
-        let (previous, next) = (entry.previous, entry.next);
-        match previous {
-            NIL => {
-                debug_assert_eq!(self.head, index, "the entry is in another list");
-                self.head = next;
-            }
-            previous => slab.entry_mut(previous).next = next,
-        }
-        match next {
-            NIL => {
-                debug_assert_eq!(self.tail, index, "the entry is in another list");
-                self.tail = previous;
-            }
-            next => slab.entry_mut(next).previous = previous,
-        }
-    }
-
-    pub fn indices<T>(self, slab: &Slab<T>) -> impl Iterator<Item = u32> + '_ {
-        let mut at = self.head;
-        core::iter::from_fn(move || {
-            let index = at;
-            (index != NIL).then(|| {
-                at = slab.entry(index).next;
-                index
-            })
-        })
-    }
-}
 
 #[derive(Clone, Copy, Debug)]
 struct Slot {
@@ -98,19 +41,24 @@ impl Level {
         self.occupied & (1 << slot) != 0
     }
 
-    pub fn push_back<T>(&mut self, slab: &mut Slab<T>, slot: usize, index: u32) {
-        let deadline_ms = slab.entry(index).deadline_ms;
+    pub fn push_back(
+        &mut self,
+        lines: &mut Lines,
+        slot: usize,
+        entry: u32,
+        deadline_ms: i64,
+    ) -> Spot {
         let Slot { list, earliest_ms } = &mut self.slots[slot];
         if list.is_empty() || deadline_ms < *earliest_ms {
             *earliest_ms = deadline_ms;
         }
-        list.push_back(slab, index);
         self.occupied |= 1 << slot;
+        list.push_back(lines, entry)
     }
 
-    pub fn unlink<T>(&mut self, slab: &mut Slab<T>, slot: usize, index: u32) {
+    pub fn unlink(&mut self, lines: &mut Lines, slot: usize, spot: Spot) {
         let list = &mut self.slots[slot].list;
-        list.unlink(slab, index);
+        list.unlink(lines, spot);
         if list.is_empty() {
             self.occupied &= !(1 << slot);
         }

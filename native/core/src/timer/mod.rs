@@ -3,6 +3,7 @@
 //! It knows no clock and calls nobody: time is moved by its owner, who then takes what is due.
 
 mod level;
+mod lines;
 mod slab;
 mod wheel;
 

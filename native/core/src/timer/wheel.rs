@@ -11,8 +11,9 @@
 //! The wheel must never fire early, fire a cancelled timer, or depend on how often it is advanced.
 //! Kafka's `TimingWheel` has 20 slots a level; nothing that can be observed depends on it.
 
-use super::level::{Level, List, SLOT_BITS, SLOTS};
-use super::slab::{NIL, Slab, TimerId};
+use super::level::{Level, SLOT_BITS, SLOTS};
+use super::lines::{Lines, List, Spot};
+use super::slab::{Entry, NIL, Slab, TimerId};
 
 const LEVELS: usize = u64::BITS.div_ceil(SLOT_BITS) as usize;
 
@@ -24,6 +25,7 @@ const LEVELS: usize = u64::BITS.div_ceil(SLOT_BITS) as usize;
 pub struct TimingWheel<T> {
     now_ms: i64,
     slab: Slab<T>,
+    lines: Lines,
     levels: Box<[Level; LEVELS]>,
     /// All entries whose deadline is not after `now_ms`.
     due: List,
@@ -31,6 +33,8 @@ pub struct TimingWheel<T> {
     arrived_late: u32,
     /// Whether late arrivals may have broken the order of `due`.
     due_unordered: bool,
+    /// The line of `due` whose entries were touched last.
+    touched: u32,
 }
 
 /// Where an entry is, by its deadline and the current time.
@@ -45,10 +49,12 @@ impl<T> TimingWheel<T> {
         TimingWheel {
             now_ms,
             slab: Slab::new(),
+            lines: Lines::new(),
             levels: Box::new([Level::EMPTY; LEVELS]),
             due: List::EMPTY,
             arrived_late: NIL,
             due_unordered: false,
+            touched: NIL,
         }
     }
 
@@ -70,25 +76,23 @@ impl<T> TimingWheel<T> {
     /// next [`advance`](Self::advance), not before, so that a loop of pop and insert ends.
     pub fn insert(&mut self, deadline_ms: i64, payload: T) -> TimerId {
         let id = self.slab.insert(deadline_ms, payload);
-        match self.place(deadline_ms) {
-            Place::Due => self.push_late(id.index, deadline_ms),
-            Place::Slot { level, slot } => {
-                self.levels[level].push_back(&mut self.slab, slot, id.index);
-            }
+        if deadline_ms <= self.now_ms {
+            self.note_late(id.index(), deadline_ms);
         }
+        self.link(id.index());
         id
     }
 
     /// Removes a timer that has not been popped, due or not. `None` if the id is stale.
     pub fn cancel(&mut self, id: TimerId) -> Option<T> {
-        let deadline_ms = self.slab.live(id)?.deadline_ms;
-        match self.place(deadline_ms) {
-            Place::Due => self.unlink_due(id.index),
+        let Entry { deadline_ms, spot, .. } = *self.slab.live(id)?;
+        match place(deadline_ms, self.now_ms) {
+            Place::Due => self.unlink_due(id.index(), spot),
             Place::Slot { level, slot } => {
-                self.levels[level].unlink(&mut self.slab, slot, id.index);
+                self.levels[level].unlink(&mut self.lines, slot, spot);
             }
         }
-        Some(self.slab.remove(id.index).1)
+        Some(self.slab.remove(id.index()).1)
     }
 
     /// Moves time forward; [`pop_expired`](Self::pop_expired) then returns what is due.
@@ -110,11 +114,13 @@ impl<T> TimingWheel<T> {
     /// The next due timer and its deadline: by deadline, then in order of insertion. Timers may be
     /// inserted and cancelled between pops; what has been cancelled is not returned.
     pub fn pop_expired(&mut self) -> Option<(i64, T)> {
-        let index = self.due.head;
-        if index == NIL || index == self.arrived_late {
-            return None;
+        let line = self.due.first_line()?;
+        if line != self.touched {
+            self.touched = line;
+            self.slab.touch(self.lines.entries(line));
         }
-        self.due.unlink(&mut self.slab, index);
+        let index = self.due.first(&self.lines).filter(|index| *index != self.arrived_late)?;
+        self.due.pop_front(&mut self.lines);
         Some(self.slab.remove(index))
     }
 
@@ -124,8 +130,8 @@ impl<T> TimingWheel<T> {
     /// It is the exact deadline of the next timer unless an earlier one in the same slot was
     /// cancelled: then a lower bound, and who advances to it and asks again gets a later one.
     pub fn next_deadline(&self) -> Option<i64> {
-        if !self.due.is_empty() {
-            return Some(self.slab.entry(self.due.head).deadline_ms);
+        if let Some(index) = self.due.first(&self.lines) {
+            return Some(self.slab.entry(index).deadline_ms);
         }
         let (level, slot, _) = self.next_slot()?;
         Some(self.levels[level].earliest_ms(slot))
@@ -153,10 +159,10 @@ impl<T> TimingWheel<T> {
     pub fn entries(&self) -> Vec<(i64, TimerId, &T)> {
         let slots = (0..LEVELS).flat_map(|level| (0..SLOTS).map(move |slot| (level, slot)));
         let lists = slots.map(|(level, slot)| self.levels[level].list(slot));
-        let indices = lists.flat_map(|list| list.indices(&self.slab));
+        let indices = lists.flat_map(|list| list.entries(&self.lines));
         let mut found: Vec<_> = self
             .due
-            .indices(&self.slab)
+            .entries(&self.lines)
             .chain(indices)
             .map(|index| self.slab.named(index))
             .collect();
@@ -168,32 +174,23 @@ impl<T> TimingWheel<T> {
     /// Walks all timers and panics unless each is where the invariant wants it. For tests.
     pub fn assert_consistent(&self) {
         let mut count = 0;
-        for index in self.due.indices(&self.slab) {
-            assert_eq!(self.place(self.slab.entry(index).deadline_ms), Place::Due);
+        for index in self.due.entries(&self.lines) {
+            let deadline_ms = self.slab.entry(index).deadline_ms;
+            assert_eq!(place(deadline_ms, self.now_ms), Place::Due);
             count += 1;
         }
         for (level, slot) in (0..LEVELS).flat_map(|level| (0..SLOTS).map(move |slot| (level, slot)))
         {
-            let (list, place) = (self.levels[level].list(slot), Place::Slot { level, slot });
-            assert_eq!(self.levels[level].is_occupied(slot), !list.is_empty(), "{place:?}");
-            for index in list.indices(&self.slab) {
+            let (list, expected) = (self.levels[level].list(slot), Place::Slot { level, slot });
+            assert_eq!(self.levels[level].is_occupied(slot), !list.is_empty(), "{expected:?}");
+            for index in list.entries(&self.lines) {
                 let deadline_ms = self.slab.entry(index).deadline_ms;
-                assert_eq!(self.place(deadline_ms), place);
+                assert_eq!(place(deadline_ms, self.now_ms), expected);
                 assert!(self.levels[level].earliest_ms(slot) <= deadline_ms);
                 count += 1;
             }
         }
         assert_eq!(count, self.len(), "every timer is in exactly one list");
-    }
-
-    fn place(&self, deadline_ms: i64) -> Place {
-        if deadline_ms <= self.now_ms {
-            return Place::Due;
-        }
-        let differing = ordered(deadline_ms) ^ ordered(self.now_ms);
-        let level = differing.ilog2() / SLOT_BITS;
-        let slot = (ordered(deadline_ms) >> (level * SLOT_BITS)) as usize % SLOTS;
-        Place::Slot { level: level as usize, slot }
     }
 
     /// The slot that time enters next, and when. It is in the lowest level that holds anything.
@@ -211,65 +208,73 @@ impl<T> TimingWheel<T> {
 
     /// Moves the entries of a slot that time has just entered to where they belong now.
     fn empty_slot(&mut self, level: usize, slot: usize) {
-        let list = self.levels[level].take(slot);
+        let mut list = self.levels[level].take(slot);
         if level == 0 {
-            return self.append_due(list);
+            // One deadline, in order.
+            return self.due.append(&mut self.lines, list);
         }
-        let mut index = list.head;
-        while index != NIL {
-            let entry = self.slab.entry(index);
-            let (next, deadline_ms) = (entry.next, entry.deadline_ms);
-            match self.place(deadline_ms) {
-                Place::Due => self.due.push_back(&mut self.slab, index),
-                Place::Slot { level: finer, slot } => {
-                    debug_assert!(finer < level, "a cascade goes down");
-                    self.levels[finer].push_back(&mut self.slab, slot, index);
-                }
-            }
-            index = next;
-        }
-    }
-
-    /// Appends a whole slot of level 0: one deadline, in order.
-    fn append_due(&mut self, list: List) {
-        debug_assert_eq!(self.slab.entry(list.head).deadline_ms, self.now_ms);
-        match self.due.tail {
-            NIL => self.due = list,
-            tail => {
-                self.slab.entry_mut(tail).next = list.head;
-                self.slab.entry_mut(list.head).previous = tail;
-                self.due.tail = list.tail;
+        while let Some(entries) = list.pop_line(&mut self.lines) {
+            self.slab.touch(entries);
+            for index in entries {
+                let place = self.link(index);
+                debug_assert!(
+                    !matches!(place, Place::Slot { level: other, .. } if other >= level),
+                    "a cascade goes down: {place:?}"
+                );
             }
         }
     }
 
-    fn push_late(&mut self, index: u32, deadline_ms: i64) {
-        if !self.due.is_empty() {
-            self.due_unordered |= self.slab.entry(self.due.tail).deadline_ms > deadline_ms;
+    /// Puts an entry where it belongs now, behind those that are there.
+    fn link(&mut self, index: u32) -> Place {
+        let entry = self.slab.entry_mut(index);
+        let place = place(entry.deadline_ms, self.now_ms);
+        entry.spot = match place {
+            Place::Due => self.due.push_back(&mut self.lines, index),
+            Place::Slot { level, slot } => {
+                self.levels[level].push_back(&mut self.lines, slot, index, entry.deadline_ms)
+            }
+        };
+        place
+    }
+
+    /// An entry that is due already comes behind all others.
+    fn note_late(&mut self, index: u32, deadline_ms: i64) {
+        if let Some(last) = self.due.last(&self.lines) {
+            self.due_unordered |= self.slab.entry(last).deadline_ms > deadline_ms;
         }
-        self.due.push_back(&mut self.slab, index);
         if self.arrived_late == NIL {
             self.arrived_late = index;
         }
     }
 
-    fn unlink_due(&mut self, index: u32) {
+    fn unlink_due(&mut self, index: u32, spot: Spot) {
         if self.arrived_late == index {
-            self.arrived_late = self.slab.entry(index).next;
+            self.arrived_late = self.due.after(&self.lines, spot).unwrap_or(NIL);
         }
-        self.due.unlink(&mut self.slab, index);
+        self.due.unlink(&mut self.lines, spot);
     }
 
     /// Sorts what late arrivals have brought out of order. The rest of `due` is in order already.
     fn order_due(&mut self) {
-        let mut indices: Vec<u32> = self.due.indices(&self.slab).collect();
+        let mut indices: Vec<u32> = self.due.entries(&self.lines).collect();
         indices.sort_by_key(|index| self.slab.entry(*index).deadline_ms);
-        self.due = List::EMPTY;
+        while self.due.pop_line(&mut self.lines).is_some() {}
         for index in indices {
-            self.due.push_back(&mut self.slab, index);
+            self.slab.entry_mut(index).spot = self.due.push_back(&mut self.lines, index);
         }
         self.due_unordered = false;
     }
+}
+
+fn place(deadline_ms: i64, now_ms: i64) -> Place {
+    if deadline_ms <= now_ms {
+        return Place::Due;
+    }
+    let differing = ordered(deadline_ms) ^ ordered(now_ms);
+    let level = differing.ilog2() / SLOT_BITS;
+    let slot = (ordered(deadline_ms) >> (level * SLOT_BITS)) as usize % SLOTS;
+    Place::Slot { level: level as usize, slot }
 }
 
 /// Maps signed time to numbers whose digits sort like it.
