@@ -12,6 +12,7 @@ mod delayed_sync;
 mod initial_delayed_join;
 mod pending_member;
 mod watch;
+mod watchers;
 
 pub use delayed_heartbeat::{DelayedHeartbeat, HeartbeatExpiry, MemberLiveness};
 pub use delayed_join::{DelayedJoin, JoinExpiry, JoinProgress};

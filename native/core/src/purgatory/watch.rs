@@ -7,8 +7,9 @@
 use core::hash::Hash;
 
 use ahash::RandomState;
-use hashbrown::{Equivalent, HashMap};
+use hashbrown::Equivalent;
 
+use super::watchers::Watchers;
 use crate::timer::{TimerId, TimingWheel};
 
 /// Kafka's `purgeInterval`: garbage that is tolerated before all lists are purged. More is
@@ -21,8 +22,8 @@ pub type OperationId = TimerId;
 #[derive(Debug)]
 pub struct Purgatory<K, O> {
     wheel: TimingWheel<Delayed<O>>,
-    /// Oldest first. Never iterated but for the purge, whose order nobody can see.
-    watchers: HashMap<K, Vec<OperationId>, RandomState>,
+    /// Never iterated but for the purge, whose order nobody can see.
+    watchers: Watchers<K>,
     /// Entries in all of `watchers`, garbage included.
     watched: usize,
     /// Entries in all of `watchers` that belong to a live operation.
@@ -42,7 +43,7 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
         let state = RandomState::with_seeds(first, second, !first, !second);
         Purgatory {
             wheel: TimingWheel::new(now_ms),
-            watchers: HashMap::with_hasher(state),
+            watchers: Watchers::new(state),
             watched: 0,
             watched_live: 0,
         }
@@ -54,7 +55,7 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
         let key_count = u32::try_from(keys.len()).expect("an operation has few keys");
         let id = self.wheel.insert(deadline_ms, Delayed { operation, key_count });
         for key in keys {
-            self.watchers.entry_ref(key).or_default().push(id);
+            self.watchers.push(key, id);
         }
         self.watched += keys.len();
         self.watched_live += keys.len();
@@ -72,22 +73,17 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let Some(ids) = self.watchers.get_mut(key) else { return Vec::new() };
-        let (before, mut completed) = (ids.len(), Vec::new());
-        ids.retain(|id| {
-            let Some(delayed) = self.wheel.payload_mut(*id) else { return false };
+        let mut completed = Vec::new();
+        self.watched -= self.watchers.retain(key, |id| {
+            let Some(delayed) = self.wheel.payload_mut(id) else { return false };
             if !complete(&mut delayed.operation) {
                 return true;
             }
-            let delayed = self.wheel.cancel(*id).expect("the operation was just tested");
+            let delayed = self.wheel.cancel(id).expect("the operation was just tested");
             self.watched_live -= delayed.key_count as usize;
             completed.push(delayed.operation);
             false
         });
-        self.watched -= before - ids.len();
-        if ids.is_empty() {
-            self.watchers.remove(key);
-        }
         completed
     }
 
@@ -136,8 +132,8 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let ids = self.watchers.get(key).into_iter().flatten();
-        ids.filter_map(|id| Some((*id, &self.wheel.payload(*id)?.operation)))
+        let ids = self.watchers.ids(key);
+        ids.filter_map(|id| Some((id, &self.wheel.payload(id)?.operation)))
     }
 
     /// All live operations, in no useful order: for garbage collectors.
@@ -167,10 +163,7 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
 
     /// Drops what operations that have left have left behind under their other keys.
     pub fn purge(&mut self) {
-        self.watchers.retain(|_, ids| {
-            ids.retain(|id| self.wheel.payload(*id).is_some());
-            !ids.is_empty()
-        });
+        self.watchers.retain_all(|id| self.wheel.payload(id).is_some());
         self.watched = self.watched_live;
     }
 

@@ -1,0 +1,137 @@
+//! Which operations are watched under a key: a table of four bytes a key, and rows in the order in
+//! which keys came.
+//!
+//! Keys come and go at random, and their rows hardly do: the table is what memory is waited for, so
+//! it is small. It never looks at an operation, and nothing that it says depends on its hashes.
+
+use core::hash::Hash;
+
+use ahash::RandomState;
+use hashbrown::{Equivalent, HashTable};
+
+use super::watch::OperationId;
+use crate::slab::Slab;
+
+#[derive(Debug)]
+pub(super) struct Watchers<K> {
+    hasher: RandomState,
+    /// The row of each key.
+    table: HashTable<u32>,
+    rows: Slab<Option<Watched<K>>>,
+}
+
+#[derive(Debug)]
+struct Watched<K> {
+    key: K,
+    ids: Ids,
+}
+
+/// Ids in order, oldest first. Most keys have one, which needs no allocation.
+#[derive(Debug)]
+struct Ids {
+    /// `NONE` if it was dropped: it is older than the others.
+    first: OperationId,
+    others: Vec<OperationId>,
+}
+
+impl Ids {
+    fn iter(&self) -> impl Iterator<Item = OperationId> {
+        let first = (!self.first.is_none()).then_some(self.first);
+        first.into_iter().chain(self.others.iter().copied())
+    }
+
+    /// How many were dropped.
+    fn retain(&mut self, mut keep: impl FnMut(OperationId) -> bool) -> usize {
+        let mut dropped = 0;
+        if !self.first.is_none() && !keep(self.first) {
+            self.first = OperationId::NONE;
+            dropped += 1;
+        }
+        let before = self.others.len();
+        self.others.retain(|id| keep(*id));
+        dropped + before - self.others.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.first.is_none() && self.others.is_empty()
+    }
+}
+
+impl<K: Hash + Eq + Clone> Watchers<K> {
+    pub fn new(hasher: RandomState) -> Self {
+        Watchers { hasher, table: HashTable::new(), rows: Slab::new() }
+    }
+
+    /// Keys that have operations.
+    pub fn len(&self) -> usize {
+        self.table.len()
+    }
+
+    pub fn push(&mut self, key: &K, id: OperationId) {
+        let hash = self.hasher.hash_one(key);
+        if let Some(row) = self.find(hash, key) {
+            return self.row_mut(row).ids.others.push(id);
+        }
+        let ids = Ids { first: id, others: Vec::new() };
+        let row = self.rows.insert(Some(Watched { key: key.clone(), ids }));
+        let Watchers { hasher, rows, .. } = self;
+        let rehash = |row: &u32| hasher.hash_one(&watched(rows, *row).key);
+        self.table.insert_unique(hash, row, rehash);
+    }
+
+    /// The ids under a key, oldest first.
+    pub fn ids<Q>(&self, key: &Q) -> impl Iterator<Item = OperationId>
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let row = self.find(self.hasher.hash_one(key), key);
+        row.into_iter().flat_map(|row| watched(&self.rows, row).ids.iter())
+    }
+
+    /// Keeps those of a key's ids, oldest first, for which `keep` says true, and returns how many
+    /// were dropped. A key without ids is forgotten.
+    pub fn retain<Q>(&mut self, key: &Q, keep: impl FnMut(OperationId) -> bool) -> usize
+    where
+        Q: Hash + Equivalent<K> + ?Sized,
+    {
+        let hash = self.hasher.hash_one(key);
+        let Some(row) = self.find(hash, key) else { return 0 };
+        let ids = &mut self.row_mut(row).ids;
+        let dropped = ids.retain(keep);
+        if ids.is_empty() {
+            let entry = self.table.find_entry(hash, |other| *other == row);
+            entry.expect("it was just found").remove();
+            self.rows.remove(row);
+        }
+        dropped
+    }
+
+    /// The same for all keys, in no order that means anything.
+    pub fn retain_all(&mut self, mut keep: impl FnMut(OperationId) -> bool) {
+        let rows = &mut self.rows;
+        self.table.retain(|row| {
+            let ids = &mut rows[*row].as_mut().expect("it is in the table").ids;
+            ids.retain(&mut keep);
+            let is_left = !ids.is_empty();
+            if !is_left {
+                rows.remove(*row);
+            }
+            is_left
+        });
+    }
+
+    fn find<Q>(&self, hash: u64, key: &Q) -> Option<u32>
+    where
+        Q: Equivalent<K> + ?Sized,
+    {
+        self.table.find(hash, |row| key.equivalent(&watched(&self.rows, *row).key)).copied()
+    }
+
+    fn row_mut(&mut self, row: u32) -> &mut Watched<K> {
+        self.rows[row].as_mut().expect("it is in the table")
+    }
+}
+
+fn watched<K>(rows: &Slab<Option<Watched<K>>>, row: u32) -> &Watched<K> {
+    rows[row].as_ref().expect("it is in the table")
+}
