@@ -103,11 +103,13 @@ impl Member {
     }
 
     pub fn group_instance_id(&self) -> Option<&str> {
-        self.read().1
+        self.front().group_instance_id.map(text)
     }
 
     pub fn is_static(&self) -> bool {
-        self.group_instance_id().is_some()
+        let mut reader = Reader(&self.packed);
+        reader.bytes();
+        reader.number() & HAS_INSTANCE_ID != 0
     }
 
     /// What a client says of itself besides its id is this.
@@ -117,19 +119,19 @@ impl Member {
         client_id: &str,
         client_host: &str,
     ) -> bool {
-        let (_, own_instance_id, own_client_id, own_client_host) = self.read();
-        own_client_id == client_id
-            && own_client_host == client_host
-            && own_instance_id == group_instance_id
+        let own = self.front();
+        own.client_id == client_id.as_bytes()
+            && own.client_host == client_host.as_bytes()
+            && own.group_instance_id == group_instance_id.map(str::as_bytes)
     }
 
     pub fn assignment(&self) -> &[u8] {
-        self.read().0.bytes()
+        self.front().behind.bytes()
     }
 
     /// Name and metadata of what it can speak, in its order of preference.
     pub fn protocols(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let mut reader = self.read().0;
+        let mut reader = self.front().behind;
         reader.bytes();
         let count = reader.number();
         (0..count).map(move |_| (reader.text(), reader.bytes()))
@@ -141,29 +143,35 @@ impl Member {
     }
 
     pub fn details(&self) -> Details<'_> {
-        let (mut reader, group_instance_id, client_id, client_host) = self.read();
+        let mut front = self.front();
         Details {
-            member_id: self.member_id(),
-            group_instance_id,
-            client_id,
-            client_host,
-            assignment: reader.bytes(),
+            member_id: text(front.member_id),
+            group_instance_id: front.group_instance_id.map(text),
+            client_id: text(front.client_id),
+            client_host: text(front.client_host),
+            assignment: front.behind.bytes(),
             protocols: self.protocols().collect(),
         }
     }
 
     pub fn store_assignment(&mut self, assignment: &[u8]) {
-        let stored = self.assignment();
+        let mut reader = self.front().behind;
+        let front = self.packed.len() - reader.0.len();
+        let stored = reader.bytes();
         if stored == assignment {
             return;
         }
         if stored.len() == assignment.len() {
-            let behind = self.read().0.0.len();
-            let at = self.packed.len() - behind + number_len(assignment.len());
+            let at = front + number_len(assignment.len());
             self.packed[at..at + assignment.len()].copy_from_slice(assignment);
-        } else {
-            self.packed = pack(&Details { assignment, ..self.details() });
+            return;
         }
+        let length = front + sized(assignment) + reader.0.len();
+        let mut packer = Packer(Vec::with_capacity(length));
+        packer.0.extend_from_slice(&self.packed[..front]);
+        packer.bytes(assignment);
+        packer.0.extend_from_slice(reader.0);
+        self.packed = packer.0.into_boxed_slice();
     }
 
     pub fn store_protocols(&mut self, protocols: Vec<(&str, &[u8])>) {
@@ -175,17 +183,26 @@ impl Member {
         self.packed = pack(&Details { member_id, ..self.details() });
     }
 
-    /// A reader at the assignment, and what stands before it besides the member id.
-    fn read(&self) -> (Reader<'_>, Option<&str>, &str, &str) {
-        let mut reader = Reader(&self.packed);
-        let member_id = reader.text();
-        let shape = reader.number();
-        let client_id = reader.prefix_or_text(member_id, shape & CLIENT_ID_IS_PREFIX != 0);
-        let client_host = reader.text();
+    fn front(&self) -> Front<'_> {
+        let mut behind = Reader(&self.packed);
+        let member_id = behind.bytes();
+        let shape = behind.number();
+        let client_id = behind.prefix_or_bytes(member_id, shape & CLIENT_ID_IS_PREFIX != 0);
+        let client_host = behind.bytes();
         let group_instance_id = (shape & HAS_INSTANCE_ID != 0)
-            .then(|| reader.prefix_or_text(member_id, shape & INSTANCE_ID_IS_PREFIX != 0));
-        (reader, group_instance_id, client_id, client_host)
+            .then(|| behind.prefix_or_bytes(member_id, shape & INSTANCE_ID_IS_PREFIX != 0));
+        Front { member_id, group_instance_id, client_id, client_host, behind }
     }
+}
+
+/// What stands before the assignment, as bytes: most readers only want to get past it.
+struct Front<'a> {
+    member_id: &'a [u8],
+    group_instance_id: Option<&'a [u8]>,
+    client_id: &'a [u8],
+    client_host: &'a [u8],
+    /// At the assignment.
+    behind: Reader<'a>,
 }
 
 const CLIENT_ID_IS_PREFIX: usize = 1;
@@ -293,12 +310,16 @@ impl<'a> Reader<'a> {
     }
 
     fn text(&mut self) -> &'a str {
-        utf8(self.bytes()).expect("packed from a string")
+        text(self.bytes())
     }
 
-    fn prefix_or_text(&mut self, member_id: &'a str, is_prefix: bool) -> &'a str {
-        if is_prefix { &member_id[..self.number()] } else { self.text() }
+    fn prefix_or_bytes(&mut self, member_id: &'a [u8], is_prefix: bool) -> &'a [u8] {
+        if is_prefix { &member_id[..self.number()] } else { self.bytes() }
     }
+}
+
+fn text(bytes: &[u8]) -> &str {
+    utf8(bytes).expect("packed from a string")
 }
 
 #[cfg(test)]

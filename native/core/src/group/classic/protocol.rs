@@ -29,6 +29,9 @@ impl Machine {
     /// The protocol that the members would choose (`selectProtocol`): each votes for the first of
     /// its own list that all of them have; of equals the first in Java's `HashMap` order wins.
     pub fn select_protocol(&mut self, group: u32) -> Option<Box<str>> {
+        if let Some(member) = self.group(group).sole() {
+            return self.registry.members[member].protocols().next().map(|(name, _)| name.into());
+        }
         let member_count = self.group(group).member_rows().len();
         self.protocol_counts(group);
         let of = self.group(group);
