@@ -89,6 +89,80 @@ fn commit(shard: &mut Shard, log: &mut Vec<u8>) {
     shard.handle_committed(append.max_timestamp, append.end_offset());
 }
 
+/// The log of groups of one: `g000`, `g001`, ...
+fn log_of_groups(count: usize) -> Vec<u8> {
+    let mut shard = Shard::new(Config { group_initial_rebalance_delay_ms: 0, ..Config::default() });
+    shard.loaded(0, 0);
+    let ids: Vec<String> = (0..count).map(|at| format!("g{at:03}")).collect();
+    let mut log = Vec::new();
+    for (ticket, group_id) in (1..).zip(&ids) {
+        let Request::JoinGroup(request) = join("") else { unreachable!() };
+        let asks_once = RequestContext { api_version: 3, ..context(ticket) };
+        shard.handle_request(
+            0,
+            &asks_once,
+            &Request::JoinGroup(JoinGroupRequest { group_id, ..request }),
+        );
+        shard.handle_timeout(0);
+        commit(&mut shard, &mut log);
+        let (_, response) = joined(&mut shard);
+        let sync = SyncGroupRequest {
+            group_id,
+            generation_id: 1,
+            member_id: &response.member_id,
+            group_instance_id: None,
+            protocol_type: None,
+            protocol_name: None,
+            assignments: Vec::new(),
+        };
+        shard.handle_request(0, &context(ticket), &Request::SyncGroup(sync));
+        commit(&mut shard, &mut log);
+        shard.poll_response().expect("the answer to the SyncGroup");
+    }
+    log
+}
+
+/// When timers of a shard are due that was just loaded, until all of its sessions have ended; and
+/// the time at which they did.
+fn wake_ups_after_load(groups: usize) -> (Vec<i64>, i64) {
+    let mut shard = Shard::new(Config::default());
+    shard.replay(&log_of_groups(groups)).unwrap();
+    shard.loaded(5_000, 2 * groups as i64);
+    assert_eq!(shard.member_count(), groups);
+    let mut wake_ups = Vec::new();
+    while shard.member_count() == groups {
+        let due_ms = shard.poll_timeout().expect("sessions run");
+        shard.handle_timeout(due_ms);
+        shard.assert_consistent();
+        wake_ups.push(due_ms);
+    }
+    assert_eq!(shard.member_count(), 0, "they end together");
+    let mut ended = Vec::new();
+    while let Some(append) = shard.poll_append() {
+        ended.extend(append.records);
+    }
+    let places = (0..groups).map(|at| {
+        let id = format!("g{at:03}").into_bytes();
+        ended.windows(4).position(|part| part == id).expect("its record")
+    });
+    assert!(places.is_sorted(), "in the order of their ids");
+    (wake_ups.clone(), *wake_ups.last().unwrap())
+}
+
+#[test]
+fn few_sessions_that_were_loaded_have_exact_timers() {
+    assert_eq!(wake_ups_after_load(100), (vec![15_000], 15_000));
+}
+
+/// A million timers in one millisecond would hold everybody up.
+#[test]
+fn many_sessions_that_were_loaded_are_looked_at_over_time() {
+    let (wake_ups, ended) = wake_ups_after_load(500);
+    assert_eq!(ended, 15_000);
+    assert_eq!(wake_ups.len(), 501, "each looked at by itself, and all at the end");
+    assert!(wake_ups.is_sorted() && wake_ups[0] >= 10_000);
+}
+
 #[test]
 fn a_heartbeat_waits_for_nobody_and_keeps_the_member() {
     let (mut shard, _, member_id) = stable_shard();

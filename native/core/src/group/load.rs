@@ -19,9 +19,12 @@ impl Machine {
         self.wheel = TimingWheel::new(now_ms);
         self.next_expiration_ms =
             Some(now_ms.saturating_add(self.config.offsets_retention_check_interval_ms));
+        let mut sessions = 0..;
         for group in self.registry.sorted_groups() {
-            for member in self.group(group).member_rows().to_vec() {
-                self.restart_session(member, now_ms);
+            for (member, at) in
+                self.group(group).member_rows().to_vec().into_iter().zip(&mut sessions)
+            {
+                self.start_loaded_session(member, now_ms, at);
             }
             if self.group(group).member_rows().len() > self.config.group_max_size {
                 // The surplus is shed as its members rejoin.

@@ -13,6 +13,9 @@ use crate::purgatory::{
 use crate::time::deadline;
 use crate::timer::{TimerId, TimingWheel};
 
+/// Timers of loaded members that may be due in the same millisecond. A process has many shards.
+const LOADED_DUE_AT_ONCE: u64 = 128;
+
 /// Ends the session `timeout_ms` from now, unless it is renewed. The wheel is touched only if there
 /// is no timer or it would be late.
 #[inline]
@@ -55,6 +58,21 @@ impl Machine {
     pub fn restart_session(&mut self, member: u32, now_ms: i64) {
         let timeout_ms = self.registry.members[member].session_timeout_ms;
         self.restart_session_with(member, now_ms, timeout_ms);
+    }
+
+    /// Starts the session of the member that was loaded as the `at`-th. All of these end at once, and
+    /// so many timers are not to be due at once: where members are many all are early, over half of
+    /// the session, and later ones less so, that those who are gone expire in the order of `at`.
+    pub fn start_loaded_session(&mut self, member: u32, now_ms: i64, at: u64) {
+        let count = self.registry.members.len() as u64;
+        let row = &mut self.registry.members[member];
+        debug_assert!(row.timer.is_none(), "no session runs before the load ends");
+        row.deadline_ms = deadline(now_ms, row.session_timeout_ms);
+        let early_ms = match count {
+            0..=LOADED_DUE_AT_ONCE => 0,
+            _ => ((row.deadline_ms - now_ms) as u64 / 2 * (count - at) / count).max(1),
+        };
+        row.timer = self.wheel.insert(row.deadline_ms - early_ms as i64, operation(row, member));
     }
 
     /// Arms the timer anew in any case: timers that a rebalance starts together and that are due
