@@ -71,7 +71,7 @@ SLOW_DOWNS = [
     ),
     SlowDown(
         ("purgatory-1", "purgatory-100"), "3 allocations", f"{CORE}/purgatory/watch.rs",
-        "let Some(delayed) = self.wheel.payload_mut(*id)", 3 * _allocation("id"),
+        "let Some(delayed) = self.wheel.payload_mut(id)", 3 * _allocation("id"),
     ),
     SlowDown(
         ("heartbeat", "node-heartbeat", "node-heartbeat-many"), "the member id copied, 3 times",
