@@ -95,9 +95,17 @@ class Program:
     def wait(self, condition: Callable[[], bool], what: str, timeout_s: float = WAIT_S) -> None:
         with _CHANGED:
             if not _CHANGED.wait_for(lambda: condition() or self._ended, timeout_s):
-                raise TimeoutError(f"{self.library}: {what}: not in {timeout_s} s")
+                raise TimeoutError(f"{self.library}: {what}: not in {timeout_s} s; {self._state()}")
             if not condition():
                 raise RuntimeError(f"{self.library}: ended, waiting for {what}; see {self.stderr}")
+
+    def _state(self) -> str:
+        return "; ".join(
+            f"{consumer.name} has {sorted(consumer.assignment)}"
+            + (f", gave up with {consumer.failure}" if consumer.failure else "")
+            for consumer in self._consumers.values()
+            if consumer.is_open
+        )
 
     def kill(self) -> None:
         """SIGKILL: every consumer of the program is gone without a word."""
@@ -148,10 +156,7 @@ class ClientConsumer:
     def wait_assignment(
         self, condition: Callable[[frozenset[Partition]], bool], what: str
     ) -> frozenset[Partition]:
-        self.program.wait(
-            lambda: condition(self.assignment),
-            f"{self.name}: {what}; has {sorted(self.assignment)}",
-        )
+        self.program.wait(lambda: condition(self.assignment), f"{self.name}: {what}")
         return self.assignment
 
     def wait_failed(self) -> str:

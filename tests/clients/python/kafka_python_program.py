@@ -4,10 +4,13 @@ Must never poll with a short timeout: when one runs out between the leader's Joi
 SyncGroup, kafka-python 3.0.12 forgets the assignment of a rebalance that metadata had caused
 (`need_rejoin` is false again, so the finished join is not looked at). Hence a poll lasts, and
 requests are performed beside it: the library's I/O thread serialises them.
+
+While the coordinator is away a poll may raise what it calls retriable: it is polled again.
 """
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from assignors import find
@@ -16,10 +19,12 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.coordinator.assignors.range import RangePartitionAssignor
 from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 from lines import PollingConsumer, reply, say, serve
 
 POLL_MS = 600_000
+RETRY_S = 0.1
 
 DROP_INS = "pykcoord.clients.kafka_python"
 ASSIGNORS = {
@@ -59,13 +64,17 @@ class KafkaPythonConsumer(PollingConsumer, ConsumerRebalanceListener):
         reply(request, lambda: self.perform(request))
 
     def run(self) -> None:
-        try:
-            while not self.is_closing:
+        while not self.is_closing:
+            try:
                 for row, records in self.consumer.poll(timeout_ms=POLL_MS).items():
                     self.starts.setdefault((row.topic, row.partition), records[0].offset)
-        except Exception as error:
-            if not self.is_closing:
-                say(event="failed", consumer=self.owned.name, error=repr(error))
+            except Exception as error:
+                if isinstance(error, KafkaError) and error.retriable:
+                    time.sleep(RETRY_S)
+                    continue
+                if not self.is_closing:
+                    say(event="failed", consumer=self.owned.name, error=repr(error))
+                return
 
     def do_commit(self, request: dict[str, Any]) -> None:
         self.consumer.commit(
