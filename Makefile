@@ -28,7 +28,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors diff-kafka crash fuzz sim docs lock clean tools
+.PHONY: help demo test rust-programs client-programs build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -36,7 +36,9 @@ help: ## this list
 demo: build ## build, then run the main job once, in the open
 	@$(BIN)/pykcoord demo
 
-test: lint test-rust sim test-python bench-gate ## everything that .ci/run checks: lint and all tests
+test: ## everything that .ci/run checks: lint and all tests
+	@$(MAKE) --jobs 3 lint rust-programs client-programs
+	@$(MAKE) test-rust sim test-python bench-gate
 
 build: $(VENV)/.installed $(VENV)/.installed-spark ## .venv with pykcoord in it, editable
 
@@ -119,9 +121,20 @@ clean: ## remove everything that was built
 tools:
 	@.ci/require python cargo cc
 
-$(VENV)/.requirements: requirements-dev.txt | tools
+# What tests run, made while packages of Python are fetched and the extension is built.
+rust-programs: $(VENV)/.python
+	cargo test --quiet --locked --workspace --no-run
+	cargo build --quiet --release --locked -p kcoord-sim
+
+client-programs: $(VENV)/.requirements
+	@cd tests && python -m clients.build
+
+$(VENV)/.python: requirements-dev.txt | tools
 	@echo "make: setting up $(VENV) (once; again when requirements-dev.txt changes)"
 	$(PYTHON) -m venv --clear $(VENV)
+	@touch $@
+
+$(VENV)/.requirements: $(VENV)/.python
 	$(BIN)/pip install --quiet --requirement requirements-dev.txt
 	@touch $@
 

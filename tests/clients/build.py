@@ -1,6 +1,7 @@
 """Builds the client programs with their own package managers, once, under build/clients/.
 
-Must never fetch anything but through those package managers.
+Each is built when a test first asks for it; `python -m clients.build` builds all that this machine
+has the tools for, and fetches Kafka. Must never fetch anything but through package managers.
 """
 
 from __future__ import annotations
@@ -13,12 +14,13 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from support.kafka.jars import maven
+from support.kafka.jars import library_directory, maven, missing_tool_chain
 from support.once import alone
 
 SOURCES = Path(__file__).parent
 BUILD = SOURCES.parent.parent / "build" / "clients"
 _TIMEOUT_S = 600
+_BUILT = {"java": "java", "franz-go": "go", "kafkajs": "node"}
 _TOOLS = {"java": ("java", "mvn"), "go": ("go",), "node": ("node", "npm"), "python": ()}
 
 
@@ -43,6 +45,14 @@ def command(library: str) -> list[str]:
     if library == "kafkajs":
         return ["node", os.fspath(_built("node", _build_node) / "client.js")]
     return [sys.executable, os.fspath(SOURCES / "python" / f"{library}_program.py")]
+
+
+def main() -> None:
+    for library, language in _BUILT.items():
+        if missing_tool(language) is None:
+            command(library)
+    if missing_tool_chain() is None:
+        library_directory()
 
 
 def _built(language: str, build: Callable[[Path, Path], None]) -> Path:
@@ -86,3 +96,7 @@ def _run(arguments: list[str], directory: Path) -> None:
     )
     if result.returncode != 0:
         raise RuntimeError(f"{' '.join(arguments)} failed:\n{result.stdout}\n{result.stderr}")
+
+
+if __name__ == "__main__":
+    main()
