@@ -1,7 +1,8 @@
 """What pykcoord costs on Spark, two cores, beside what it is to cost: `python -m benches.spark`.
 
-Figures of time are told and never gated on; the ratio of a replay is of two plans that ran in
-turns. Must only touch folders that it made.
+Figures of time are told and never gated on. What Spark itself needs for the same rows is measured
+in the same run, with tasks that do nothing: a goal in time holds where that is as fast as where the
+goal was set, and elsewhere the same share of it counts. Must only touch folders that it made.
 """
 
 from __future__ import annotations
@@ -32,6 +33,9 @@ WHO_COMMITTED_WHAT = (
     "timestamp BIGINT, group_id STRING, topic STRING, topic_partition INT, committed BIGINT"
 )
 ROUNDS = 3
+# What Spark alone did where the goals were set (rows of a source a second; a micro-batch, ms).
+SOURCE_GOAL, SOURCE_ALONE = 2e6, 3.8e6
+MICRO_BATCH_GOAL, MICRO_BATCH_ALONE = 500, 321
 # The first micro-batches make snapshots, start workers and compile.
 WARM_BATCHES = 2
 
@@ -116,21 +120,64 @@ def assign(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
 
 
 def source(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
+    """Records a second, of those that Spark takes from a source whose batches are there already."""
     write_log(root / "log", size.logged)
     log = str(root / "log")
     everything = spark.read.format("consumer_offsets").load(log)
     some = spark.read.format("consumer_offsets").schema(WHO_COMMITTED_WHAT).load(log)
     records = everything.count()
     assert records > size.logged, f"{records} records"
+    share = SOURCE_GOAL / SOURCE_ALONE
     for what, plan in (("five columns", some), ("all columns", everything)):
-        _seconds(plan)
-        rate = records / statistics.median(_seconds(plan) for _ in range(ROUNDS))
-        yield Figure(f"consumer_offsets, {what}", f"{rate:,.0f} records/s", "2 M", rate >= 2e6)
+        plans = {"read": plan, "ready": _ready(spark, plan, records)}
+        seconds: dict[str, list[float]] = {name: [] for name in plans}
+        for _ in range(ROUNDS + 1):
+            for name, each in plans.items():
+                seconds[name].append(_seconds(each))
+        rates = {name: records / statistics.median(of[1:]) for name, of in seconds.items()}
+        ratio = rates["read"] / rates["ready"]
+        yield Figure(
+            f"consumer_offsets, {what}",
+            f"{rates['read']:,.0f} records/s, {ratio:.0%} of what Spark takes",
+            f"2 M, or {share:.0%}",
+            rates["read"] >= SOURCE_GOAL or ratio >= share,
+        )
+
+
+def _ready(spark: SparkSession, plan: DataFrame, records: int) -> DataFrame:
+    """As many rows of the same columns from two tasks that have them in memory."""
+    from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+
+    schema = plan.schema
+    rows = plan.limit(10_000).toArrow().combine_chunks().to_batches()[0]
+    tasks = 2
+
+    class Reader(DataSourceReader):
+        def partitions(self) -> list[InputPartition]:
+            return [InputPartition(number) for number in range(tasks)]
+
+        def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+            left = records // tasks
+            while left > 0:
+                yield rows.slice(0, left)
+                left -= rows.num_rows
+
+    class Ready(DataSource):
+        @classmethod
+        def name(cls) -> str:
+            return "ready"
+
+        def reader(self, schema: object) -> DataSourceReader:
+            return Reader()
+
+    spark.dataSource.register(Ready)
+    return spark.read.format("ready").schema(schema).load()
 
 
 def micro_batch(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
-    """The whole of a trigger, Spark's own log of it included."""
-    from pykcoord_spark.schemas import REQUEST, ddl
+    """The whole of a trigger, Spark's own log of it included, beside one that answers nothing."""
+    from pykcoord_spark.partition import route
+    from pykcoord_spark.schemas import REQUEST, RESPONSE, ddl
     from pykcoord_spark.streaming import coordinate
 
     folder = root / "requests"
@@ -140,10 +187,34 @@ def micro_batch(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]
         )
         rows.coalesce(2).write.mode("append").parquet(str(folder))
     stream = spark.readStream.schema(ddl(REQUEST)).option("maxFilesPerTrigger", 2)
-    answers = coordinate(stream.parquet(str(folder)), STREAM_SHARDS, root / "shard-log")
+    asked = stream.parquet(str(folder))
+    nobody = RESPONSE.empty_table().to_batches()
+
+    def silent(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for _ in batches:
+            yield from nobody
+
+    plans = {
+        "silent": route(asked, STREAM_SHARDS).mapInArrow(silent, ddl(RESPONSE)),
+        "answered": coordinate(asked, STREAM_SHARDS, root / "shard-log"),
+    }
+    took = {name: _triggers(plan, size, root / name) for name, plan in plans.items()}
+    median = {name: statistics.median(of) for name, of in took.items()}
+    ratio, goal = median["answered"] / median["silent"], MICRO_BATCH_GOAL / MICRO_BATCH_ALONE
+    yield Figure(
+        f"micro-batch of {size.requests:,} requests, {STREAM_SHARDS} shards",
+        f"{median['answered']:,.0f} ms (at most {max(took['answered']):,}), "
+        f"{ratio:.2f}x of one that answers nothing",
+        f"500 ms, or {goal:.2f}x",
+        median["answered"] <= MICRO_BATCH_GOAL or ratio <= goal,
+    )
+
+
+def _triggers(answers: DataFrame, size: Size, checkpoint: Path) -> list[int]:
+    """How long each trigger took once it was warm, in milliseconds."""
     query = (
         answers.writeStream.format("noop")
-        .option("checkpointLocation", str(root / "checkpoint"))
+        .option("checkpointLocation", str(checkpoint))
         .trigger(availableNow=True)
         .start()
     )
@@ -151,9 +222,7 @@ def micro_batch(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]
     told = [each for each in query.recentProgress if each.numInputRows]
     took = [each.durationMs["triggerExecution"] for each in told[WARM_BATCHES:]]
     assert len(took) == size.batches, took
-    median = statistics.median(took)
-    axis = f"micro-batch of {size.requests:,} requests, {STREAM_SHARDS} shards"
-    yield Figure(axis, f"{median:,.0f} ms (at most {max(took):,})", "500 ms", median <= 500)
+    return took
 
 
 def history(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:

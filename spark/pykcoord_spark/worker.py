@@ -4,13 +4,15 @@ Every request is answered once, whatever dies when. The shard's log is the autho
 the requests of a micro-batch, the time, the records and the answers, put there at once. A worker
 that comes after another, or after itself, makes the same state by serving the same requests, and a
 micro-batch that is there already is answered from its chunk. Shards stay loaded in this module
-between tasks of one process; nothing depends on that. No Spark in here but in `run`.
+between tasks of one process, and other workers of the executor ask there; nothing depends on that.
+No Spark in here but in `run`.
 """
 
 from __future__ import annotations
 
 import os
 import struct
+import threading
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -21,7 +23,9 @@ import pyarrow.compute as pc
 from pykcoord import Config, Shard
 from pykcoord.arrow import KIND_RESPONSE, REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError, KcoordError
+from pykcoord_spark.neighbours import Neighbours, shard_name
 from pykcoord_spark.shard_log import Chunk, FencedError, ShardLog, open_logs
+from pykcoord_spark.tables import packed, unpacked
 from pykcoord_spark.tasks import begin_task
 
 __all__ = ["DivergedError", "Settings", "run", "step"]
@@ -87,19 +91,36 @@ def step(settings: Settings, shard: int, source: str, sequence: int, rows: pa.Ta
     rows that cannot be right and for a batch before the last (nothing is written), DivergedError,
     CorruptChunkError, and what the store raises.
     """
-    key = (settings, shard)
-    for _ in range(_ATTEMPTS):
-        # Kept only if all went well: after an error nobody knows what state it is in.
-        leader = _leaders.pop(key, None)
-        try:
-            leader = leader or _Leader(settings, shard)
-            answers = leader.step(source, sequence, rows)
-        except FencedError as error:
-            fenced = error
-            continue
-        _leaders[key] = leader
+    name = shard_name(settings, shard)
+    told = _neighbours.ask(name, source, sequence, rows)
+    if told is not None:
+        _leaders.pop(name, None)  # there is no use for two
+        return told
+    with _lock(name):
+        for _ in range(_ATTEMPTS):
+            # Kept only if all went well: after an error nobody knows what state it is in.
+            leader = _leaders.pop(name, None)
+            try:
+                leader = leader or _Leader(settings, shard)
+                answers = leader.step(source, sequence, rows)
+            except FencedError as error:
+                fenced = error
+                continue
+            _leaders[name] = leader
+            _neighbours.hold(name)
+            return answers
+        raise fenced
+
+
+def _step_for_neighbour(name: str, source: str, sequence: int, rows: pa.Table) -> pa.Table | None:
+    """`step` where the shard is loaded; None where it is not."""
+    with _lock(name):
+        leader = _leaders.pop(name, None)
+        if leader is None:
+            return None
+        answers = leader.step(source, sequence, rows)
+        _leaders[name] = leader
         return answers
-    raise fenced
 
 
 class _Leader:
@@ -195,8 +216,15 @@ class _Leader:
             self._chunks = 0
 
 
-# What this process has loaded.
-_leaders: dict[tuple[Settings, int], _Leader] = {}
+# What this process has loaded, by the shard's name; who is at it, its own task or a neighbour's,
+# has the lock.
+_leaders: dict[str, _Leader] = {}
+_locks: dict[str, threading.Lock] = {}
+_neighbours = Neighbours(_step_for_neighbour)
+
+
+def _lock(name: str) -> threading.Lock:
+    return _locks.setdefault(name, threading.Lock())
 
 
 def _log(settings: Settings, shard: int) -> ShardLog:
@@ -225,7 +253,7 @@ def _answers(told: list[pa.RecordBatch]) -> pa.Table:
 
 
 def _pack(now_ms: int, rows: pa.Table, answers: pa.Table) -> bytes:
-    parts = [_ipc(rows), _ipc(answers)]
+    parts = [packed(table, "lz4") for table in (rows, answers)]
     return _STORED.pack(now_ms, *map(len, parts)) + b"".join(parts)
 
 
@@ -233,14 +261,4 @@ def _unpack(chunk: Chunk) -> tuple[int, pa.Table, pa.Table]:
     now_ms, rows_bytes, _ = _STORED.unpack_from(chunk.responses)
     parts = pa.py_buffer(chunk.responses)
     at = _STORED.size
-    rows = pa.ipc.open_stream(parts.slice(at, rows_bytes)).read_all()
-    answers = pa.ipc.open_stream(parts.slice(at + rows_bytes)).read_all()
-    return now_ms, rows, answers
-
-
-def _ipc(table: pa.Table) -> bytes:
-    sink = pa.BufferOutputStream()
-    options = pa.ipc.IpcWriteOptions(compression="lz4")
-    with pa.ipc.new_stream(sink, table.schema, options=options) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+    return now_ms, unpacked(parts.slice(at, rows_bytes)), unpacked(parts.slice(at + rows_bytes))

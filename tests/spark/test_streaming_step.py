@@ -36,7 +36,8 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(autouse=True)
 def member_ids(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Those of the story; and nothing is kept from one test to the next."""
+    """Those of the story; nothing is kept from one test to the next, and nobody else is asked."""
+    monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     monkeypatch.setattr(worker, "Shard", functools.partial(Shard, seed=SEED))
     yield
     worker._leaders.clear()
