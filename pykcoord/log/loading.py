@@ -54,16 +54,19 @@ def load(
             _logger.warning("%s", error, extra={"event": "snapshot_ignored"})
     replica = new_replica()
     found = recovery.examine(directory, replica.replay)
-    return Loaded(found, replica, lost=_missing(found, topic_id))
+    lost = _missing(found, topic_id) if topic_id is not None else None
+    return Loaded(found, replica, lost=lost)
 
 
-def _missing(found: Found, topic_id: str | None) -> CorruptLogError | None:
+def _missing(found: Found, topic_id: str) -> CorruptLogError | None:
     """Of a log whose snapshot was not used."""
     try:
         covered = snapshot.read_covered(found.directory)
     except (FileNotFoundError, SnapshotError):
         return None
-    return recovery.missing(found, covered) if covered.topic_id == topic_id else None
+    if covered.topic_id != topic_id:
+        return None
+    return recovery.missing(found.end, found.next_offset, covered)
 
 
 def _from_snapshot(directory: Path, replica: Replica, topic_id: str) -> Loaded:

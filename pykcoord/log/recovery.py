@@ -122,16 +122,16 @@ def examine_file(file: SegmentFile) -> Found:
     return _examine(file.path.parent, Plan([file], [], []), [])
 
 
-def missing(found: Found, covered: Covered) -> CorruptLogError | None:
+def missing(end: tuple[Path, int], next_offset: int, covered: Covered) -> CorruptLogError | None:
     """What is wrong if the log ends below what a snapshot of it is of: the files were on disk when
-    that was written, so records are gone."""
-    if covered.offset <= found.next_offset:
+    that was written, so records are gone. It ends at `end`, a file and the byte in it."""
+    if covered.offset <= next_offset:
         return None
     reason = (
         f"the log ends here, and reached offset {covered.offset} when {SNAPSHOT_FILE} beside it "
         "was written: what came between is gone"
     )
-    return CorruptLogError(*found.end, found.next_offset, reason, _SHORT_LOG_ADVICE)
+    return CorruptLogError(*end, next_offset, reason, _SHORT_LOG_ADVICE)
 
 
 def cut_in_memory(found: Found, on_corruption: OnCorruption) -> Cut | None:

@@ -71,7 +71,7 @@ def verify(path: Path | str) -> Report:
                 # Sound batches after them: what was broken up to here is no torn tail.
                 problems[:start] = [_not_torn(problem) for problem in problems[:start]]
         if files and Path(path).is_dir():
-            problems += _verify_snapshot(files[0].path.parent, next_offset)
+            problems += _verify_snapshot(files[-1].path, next_offset)
         report.problems += problems
     return report
 
@@ -91,9 +91,10 @@ def _not_torn(problem: Problem) -> Problem:
     return problem._replace(advice=recovery.ADVICE) if problem.advice is _TORN else problem
 
 
-def _verify_snapshot(directory: Path, next_offset: int) -> list[Problem]:
-    """Whether all of it can be read, and the log still reaches as far. One that is stale otherwise
-    is no damage: a start says so."""
+def _verify_snapshot(last: Path, next_offset: int) -> list[Problem]:
+    """Whether all of it can be read, and the log, read to the end of the file `last`, still reaches
+    as far. One that is stale otherwise is no damage: a start says so."""
+    directory = last.parent
     try:
         covered = snapshot.read_covered(directory)
         for _ in snapshot.chunks(directory):
@@ -107,7 +108,13 @@ def _verify_snapshot(directory: Path, next_offset: int) -> list[Problem]:
     if covered.offset <= next_offset or is_others:
         return []
     # A server that runs may have written on since the segments were read, and then the snapshot.
-    lost = recovery.missing(recovery.examine(directory), covered)
+    found = recovery.examine(directory)
+    end = found.end
+    if found.damage is None:
+        next_offset = found.next_offset
+    else:  # which is told already, and sound batches behind it were counted
+        end = last, last.stat().st_size
+    lost = recovery.missing(end, next_offset, covered)
     if lost is None:
         return []
     return [Problem(lost.file, lost.position, lost.offset, lost.reason, lost.advice)]

@@ -41,8 +41,11 @@ fn completes_in_the_order_of_watching_and_keeps_the_rest() {
     assert_eq!(completed, [13, 11]);
     let left: Vec<u32> = purgatory.operations("key").map(|(_, operation)| *operation).collect();
     assert_eq!(left, [12, 14]);
+    purgatory.watch(&["key"], 99, 5);
+    let left: Vec<u32> = purgatory.operations("key").map(|(_, operation)| *operation).collect();
+    assert_eq!(left, [12, 14, 5]);
     assert_eq!(purgatory.check_and_complete("other", |_| true), []);
-    assert_eq!(purgatory.expire(99), [14, 12]);
+    assert_eq!(purgatory.expire(99), [14, 12, 5]);
 }
 
 #[test]

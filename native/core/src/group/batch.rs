@@ -75,6 +75,7 @@ impl Machine {
         for (member, guess) in members.iter_mut().zip(guesses) {
             *member = guess.and_then(|group| {
                 let of = self.group(group);
+                // Reads the row: an id up to 22 bytes lies in it.
                 touched ^= of.id.as_bytes().len() as u8;
                 of.sole()
             });
@@ -124,7 +125,7 @@ impl Machine {
     }
 }
 
-/// One byte of each end: what is no longer than a cache line lies in these two.
+/// One byte of each end: what is no longer than a cache line lies in the lines of these two.
 fn touch(bytes: &[u8]) -> u8 {
     match bytes {
         [first, .., last] => first ^ last,

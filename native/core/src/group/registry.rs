@@ -139,7 +139,7 @@ impl Group {
         GroupScope { group_id: self.id.as_str(), offsets, tables }
     }
 
-    /// Row of the only member, to have it fetched early.
+    /// Row of the only member; None if there is none or there are several.
     pub fn sole(&self) -> Option<u32> {
         (self.sole != NO_ROW).then_some(self.sole)
     }

@@ -1,8 +1,8 @@
-//! Which operations are watched under a key: a table of four bytes a key, and rows in the order in
-//! which keys came.
+//! Which operations are watched under a key: a table of four bytes a key, and rows.
 //!
-//! Keys come and go at random, and their rows hardly do: the table is what memory is waited for, so
-//! it is small. It never looks at an operation, and nothing that it says depends on its hashes.
+//! A key is looked up at a random place of the table, so that is kept small. Its row was mostly used
+//! not long ago: rows that become free are taken again first. It never looks at an operation, and
+//! nothing that it says depends on its hashes.
 
 use core::hash::Hash;
 

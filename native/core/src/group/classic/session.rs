@@ -13,7 +13,8 @@ use crate::purgatory::{
 use crate::time::deadline;
 use crate::timer::{TimerId, TimingWheel};
 
-/// Timers of loaded members that may be due in the same millisecond. A process has many shards.
+/// Of more loaded members than this the timers are spread: due in one millisecond, those of all
+/// shards of a process would hold it up.
 const LOADED_DUE_AT_ONCE: u64 = 128;
 
 /// Ends the session `timeout_ms` from now, unless it is renewed. The wheel is touched only if there
@@ -60,9 +61,10 @@ impl Machine {
         self.restart_session_with(member, now_ms, timeout_ms);
     }
 
-    /// Starts the session of the member that was loaded as the `at`-th. All of these end at once, and
-    /// so many timers are not to be due at once: where members are many all are early, over half of
-    /// the session, and later ones less so, that those who are gone expire in the order of `at`.
+    /// Starts the session of the member that was loaded as the `at`-th. Sessions of one length end at
+    /// once, but so many timers are not to be due at once: where members are many all are early, over
+    /// half of the session, and later ones less so, that those who are gone expire in the order of
+    /// `at` if their sessions are as long.
     pub fn start_loaded_session(&mut self, member: u32, now_ms: i64, at: u64) {
         let count = self.registry.members.len() as u64;
         let row = &mut self.registry.members[member];
