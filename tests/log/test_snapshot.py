@@ -313,19 +313,6 @@ def test_a_log_that_is_shorter_than_its_snapshot_is_refused(
         assert log.next_offset(0) == offset
 
 
-def test_verify_tells_rot_and_a_lost_end_apart(root: Path):
-    """Sound batches behind the rot are counted: the log does not end at it."""
-    folder = root / FOLDER
-    (folder / f"{8:020d}.log").unlink()
-    data = bytearray((folder / f"{0:020d}.log").read_bytes())
-    data[161 + 20] ^= 1
-    (folder / f"{0:020d}.log").write_bytes(data)
-    rot, end = verify(root).problems
-    assert (rot.file.name, rot.position, rot.offset) == (f"{0:020d}.log", 161, 2)
-    assert (end.file.name, end.position, end.offset) == (f"{4:020d}.log", 2 * 161, 8)
-    assert end.reason.startswith("the log ends here, and reached offset 10")
-
-
 def test_verify_beside_a_server_that_writes_on(root: Path, monkeypatch: pytest.MonkeyPatch):
     """It saw the segments before one more, and the snapshot of that, were there."""
     seen = {number: files[:-1] for number, files in segment_files(root).items()}
