@@ -12,7 +12,7 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -94,11 +94,7 @@ def replay_ratio(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure
         "identity": routed.mapInArrow(returned, routed.schema),
         "replay": replayed.envelope,
     }
-    seconds: dict[str, list[float]] = {name: [] for name in plans}
-    for _ in range(ROUNDS + 1):
-        for name, plan in plans.items():
-            seconds[name].append(_seconds(plan))
-    rates = {name: size.events / statistics.median(of[1:]) for name, of in seconds.items()}
+    rates = _rates_in_turns(plans, size.events)
     ratio = rates["replay"] / rates["identity"]
     measured = f"{ratio:.0%} ({rates['replay']:,.0f} of {rates['identity']:,.0f} rows/s)"
     yield Figure("replay beside a plan that returns its input", measured, "80%", ratio >= 0.8)
@@ -130,11 +126,7 @@ def source(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
     share = SOURCE_GOAL / SOURCE_ALONE
     for what, plan in (("five columns", some), ("all columns", everything)):
         plans = {"read": plan, "ready": _ready(spark, plan, records)}
-        seconds: dict[str, list[float]] = {name: [] for name in plans}
-        for _ in range(ROUNDS + 1):
-            for name, each in plans.items():
-                seconds[name].append(_seconds(each))
-        rates = {name: records / statistics.median(of[1:]) for name, of in seconds.items()}
+        rates = _rates_in_turns(plans, records)
         ratio = rates["read"] / rates["ready"]
         yield Figure(
             f"consumer_offsets, {what}",
@@ -280,6 +272,15 @@ def main() -> None:
     for figure in figures:
         table.add_row(figure.axis, figure.measured, figure.goal, "yes" if figure.is_met else "no")
     console.print(table)
+
+
+def _rates_in_turns(plans: Mapping[str, DataFrame], rows: int) -> dict[str, float]:
+    """Rows a second of each plan; the first round of all warms up."""
+    seconds: dict[str, list[float]] = {name: [] for name in plans}
+    for _ in range(ROUNDS + 1):
+        for name, plan in plans.items():
+            seconds[name].append(_seconds(plan))
+    return {name: rows / statistics.median(of[1:]) for name, of in seconds.items()}
 
 
 def _seconds(plan: DataFrame) -> float:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
-import importlib.util
 import os
 import pickle
 import socket
@@ -19,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pytest
-from support.story import CONFIG, SEED, START_MS, TOPICS, commit_body, row
+from support.story import CONFIG, TOPICS
 
 pytest.importorskip("pyspark")
 from pykcoord_spark import neighbours
@@ -27,8 +25,7 @@ from pykcoord_spark.neighbours import Neighbours
 from pykcoord_spark.shard_log import open_logs
 from pykcoord_spark.worker import Settings
 
-from pykcoord import Shard
-from pykcoord.arrow import REQUEST
+from .stream_workers import another_worker, commits
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,25 +48,6 @@ def settings(tmp_path: Path) -> Settings:
     return Settings(str(tmp_path / "log"), 1, CONFIG, tuple(sorted(TOPICS.items())))
 
 
-def a_worker() -> ModuleType:
-    """The module as a process of its own has it."""
-    spec = importlib.util.find_spec("pykcoord_spark.worker")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.Shard = functools.partial(Shard, seed=SEED)  # type: ignore[attr-defined]
-    return module
-
-
-def commits(first: int, count: int = 3) -> pa.Table:
-    numbers = range(first, first + count)
-    return pa.Table.from_pylist(
-        [row(n, START_MS + n, "billing", (8, 7), commit_body("billing", 0, n)) for n in numbers],
-        REQUEST,
-    )
-
-
 def end_of(settings: Settings) -> tuple[int, int]:
     """The epoch of the last leader, and how many records there are."""
     log = open_logs(settings.log, settings.shards)[0]
@@ -79,7 +57,7 @@ def end_of(settings: Settings) -> tuple[int, int]:
 
 
 def test_a_shard_stays_where_it_is(settings: Settings) -> None:
-    workers = [a_worker() for _ in range(3)]
+    workers = [another_worker() for _ in range(3)]
     for sequence in range(9):
         rows = commits(3 * sequence)
         answers = workers[sequence % 3].step(settings, 0, QUERY, sequence, rows)
@@ -91,7 +69,7 @@ def test_a_shard_stays_where_it_is(settings: Settings) -> None:
 
 
 def test_who_has_lost_it_is_not_asked_again(settings: Settings) -> None:
-    first, second = a_worker(), a_worker()
+    first, second = another_worker(), another_worker()
     first.step(settings, 0, QUERY, 0, commits(0))
     first._leaders.clear()
     assert second.step(settings, 0, QUERY, 1, commits(3)).num_rows == 3
@@ -101,7 +79,7 @@ def test_who_has_lost_it_is_not_asked_again(settings: Settings) -> None:
 
 
 def test_of_two_that_have_it_one_stays(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    first, second = a_worker(), a_worker()
+    first, second = another_worker(), another_worker()
     first.step(settings, 0, QUERY, 0, commits(0))
     with monkeypatch.context() as deaf:
         deaf.setattr(second._neighbours, "ask", lambda *_: None)
@@ -113,7 +91,7 @@ def test_of_two_that_have_it_one_stays(settings: Settings, monkeypatch: pytest.M
 
 def test_a_worker_and_its_neighbour_take_turns(settings: Settings) -> None:
     """Both have rows for one shard at once, of two queries: nobody is fenced."""
-    first, second = a_worker(), a_worker()
+    first, second = another_worker(), another_worker()
     first.step(settings, 0, "query-0", 0, commits(0, 1))
 
     def query(module: ModuleType, source: str) -> None:
@@ -128,7 +106,7 @@ def test_a_worker_and_its_neighbour_take_turns(settings: Settings) -> None:
 
 
 def test_what_a_neighbour_raises_comes_from_the_worker_itself(settings: Settings) -> None:
-    first, second = a_worker(), a_worker()
+    first, second = another_worker(), another_worker()
     for sequence in range(2):
         first.step(settings, 0, QUERY, sequence, commits(3 * sequence))
     with pytest.raises(Exception, match="sequence: 0 of 6f9c1a52 comes after 1"):
@@ -137,7 +115,7 @@ def test_what_a_neighbour_raises_comes_from_the_worker_itself(settings: Settings
 
 
 def test_a_shard_under_other_settings_is_another(settings: Settings, tmp_path: Path) -> None:
-    first, second = a_worker(), a_worker()
+    first, second = another_worker(), another_worker()
     other = Settings(str(tmp_path / "other"), 1, CONFIG)
     first.step(settings, 0, QUERY, 0, commits(0))
     second.step(other, 0, QUERY, 0, commits(0))
@@ -162,7 +140,7 @@ def test_a_neighbour_that_was_killed_is_done_without(settings: Settings, executo
         held.stdin.write(given)
         held.stdin.flush()
         assert held.stdout.readline() == b"\n"
-        worker = a_worker()
+        worker = another_worker()
         worker.step(settings, 0, QUERY, 1, commits(3))
         assert len(worker._leaders) == 0
         before = {each.name for each in executor.iterdir()}

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import functools
-import importlib.util
 import itertools
 import random
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from support.story import CONFIG, SEED, START_MS, TOPICS, Story, commit_body, row
+from support.story import CONFIG, SEED, START_MS, TOPICS, Story, row
 
 pytest.importorskip("obstore")
 from pykcoord_spark import worker
@@ -24,6 +22,8 @@ from pykcoord_spark.worker import DivergedError, Settings
 from pykcoord import Config, Shard
 from pykcoord.arrow import REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError
+
+from .stream_workers import another_worker, commits
 
 QUERY = "6f9c1a52"
 
@@ -43,26 +43,8 @@ def member_ids(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     worker._leaders.clear()
 
 
-def another_worker() -> ModuleType:
-    """The module as another process has it."""
-    spec = importlib.util.find_spec("pykcoord_spark.worker")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.Shard = functools.partial(Shard, seed=SEED)  # type: ignore[attr-defined]
-    return module
-
-
 def table(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.Table.from_pylist(rows, REQUEST)
-
-
-def commits(first: int, count: int = 3, ts: int = START_MS) -> pa.Table:
-    numbers = range(first, first + count)
-    return table(
-        [row(seq, ts + seq, "billing", (8, 7), commit_body("billing", 0, seq)) for seq in numbers]
-    )
 
 
 def seqs(answers: pa.Table) -> list[int]:
