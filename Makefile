@@ -28,7 +28,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test rust-programs client-programs build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors diff-kafka crash fuzz sim docs lock clean tools
+.PHONY: help demo test rust-programs client-programs counted-program build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -38,7 +38,9 @@ demo: build ## build, then run the main job once, in the open
 
 test: ## everything that .ci/run checks: lint and all tests
 	@$(MAKE) --jobs 3 lint rust-programs client-programs
-	@$(MAKE) test-rust sim test-python bench-gate
+	@$(MAKE) test-rust sim
+	@$(MAKE) --jobs 2 test-python counted-program
+	@$(MAKE) bench-gate
 
 build: $(VENV)/.installed $(VENV)/.installed-spark ## .venv with pykcoord in it, editable
 
@@ -126,6 +128,10 @@ tools:
 rust-programs: $(VENV)/.python
 	cargo test --quiet --locked --workspace --no-run
 	cargo build --quiet --release --locked -p kcoord-sim
+
+# One core for a minute, and tests in Python wait more than they work.
+counted-program:
+	nice cargo build --quiet --profile=counts --locked -p kcoord-bench
 
 client-programs: $(VENV)/.requirements
 	-@cd tests && python -m clients.build
