@@ -7,6 +7,7 @@ folder of tests takes its options from `config.getoption` in its own conftest.
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,6 +18,11 @@ OPTIONS = {
     "--segments": "logs that Kafka wrote, with the state it reads from them (as tests/segments)",
     "--traces": "recorded client sessions (as tests/traces)",
 }
+
+# kio imports hypothesis where that is installed, which takes 3 s where the folder of the process
+# has no tables of characters yet: all processes of the tests share some.
+_TABLES = Path(__file__).parents[1] / ".hypothesis"
+os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(_TABLES))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

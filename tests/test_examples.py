@@ -1,5 +1,5 @@
-"""Every Python example of the README and of docs/ runs as it stands there; those of docs/spark.md,
-which need a session, do so in tests/spark/test_page.py."""
+"""Every Python example of the README runs as it stands there. A page of docs/ that has any has a
+`test_page.py` of its own, which knows what they print."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from support.server import PykcoordServer
 
 ROOT = Path(__file__).parent.parent
 _BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
-EXAMPLES = [
-    pytest.param(code, id=f"{page.name}-{number}")
-    for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-    if page.name != "spark.md"
-    for number, code in enumerate(_BLOCK.findall(page.read_text()), 1)
-]
+EXAMPLES = _BLOCK.findall((ROOT / "README.md").read_text())
+
+
+def test_every_page_with_examples_has_a_test() -> None:
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md") if _BLOCK.search(page.read_text())}
+    tests = "\n".join(test.read_text() for test in (ROOT / "tests").glob("*/test_page.py"))
+    assert pages == {page for page in pages if f"docs/{page}.md" in tests} != set()
+    assert len(EXAMPLES) >= 3
 
 
 def _run(code: str, directory: Path) -> str:

@@ -1,4 +1,5 @@
-"""Every benchmark runs, small: what is only run by hand rots. These figures mean nothing."""
+"""Every benchmark runs, small: what is only run by hand rots. These figures mean nothing. The gates
+among them are for `make bench-gate`, which asks for more of the machine than a test can."""
 
 from __future__ import annotations
 
@@ -21,7 +22,7 @@ FILLS = ["find", "join", "fill=40", "fill-offsets=40"]
 def test_in_process_benchmarks() -> None:
     command = [sys.executable, "-m", "pytest", "benches", "--size", "smoke", "--benchmark-disable"]
     command += ["-q", "-p", "no:cacheprovider", "-o", "addopts=--strict-markers --strict-config"]
-    command += ["--import-mode=importlib"]
+    command += ["--import-mode=importlib", "-k", "not gate"]
     result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr
 
