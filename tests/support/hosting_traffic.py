@@ -23,6 +23,9 @@ from pykcoord_spark.shard_log import open_store
 from support.hosting import wait_until
 from support.probe import Probe
 
+_PAUSE_SECONDS = 0.1
+"""Of a probe. More often, and probes wait for one another: the gaps would be this process's own."""
+
 
 @contextmanager
 def traffic(log: str, groups: Mapping[int, str], bootstrap: str) -> Iterator[Callable[..., Any]]:
@@ -65,7 +68,10 @@ class _Traffic:
             hosts = Registry(store).read().hosts.values()
             return [(host.host, host.port) for host in hosts]
 
-        self._probes = {shard: Probe(group, addresses) for shard, group in groups.items()}
+        self._probes = {
+            shard: Probe(group, addresses, pause_seconds=_PAUSE_SECONDS)
+            for shard, group in groups.items()
+        }
         self._clients = Clients(bootstrap)
 
     def start(self) -> None:

@@ -16,20 +16,21 @@ from typing import Any
 from support.hosting import commit_fields
 from support.kio_client import decode, encode
 
-_PAUSE_SECONDS = 0.02
 _FAILURE_SECONDS = 0.02
 
 
 class Probe:
     """Commits rising offsets for `group_id` until `stop`. Whenever it connects again, it looks
     whether what was acknowledged is there: `lost` says what is not. `bootstrap()` gives (host,
-    port)s; what is not answered in `timeout_seconds` is tried elsewhere."""
+    port)s; what is not answered in `timeout_seconds` is tried elsewhere. It waits `pause_seconds`
+    after an answer: that exact is a gap, and that much room have other probes."""
 
     def __init__(
         self,
         group_id: str,
         bootstrap: Callable[[], Sequence[tuple[str, int]]],
         timeout_seconds: float = 0.5,
+        pause_seconds: float = 0.02,
     ) -> None:
         self.group_id = group_id
         self.acknowledged = -1
@@ -40,6 +41,7 @@ class Probe:
         self.lost: list[str] = []
         self._bootstrap = bootstrap
         self._timeout_seconds = timeout_seconds
+        self._pause_seconds = pause_seconds
         self._quitting = threading.Event()
         self._socket: socket.socket | None = None
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -66,7 +68,7 @@ class Probe:
         self.failures.append((time.monotonic(), text))
 
     def _run(self) -> None:
-        while not self._quitting.wait(_PAUSE_SECONDS):
+        while not self._quitting.wait(self._pause_seconds):
             self.tried += 1
             started = time.monotonic()
             try:
