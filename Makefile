@@ -28,7 +28,9 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test rust-programs client-programs counted-program build lint format test-rust test-python test-spark bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors diff-kafka crash fuzz sim docs lock clean tools
+.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark native-tests rust-programs \
+	client-programs counted-program bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
+	diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -38,16 +40,19 @@ demo: build ## build, then run the main job once, in the open
 
 test: ## everything that .ci/run checks: lint and all tests
 	@$(MAKE) --jobs 3 lint rust-programs client-programs
-	@$(MAKE) test-rust sim
-	@$(MAKE) --jobs 2 test-python counted-program
+	@$(MAKE) --jobs 2 test-python native-tests
 	@$(MAKE) bench-gate
 
 build: $(VENV)/.installed $(VENV)/.installed-spark ## .venv with pykcoord in it, editable
 
-lint: build ## formatting, clippy, ruff and the type checker
+lint: lint-rust lint-python ## formatting, clippy, ruff and the type checker
+
+lint-rust: $(VENV)/.python
 	@.ci/require lint
 	cargo fmt --all --check
 	cargo clippy --quiet --locked --workspace --all-targets -- -D warnings
+
+lint-python: build
 	ruff check --quiet .
 	ruff format --quiet --check .
 	mypy
@@ -129,9 +134,15 @@ rust-programs: $(VENV)/.python
 	cargo test --quiet --locked --workspace --no-run
 	cargo build --quiet --release --locked -p kcoord-sim
 
-# One core for a minute, and tests in Python wait more than they work.
+# Tests in Python wait more than they work: these run beside them, and are heard of at their end.
+native-tests: build
+	@mkdir -p build
+	@nice $(MAKE) test-rust sim counted-program >build/native-tests.log 2>&1 \
+		|| { cat build/native-tests.log; exit 1; }
+	@echo "make: the native tests passed (build/native-tests.log)"
+
 counted-program:
-	nice cargo build --quiet --profile=counts --locked -p kcoord-bench
+	cargo build --quiet --profile=counts --locked -p kcoord-bench
 
 client-programs: $(VENV)/.requirements
 	-@cd tests && python -m clients.build
