@@ -58,7 +58,7 @@ impl Machine {
         &mut self,
         now_ms: i64,
         group: u32,
-        assignments: &[(u32, &[u8])],
+        assignments: Vec<(u32, &[u8])>,
     ) -> Result<(), ErrorCode> {
         let mut encoded = core::mem::take(&mut self.scratch_value);
         encoded.clear();
@@ -78,21 +78,20 @@ impl Machine {
     pub fn group_value<'a>(
         &'a self,
         group: u32,
-        assignments: &[(u32, &'a [u8])],
+        mut assignments: Vec<(u32, &'a [u8])>,
     ) -> GroupMetadataValue<'a> {
         let of = self.group(group);
         let keeps_assignment = of.state == State::Stable;
         let protocol = of.protocol_name();
-        let mut given: Vec<(u32, &[u8])> = assignments.to_vec();
         // Of two for the same member the last one counts, as in the map that Kafka builds.
-        given.sort_by_key(|(row, _)| *row);
+        assignments.sort_by_key(|(row, _)| *row);
         let member_value = |row: &u32| {
             let member = &self.registry.members[*row];
-            let details = member.details();
-            let end = given.partition_point(|(other, _)| other <= row);
-            let assigned = given[..end].last().filter(|(other, _)| other == row);
+            let details = member.details_but_protocols();
+            let end = assignments.partition_point(|(other, _)| other <= row);
+            let assigned = assignments[..end].last().filter(|(other, _)| other == row);
             GroupMetadataMember {
-                member_id: member.member_id(),
+                member_id: details.member_id,
                 group_instance_id: details.group_instance_id,
                 client_id: details.client_id,
                 client_host: details.client_host,

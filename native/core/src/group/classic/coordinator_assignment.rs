@@ -46,7 +46,7 @@ impl Machine {
         let emitted = self.compute_assignment(group, strategy).and_then(|assignments| {
             let given: Vec<(u32, &[u8])> =
                 assignments.iter().map(|(row, bytes)| (*row, bytes.as_slice())).collect();
-            let emitted = self.emit_stable_group(now_ms, group, &given);
+            let emitted = self.emit_stable_group(now_ms, group, given);
             emitted.map_err(|_| "its record would be too large".into())
         });
         match emitted {

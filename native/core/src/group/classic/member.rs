@@ -143,6 +143,11 @@ impl Member {
     }
 
     pub fn details(&self) -> Details<'_> {
+        Details { protocols: self.protocols().collect(), ..self.details_but_protocols() }
+    }
+
+    /// Takes no memory.
+    pub fn details_but_protocols(&self) -> Details<'_> {
         let mut front = self.front();
         Details {
             member_id: text(front.member_id),
@@ -150,7 +155,7 @@ impl Member {
             client_id: text(front.client_id),
             client_host: text(front.client_host),
             assignment: front.behind.bytes(),
-            protocols: self.protocols().collect(),
+            protocols: Vec::new(),
         }
     }
 
@@ -175,7 +180,7 @@ impl Member {
     }
 
     pub fn store_protocols(&mut self, protocols: Vec<(&str, &[u8])>) {
-        self.packed = pack(&Details { protocols, ..self.details() });
+        self.packed = pack(&Details { protocols, ..self.details_but_protocols() });
     }
 
     /// Gives the member another id. Whoever finds it by its id has to know.

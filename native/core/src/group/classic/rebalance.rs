@@ -120,11 +120,13 @@ impl Machine {
     /// generation with the others.
     pub fn complete_join(&mut self, now_ms: i64, group: u32) {
         self.cancel_join_timer(group);
-        for member in self.group(group).member_rows().to_vec() {
-            let row = &self.registry.members[member];
-            if !row.has(flag::AWAITING_JOIN) && !row.is_static() {
-                self.remove_member(member);
-            }
+        let is_gone = |member: &u32| {
+            let row = &self.registry.members[*member];
+            !row.has(flag::AWAITING_JOIN) && !row.is_static()
+        };
+        let rows = self.group(group).member_rows().iter().copied();
+        for member in rows.filter(is_gone).collect::<Vec<u32>>() {
+            self.remove_member(member);
         }
         let progress = self.join_progress(group);
         if progress.members == 0 {
@@ -174,7 +176,8 @@ impl Machine {
         self.rebalance_mut(group).subscribed_topics = None;
         self.assign_as_coordinator(now_ms, group);
 
-        for member in self.group(group).member_rows().to_vec() {
+        for index in 0..self.group(group).member_rows().len() {
+            let member = self.group(group).member_rows()[index];
             if self.registry.members[member].has(flag::AWAITING_JOIN) {
                 let response = Response::JoinGroup(Box::new(self.joined(group, member)));
                 if let Some(ticket) = self.unpark(member) {

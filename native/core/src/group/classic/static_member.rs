@@ -81,7 +81,7 @@ impl Machine {
         context: &RequestContext<'_>,
     ) {
         let group = self.registry.members[member].group;
-        if let Err(error_code) = self.emit_stable_group(now_ms, group, &[]) {
+        if let Err(error_code) = self.emit_stable_group(now_ms, group, Vec::new()) {
             self.refuse_join(context.ticket, "", error_code);
             return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
         }

@@ -87,7 +87,7 @@ impl Machine {
             }
         }
         let waiting: Vec<u32> = self.parked_syncs(group);
-        if let Err(error_code) = self.emit_stable_group(now_ms, group, &assignments) {
+        if let Err(error_code) = self.emit_stable_group(now_ms, group, assignments) {
             self.reset_assignments(group);
             self.refuse_parked_syncs(now_ms, group, error_code);
             return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
