@@ -56,9 +56,7 @@ impl Machine {
         if counted.is_none_or(|soft| soft.protocol_counts.is_none()) {
             let mut counts = ProtocolCounts::new();
             for row in self.group(group).member_rows() {
-                for name in self.names_of(*row) {
-                    *counts.entry(name).or_default() += 1;
-                }
+                self.names_of(*row).into_iter().for_each(|name| add(&mut counts, name, 1));
             }
             self.rebalance_mut(group).protocol_counts = Some(counts);
         }
@@ -71,20 +69,27 @@ impl Machine {
         let soft = self.group_mut(group).rebalance.as_mut();
         let Some(mut counts) = soft.and_then(|soft| soft.protocol_counts.take()) else { return };
         for name in self.names_of(member) {
-            let count = counts.entry(name).or_default();
-            *count = count.checked_add_signed(difference).expect("counted when it came");
+            add(&mut counts, name, difference);
         }
         counts.retain(|_, count| *count > 0);
         self.rebalance_mut(group).protocol_counts = Some(counts);
     }
 
     /// Each name once, however often the member listed it.
-    fn names_of(&self, member: u32) -> Vec<Box<str>> {
+    fn names_of(&self, member: u32) -> Vec<&str> {
         let mut names: Vec<&str> =
             self.registry.members[member].protocols().map(|(name, _)| name).collect();
         names.sort_unstable();
         names.dedup();
-        names.into_iter().map(Into::into).collect()
+        names
+    }
+}
+
+fn add(counts: &mut ProtocolCounts, name: &str, difference: isize) {
+    let counted = |count: usize| count.checked_add_signed(difference).expect("counted as it came");
+    match counts.get_mut(name) {
+        Some(count) => *count = counted(*count),
+        None => _ = counts.insert(name.into(), counted(0)),
     }
 }
 
