@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from pykcoord.errors import ArgumentError
@@ -81,6 +81,7 @@ class Writer:
 
     def follow(self) -> None:
         for chunk in self.log.follow():
+            self.log.leads = False
             self.state += chunk.batches.split()
 
     def drop(self) -> None:
@@ -184,6 +185,44 @@ def test_a_writer_that_slept_through_the_pruning_of_its_index_is_fenced() -> Non
     assert b"lost" not in late.state
 
 
+def test_a_leader_that_looks_for_more_first_is_fenced_all_the_same() -> None:
+    """What is not there need not be free."""
+    store, clock = MemoryStore(), Clock()
+    first, other = Writer(store, clock, "first"), Writer(store, clock, "other")
+    assert first.lead()
+    assert other.lead()
+    for _ in range(4):
+        other.log.append(b"x ", 1, now_ms=0)
+        clock.now += 2 * PRUNE_AFTER_SECONDS
+        other.log.snapshot(b"x")
+    with pytest.raises(FencedError):
+        first.follow()
+    reader = Writer(store, clock, "reader")
+    reader.load()
+    reader.follow()
+    assert reader.log.next_index == other.log.next_index
+
+
+def test_a_log_that_goes_on_while_its_end_is_read_is_followed() -> None:
+    """A later snapshot alone says nothing: the chunk may be there by now."""
+    store, clock = MemoryStore(), Clock()
+    leader, reader = Writer(store, clock, "leader"), Writer(store, clock, "reader")
+    assert leader.lead()
+    reader.load()
+    read, goes_on = store.read, [b"late "]
+
+    def read_and_go_on(name: str) -> bytes | None:
+        content = read(name)
+        if content is None and goes_on:
+            leader.log.append(goes_on.pop(), 1, now_ms=0)
+            leader.log.snapshot(b"late")
+        return content
+
+    store.read = read_and_go_on  # type: ignore[method-assign]
+    reader.follow()
+    assert reader.state == [b"late"]
+
+
 def test_a_claim_at_an_index_that_was_pruned_is_fenced() -> None:
     store, clock = MemoryStore(), Clock()
     sleeper, other = Writer(store, clock, "sleeper"), Writer(store, clock, "other")
@@ -217,7 +256,7 @@ def test_answers_of_the_last_batch_outlive_the_pruning_of_their_chunk() -> None:
 ACTIONS = st.lists(
     st.tuples(
         st.integers(0, 2),
-        st.sampled_from(["append", "append", "lead", "restart", "snapshot", "crash"]),
+        st.sampled_from(["append", "append", "reign", "follow", "lead", "restart", "snapshot"]),
         st.sampled_from([0.0, 0.0, 1.0, PRUNE_AFTER_SECONDS / 2, 3 * PRUNE_AFTER_SECONDS]),
         st.sampled_from([None, None, None, "before", "after"]),
     ),
@@ -227,6 +266,11 @@ ACTIONS = st.lists(
 
 @settings(max_examples=300, deadline=None)
 @given(ACTIONS)
+@example(
+    [(at, action, 0.0, None) for at, action in [
+        (0, "lead"), (1, "lead"), (1, "reign"), (0, "follow"), (0, "append"),
+    ]]
+)  # fmt: skip
 def test_nothing_acknowledged_is_lost_and_nothing_twice(
     actions: list[tuple[int, str, float, str | None]],
 ) -> None:
@@ -237,11 +281,17 @@ def test_nothing_acknowledged_is_lost_and_nothing_twice(
         clock.now += seconds
         writer, store.crash = writers[at], crash
         try:
-            if action == "append" and writer.log.leads:
-                word = b"%d" % step
-                writer.log.append(word + b" ", 1, now_ms=step)
-                writer.state.append(word)
-                acknowledged.append(word)
+            if action == "follow" and writer.loaded:
+                writer.follow()
+            elif action in ("append", "reign") and writer.log.leads:
+                for part in range(3 if action == "reign" else 1):
+                    word = b"%d.%d" % (step, part)
+                    writer.log.append(word + b" ", 1, now_ms=step)
+                    writer.state.append(word)
+                    acknowledged.append(word)
+                    if action == "reign":  # so long that what it finds there is pruned
+                        clock.now += 2 * PRUNE_AFTER_SECONDS
+                        writer.log.snapshot(b" ".join(writer.state))
             elif action == "snapshot" and writer.log.leads:
                 writer.log.snapshot(b" ".join(writer.state))
             elif action == "lead" and not writer.log.leads:

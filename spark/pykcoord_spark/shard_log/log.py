@@ -142,11 +142,16 @@ class ShardLog:
         return None
 
     def follow(self) -> Iterator[Chunk]:
-        """The chunks from here to the end of the log, as far as it is written by now."""
+        """The chunks from here to the end of the log, as far as it is written by now.
+
+        Raises FencedError if it went on so far that the next of them is pruned: load it again.
+        """
         while True:
             before = self._clock()
             name = _object(self._chunks, self.next_index)
             content = self._store.read(name)
+            if content is None and before - self._free_at >= self._prune_after_seconds:
+                content = self._read_if_passed(name)
             if content is None:
                 self._free_at = before
                 return
@@ -267,9 +272,21 @@ class ShardLog:
 
     def _require_tail(self, index: int) -> None:
         """What we put at `index` counts only if no snapshot says that the log had passed it."""
-        if any(later > index for later in self._snapshot_indexes()):
+        if self._is_passed(index):
             self.leads = False
             raise FencedError(self.shard, index)
+
+    def _read_if_passed(self, name: str) -> bytes | None:
+        """The next chunk was not there a moment ago: nobody has written it, or it is pruned."""
+        if not self._is_passed(self.next_index):
+            return None
+        content = self._store.read(name)  # it may have come since
+        if content is None:
+            self._require_tail(self.next_index)
+        return content
+
+    def _is_passed(self, index: int) -> bool:
+        return any(later > index for later in self._snapshot_indexes())
 
     def _snapshot_indexes(self) -> list[int]:
         return [int(name) for name in self._store.names(self._snapshots)]
