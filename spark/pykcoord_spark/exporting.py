@@ -7,23 +7,23 @@ the source before it gets its name. Must never write into the log.
 from __future__ import annotations
 
 import json
+import os
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import IO, Any, cast
 
 from pykcoord.cli.carry import Amount, amount_at, amount_of, carry, difference
 from pykcoord.errors import ArgumentError, LogError
 from pykcoord.log.transfer import Source, Target
-from pykcoord_spark.shard_log import ShardLog, Store, open_store
+from pykcoord_spark.shard_log import FencedError, ShardLog, Store, open_store
 
 __all__ = ["Exported", "export"]
 
 _SEGMENT_BYTES = 104_857_600
 _LOG_FILE = "log.json"
-# How the snapshot of a streaming query begins (`Shard.snapshot`): it holds no records.
-_FROZEN = b"KCR1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +54,13 @@ def export(
     Raises ArgumentError if there is no log or `directory` is not empty, LogError for what cannot be
     applied or lies in the wrong shard, and what the store raises.
     """
-    source = _Shards(log, progress)
-    before = amount_of(cast(Source, source), source.partitions, True, lambda _: None)
-    target = Target(directory, source.partitions, topic_id or uuid.uuid4().bytes, _SEGMENT_BYTES)
+    shards = _Shards(log, progress)
+    target = Target(directory, shards.partitions, topic_id or uuid.uuid4().bytes, _SEGMENT_BYTES)
     try:
-        carry(cast(Source, source), target, topic_ids=[], keep_open=True, progress=lambda _: None)
+        with tempfile.TemporaryFile(dir=target.partial) as shards.aside:
+            source = cast(Source, shards)
+            before = amount_of(source, source.partitions, True, lambda _: None)
+            carry(source, target, topic_ids=[], keep_open=True, progress=lambda _: None)
         target.seal(own=topic_id is None)
         after = amount_at(target.partial, source.partitions, True)
         if (what := difference(before, after)) is not None:
@@ -67,7 +69,7 @@ def export(
     except BaseException:
         target.discard()
         raise
-    return _exported(source.partitions, after, target.size_bytes)
+    return _exported(shards.partitions, after, target.size_bytes)
 
 
 def _exported(shards: int, amount: Amount, size_bytes: int) -> Exported:
@@ -78,13 +80,16 @@ def _exported(shards: int, amount: Amount, size_bytes: int) -> Exported:
 
 
 class _Shards:
-    """A shard log as `carry` reads one: the records of each shard, up to where it ended first."""
+    """A shard log as `carry` reads one: the records of each shard. What is read first is kept
+    aside for the second time: a log that is written meanwhile loses its oldest chunks."""
+
+    aside: IO[bytes]
 
     def __init__(self, location: str | Path, progress: Callable[[int, int], None]) -> None:
         self._store: Store = open_store(location)
         self._location = location
         self._progress = progress
-        self._ends: dict[int, int] = {}
+        self._kept: dict[int, list[tuple[int, int]]] = {}
         self.partitions = self._count()
 
     def _count(self) -> int:
@@ -100,25 +105,36 @@ class _Shards:
     def read(self, shard: int) -> Iterator[bytes]:
         """Batches of records; both times the same, whatever is written between."""
         self._progress(shard, self.partitions)
+        if shard in self._kept:
+            for at, size in self._kept[shard]:
+                self.aside.seek(at)
+                yield self.aside.read(size)
+            return
+        kept = []
+        for batches in self._read(shard):
+            kept.append((self.aside.seek(0, os.SEEK_END), len(batches)))
+            self.aside.write(batches)
+            yield batches
+        self._kept[shard] = kept
+
+    def _read(self, shard: int) -> Iterator[bytes]:
         log = ShardLog(self._store, shard)
         snapshot = log.load()
         if snapshot is not None:
             if self._is_whole(shard, log.next_index):
                 log = ShardLog(self._store, shard)
-            elif snapshot.content.startswith(_FROZEN):
+            elif snapshot.is_frozen:
                 raise LogError(
                     f"{self._location}: shard {shard}: the first chunks were pruned, and the "
                     "snapshot of a streaming query holds no records: nothing can be exported"
                 )
             elif snapshot.content:
                 yield snapshot.content
-        end = self._ends.get(shard)
-        for chunk in log.follow():
-            if chunk.batches:
-                yield chunk.batches
-            if log.next_index == end:
-                return
-        self._ends.setdefault(shard, log.next_index)
+        try:
+            yield from (chunk.batches for chunk in log.follow() if chunk.batches)
+        except FencedError:
+            reason = "was pruned while it was read: export it again"
+            raise LogError(f"{self._location}: shard {shard}: {reason}") from None
 
     def _is_whole(self, shard: int, below: int) -> bool:
         names = self._store.names(f"shard-{shard:05}/chunks")

@@ -20,9 +20,13 @@ _SHARDS = "shards"
 
 
 def begin_state(location: str | Path, shards: int) -> None:
-    """Makes room for the snapshots of so many shards. Raises ArgumentError if a state is there."""
+    """Makes room for the snapshots of so many shards, or takes what a replay made that ended before
+    its first. Raises ArgumentError if a state is there."""
     content = json.dumps({"format": _FORMAT, "shards": shards}).encode()
-    if not open_store(location).create(_FILE, content):
+    store = open_store(location)
+    if store.create(_FILE, content):
+        return
+    if store.read(_FILE) != content or store.names(_SHARDS):
         raise ArgumentError("snapshots", f"{location} holds a state already: name another place")
 
 

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame
 
 from pykcoord import Config
 from pykcoord.errors import ArgumentError
-from pykcoord_spark.partition import exact, route
+from pykcoord_spark.partition import check_shards, exact, route
 from pykcoord_spark.schemas import REQUEST, RESPONSE, ddl, refuse_null, require
 from pykcoord_spark.shard_log import open_logs
 from pykcoord_spark.worker import Settings
@@ -38,10 +38,11 @@ def coordinate(
     """The answers (the columns of RESPONSE) to a stream of requests (those of REQUEST).
 
     `log`: a folder or URL that all workers see; made if there is none. It belongs to `shards` and
-    to streams. `config` and `topics` (name to partitions; None: all are there) must stay as they
-    are while the log has chunks behind its last snapshot. With `uses_clock` time goes on with the
-    workers' clocks in each micro-batch, so that who waits is answered though nobody else comes;
-    without, it is that of the rows. `snapshot_every`: after so many chunks of a shard.
+    to streams, and a query that calls this twice needs two. `config` and `topics` (name to
+    partitions; None: all are there) must stay as they are while the log has chunks behind its last
+    snapshot. With `uses_clock` time goes on with the workers' clocks in each micro-batch, so that
+    who waits is answered though nobody else comes; without, it is that of the rows.
+    `snapshot_every`: after so many chunks of a shard.
 
     A request that comes late (its `ts` is before another's of an earlier micro-batch) is served at
     the time of that. Raises ArgumentError for columns and numbers that cannot be, and for a log of
@@ -52,6 +53,7 @@ def coordinate(
         raise ArgumentError("stream", "is no stream: replay() is for tables")
     if snapshot_every < 1:
         raise ArgumentError("snapshot_every", f"{snapshot_every} is not at least 1")
+    check_shards(shards)
     open_logs(log, shards)
     location = str(log) if "://" in str(log) else str(Path(log).absolute())
     named = None if topics is None else tuple(sorted(topics.items()))

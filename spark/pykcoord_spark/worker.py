@@ -34,6 +34,9 @@ __all__ = ["DivergedError", "Settings", "run", "step"]
 _ATTEMPTS = 20
 # Rows of one batch of answers, as Spark's own batches have them.
 _ANSWERS_A_BATCH = 10_000
+# A shard that this worker was not asked for so long is somebody else's by now, or of a query that
+# has ended.
+_IDLE_SECONDS = 300.0
 _STORED = struct.Struct(">qqq")  # time, bytes of requests, bytes of answers; -1: no time was told
 _NO_TIME = -1
 
@@ -106,7 +109,7 @@ def step(settings: Settings, shard: int, source: str, sequence: int, rows: pa.Ta
             except FencedError as error:
                 fenced = error
                 continue
-            _leaders[name] = leader
+            _keep(name, leader)
             _neighbours.hold(name)
             return answers
         raise fenced
@@ -119,12 +122,23 @@ def _step_for_neighbour(name: str, source: str, sequence: int, rows: pa.Table) -
         if leader is None:
             return None
         answers = leader.step(source, sequence, rows)
-        _leaders[name] = leader
+        _keep(name, leader)
         return answers
+
+
+def _keep(name: str, leader: _Leader) -> None:
+    """Until the next micro-batch, and no longer than `_IDLE_SECONDS` if none comes here."""
+    now = time.monotonic()
+    leader.used_at, _leaders[name] = now, leader
+    for other, kept in list(_leaders.items()):
+        if now - kept.used_at > _IDLE_SECONDS:
+            _leaders.pop(other, None)
 
 
 class _Leader:
     """A shard, its log, and how far both agree."""
+
+    used_at = 0.0
 
     def __init__(self, settings: Settings, shard: int) -> None:
         self._settings = settings
@@ -135,6 +149,9 @@ class _Leader:
         topics = None if settings.topics is None else dict(settings.topics)
         self._shard = Shard(settings.config, topics=topics, shard=shard, shards=settings.shards)
         if snapshot is not None:
+            if not snapshot.is_frozen:
+                reason = f"shard {shard}: its snapshot is of hosts; a log serves a stream or hosts"
+                raise ArgumentError("log", reason)
             self._shard.restore(snapshot.content)
         self._shard.take_batches(self._log.epoch)
 
@@ -143,7 +160,15 @@ class _Leader:
         self._follow()
         repeated = self._log.repeated(source, sequence)
         if repeated is not None:
-            return _unpack(repeated)[2]
+            _, served, answers = _unpack(repeated)
+            if not served["seq"].sort().equals(rows["seq"].sort()):
+                raise ArgumentError(
+                    "stream",
+                    f"shard {self._log.shard}: micro-batch {sequence} of this query has served "
+                    "other requests: their `seq` must be the same when they are read again, and "
+                    "each coordinate() of a query needs a log of its own",
+                )
+            return answers
         now_ms = time.time_ns() // 1_000_000 if self._settings.uses_clock else _NO_TIME
         if rows.num_rows == 0 and (self._is_new or now_ms == _NO_TIME):
             return RESPONSE.empty_table()

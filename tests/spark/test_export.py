@@ -15,6 +15,7 @@ from click.testing import CliRunner
 pytest.importorskip("pyspark")
 pytest.importorskip("obstore")
 from pykcoord_spark.__main__ import run
+from pykcoord_spark.exporting import export
 from pykcoord_spark.shard_log import ShardLog, open_logs, open_store
 from support.segments import OWN, unpack
 
@@ -90,6 +91,22 @@ def test_a_log_that_was_pruned_is_carried_from_its_snapshot(tmp_path: Path) -> N
         before.snapshot(b"".join(iter(replica.snapshot_chunk, None)))
         store.delete(f"shard-{shard:05}/chunks/{0:012}")
     assert run(["export", str(location), str(tmp_path / "out")]) == 0
+    assert _state(tmp_path / "out") == _state(source)
+
+
+def test_a_log_that_is_pruned_meanwhile_is_carried_as_it_was_read(tmp_path: Path) -> None:
+    """A busy log has another beginning when it is read for the second time."""
+    source, location = _log(tmp_path, "classic-1")
+    store, read = open_store(location), list[int]()
+
+    def prune(shard: int, shards: int) -> None:
+        if shard in read:
+            for name in store.names(f"shard-{shard:05}/chunks"):
+                store.delete(f"shard-{shard:05}/chunks/{name}")
+        read.append(shard)
+
+    export(location, tmp_path / "out", progress=prune)
+    assert len(read) == 2 * SHARDS
     assert _state(tmp_path / "out") == _state(source)
 
 

@@ -14,16 +14,19 @@ from hypothesis import strategies as st
 pytest.importorskip("obstore")
 from pykcoord_spark.hosting.control import Answer, Ask, ControlClient, serve_control
 from pykcoord_spark.hosting.controller import Controller
-from pykcoord_spark.hosting.host import HostOptions
+from pykcoord_spark.hosting.host import HostOptions, _Peers
 from pykcoord_spark.hosting.placement import place
+from pykcoord_spark.hosting.reading import load_into
 from pykcoord_spark.hosting.registry import HostEntry, Registry, ShardEntry
 from pykcoord_spark.hosting.snapshots import ShardSnapshots
 from pykcoord_spark.hosting.topics import SharedTopics, TopicsConflictError, open_topics
 from pykcoord_spark.shard_log import FolderStore, ShardLog
 from support.hosting import FaultyStore, InProcess
 
-from pykcoord._native import partition_of
+from pykcoord import Shard
+from pykcoord._native import Node, partition_of
 from pykcoord.config import Config
+from pykcoord.errors import ArgumentError
 
 LOAD_IN_PROGRESS, NOT_COORDINATOR = 14, 16
 SHARDS = 2
@@ -73,6 +76,28 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Any:
 
 def entry(node_id: int, application: int = 1) -> HostEntry:
     return HostEntry(node_id, "127.0.0.1", 1000 + node_id, 2000 + node_id, application, 0, 1)
+
+
+def test_hosts_of_an_application_that_died_are_no_brokers(store: Any) -> None:
+    registry, peers = Registry(store), _Peers(SHARDS)
+    registry.begin_application("a")
+    registry.announce_host(entry(7, 1))
+    registry.begin_application("b")
+    peers.show(registry.read())
+    assert [broker.node_id for broker in peers.brokers()] == [7]
+    registry.announce_host(entry(8, 2))
+    peers.show(registry.read())
+    assert [broker.node_id for broker in peers.brokers()] == [8]
+
+
+def test_the_log_of_a_stream_is_not_led(store: Any) -> None:
+    log = ShardLog(store, 0)
+    assert log.claim("a stream", 0)
+    shard = Shard()
+    shard.advance(0)
+    log.snapshot(shard.snapshot())
+    with pytest.raises(ArgumentError, match="log: shard 0: its snapshot is a stream's"):
+        load_into(ShardLog(store, 0), Node(Config().native(), 1, bytes(32)).replica())
 
 
 def test_the_registry_says_who_leads_and_the_highest_epoch_counts(store: Any) -> None:

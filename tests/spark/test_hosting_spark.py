@@ -14,8 +14,10 @@ import pytest
 pytest.importorskip("pyspark")
 pytest.importorskip("obstore")
 from pykcoord_spark.hosting.cluster import Cluster, ClusterError
+from pykcoord_spark.hosting.registry import Registry
 from pykcoord_spark.hosting.spark_hosts import SparkSettingError
 from pykcoord_spark.hosting.supervisor import Supervisor
+from pykcoord_spark.shard_log import open_store
 from support.hosting import CONFIG, wait_until
 from support.probe import Probe
 
@@ -37,6 +39,23 @@ def test_hosts_run_as_tasks_and_end_with_their_cluster(spark: SparkSession, tmp_
     assert not _listens(host.host, host.port)
     with pytest.raises(ArgumentError, match="has 4 shards"), Cluster(spark, 5, 1, tmp_path):
         pass
+
+
+def test_a_start_that_is_interrupted_leaves_no_hosts(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupt(*started: object) -> None:
+        wait_until(lambda: bool(cluster.hosts()), 60)
+        raise KeyboardInterrupt
+
+    cluster = Cluster(spark, 4, 1, tmp_path, config=CONFIG)
+    monkeypatch.setattr(cluster, "_wait_led", interrupt)
+    with pytest.raises(KeyboardInterrupt), cluster:
+        pass
+    (host,) = Registry(open_store(tmp_path)).read().hosts.values() or cluster.hosts()
+    assert not _listens(host.host, host.port)
+    assert cluster._supervisor is not None
+    assert cluster._supervisor.join(0)
 
 
 def test_a_cluster_that_cannot_be_is_refused_at_once(spark: SparkSession, tmp_path: Path) -> None:

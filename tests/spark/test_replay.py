@@ -172,9 +172,12 @@ def test_a_state_is_of_so_many_shards_whole_and_written_once(tmp_path: Path) -> 
     with pytest.raises(ArgumentError, match=r"state: .* holds no state"):
         check_state(tmp_path, 2)
     begin_state(tmp_path, 2)
+    begin_state(tmp_path, 2)  # the first ended before it had anything
+    with pytest.raises(ArgumentError, match=r"snapshots: .* holds a state already"):
+        begin_state(tmp_path, 3)
+    store_snapshot(tmp_path, 0, b"zero")
     with pytest.raises(ArgumentError, match=r"snapshots: .* holds a state already"):
         begin_state(tmp_path, 2)
-    store_snapshot(tmp_path, 0, b"zero")
     store_snapshot(tmp_path, 0, b"zero")  # a task that ran again
     with pytest.raises(ArgumentError, match="has another snapshot of shard 0"):
         store_snapshot(tmp_path, 0, b"other")

@@ -145,6 +145,9 @@ def test_what_cannot_be_coordinated_is_refused_at_once(spark: SparkSession, tmp_
         coordinate(stream, 2, tmp_path / "log")
     with pytest.raises(ArgumentError, match="stream: has no column payload BINARY"):
         coordinate(stream.drop("payload"), 3, tmp_path / "log")
+    with pytest.raises(ArgumentError, match="shards: 200000"):
+        coordinate(stream, 200_000, tmp_path / "none")
+    assert not (tmp_path / "none").exists()
 
 
 @pytest.mark.spark_all

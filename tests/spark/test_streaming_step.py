@@ -171,6 +171,38 @@ def test_a_log_that_hosts_write_is_refused(settings: Settings) -> None:
             worker.step(settings, 0, QUERY, 1, commits(3))
 
 
+def test_a_log_with_a_snapshot_of_hosts_is_refused(settings: Settings) -> None:
+    log = open_logs(settings.log, 1)[0]
+    assert log.claim("a host", START_MS)
+    log.snapshot(b"records")
+    with pytest.raises(ArgumentError, match="log: shard 0: its snapshot is of hosts"):
+        worker.step(settings, 0, QUERY, 0, commits(0))
+
+
+def test_other_requests_of_the_same_micro_batch_are_not_swallowed(settings: Settings) -> None:
+    """Two coordinate() of one query with one log."""
+    first = worker.step(settings, 0, QUERY, 0, commits(0))
+    with pytest.raises(ArgumentError, match="micro-batch 0 of this query has served other"):
+        worker.step(settings, 0, QUERY, 0, commits(60))
+    again = commits(0).take([2, 0, 1])
+    assert worker.step(settings, 0, QUERY, 0, again).equals(first)
+
+
+def test_a_shard_that_goes_elsewhere_is_not_kept_for_ever(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    monkeypatch.setattr(worker.time, "monotonic", lambda: now[0])
+    another = replace(settings, log=str(tmp_path / "another"))
+    worker.step(settings, 0, QUERY, 0, commits(0))
+    worker.step(another, 0, QUERY, 0, commits(0))
+    assert len(worker._leaders) == 2
+    now[0] += worker._IDLE_SECONDS + 1
+    worker.step(another, 0, QUERY, 1, commits(3))
+    assert len(worker._leaders) == 1
+    assert seqs(worker.step(settings, 0, QUERY, 1, commits(3))) == [3, 4, 5]
+
+
 def test_other_topics_are_noticed_before_anything_is_answered(settings: Settings) -> None:
     worker.step(settings, 0, QUERY, 0, commits(0))
     other = replace(settings, topics=(("else", 1),))

@@ -88,7 +88,8 @@ class Cluster:
         self._supervisor: Supervisor | None = None
 
     def start(self) -> None:
-        """Start the hosts and wait until every shard is led.
+        """Start the hosts and wait until every shard is led. If that ends otherwise, interrupted
+        say, they are stopped.
 
         Raises ArgumentError for a log of another number of shards or a topic that cannot be,
         ClusterError if it is not ready in `start_seconds`, and what the store raises.
@@ -98,22 +99,21 @@ class Cluster:
         open_logs(self._log, self._shards)
         store = open_store(self._log)
         open_topics(SharedTopics(store), self._topics)
-        self._registry = Registry(store)
-        term = self._registry.begin_application(self._tag)
+        launch = spark_launcher(self._spark, self._options, cpus=self._cpus, tag=self._tag)
         # In local mode there is one executor only.
         together = None if is_local(self._spark) else -(-self._hosts // 2)
+        self._registry = Registry(store)
+        # From here on another cluster on this log is superseded.
+        term = self._registry.begin_application(self._tag)
         self._controller = Controller(store, self._shards, term, together)
-        launch = spark_launcher(
-            self._spark, lambda slot: self._options(slot, term), cpus=self._cpus, tag=self._tag
-        )
         self._supervisor = Supervisor(launch, self._hosts)
-        self._supervisor.start()
-        self._controller.start()
-        began, supervisor = time.monotonic(), self._supervisor
-        if not self._controller.wait_led(self._hosts, self._start_seconds, supervisor.is_hopeless):
-            error = self._not_ready(time.monotonic() - began)
+        try:
+            self._supervisor.start()
+            self._controller.start()
+            self._wait_led(self._controller, self._supervisor)
+        except BaseException:
             self.stop()
-            raise error
+            raise
 
     def stop(self) -> None:
         """End the hosts: what is being written is made durable, connections are closed. A host
@@ -157,11 +157,16 @@ class Cluster:
             raise ClusterError("the cluster was not started: use `with`, or call start()")
         return self._controller
 
-    def _options(self, slot: int, term: int) -> HostOptions:
+    def _wait_led(self, controller: Controller, supervisor: Supervisor) -> None:
+        began = time.monotonic()
+        if not controller.wait_led(self._hosts, self._start_seconds, supervisor.is_hopeless):
+            raise self._not_ready(time.monotonic() - began)
+
+    def _options(self, slot: int) -> HostOptions:
         return HostOptions(
             log=self._log,
             shards=self._shards,
-            application=term,
+            application=self._running().term,
             slot=slot,
             bind=self._bind,
             ports=self._ports,

@@ -101,8 +101,10 @@ class _Peers:
             self.version += 1
 
     def brokers(self) -> list[Broker]:
-        hosts = self.view.hosts
-        return [hosts[node_id].broker for node_id in sorted(hosts)]
+        """Hosts of an application that died stay in the registry: of the latest, if it has any."""
+        hosts = sorted(self.view.hosts.values(), key=lambda host: host.node_id)
+        latest = [host for host in hosts if host.application == self.view.term]
+        return [host.broker for host in latest or hosts]
 
     def coordinator(self, group_id: str) -> Broker | None:
         return self.view.leader(partition_of(group_id, self._shards))

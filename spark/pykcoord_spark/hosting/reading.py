@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcoord._native import ReplayError, Replica
-from pykcoord.errors import KcoordError
+from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord_spark.shard_log import ShardLog
 
 __all__ = ["UnreadableShardError", "follow_into", "load_into"]
@@ -25,9 +25,13 @@ class UnreadableShardError(KcoordError):
 def load_into(log: ShardLog, replica: Replica) -> None:
     """Read a log from its newest snapshot to its end. The replica must be new.
 
-    Raises UnreadableShardError, CorruptChunkError, and what the store raises.
+    Raises ArgumentError for the log of a stream, UnreadableShardError, CorruptChunkError, and what
+    the store raises.
     """
     snapshot = log.load()
+    if snapshot is not None and snapshot.is_frozen:
+        reason = f"shard {log.shard}: its snapshot is a stream's; a log serves a stream or hosts"
+        raise ArgumentError("log", reason)
     if snapshot is not None and snapshot.content:
         _apply(log, replica.restore, snapshot.content)
     follow_into(log, replica)

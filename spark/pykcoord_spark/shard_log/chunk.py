@@ -60,8 +60,9 @@ class Chunk:
 class Snapshot:
     """What all chunks below an index amount to.
 
-    `content` is up to who makes it: RecordBatches that a shard can replay. `sources` maps each
-    source to its last sequence and the index of the chunk that holds its responses.
+    `content` is up to who makes it: of hosts, RecordBatches that a shard can replay; of a stream,
+    what `Shard.snapshot` gave, which holds no records. `sources` maps each source to its last
+    sequence and the index of the chunk that holds its responses.
     """
 
     epoch: int
@@ -69,6 +70,11 @@ class Snapshot:
     now_ms: int = 0
     content: bytes = b""
     sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether it is a stream's."""
+        return self.content.startswith(b"KCR1")
 
 
 def encode(entry: Chunk | Snapshot) -> bytes:
