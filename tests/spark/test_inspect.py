@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import html.parser
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from support import segments
+from support import batches, segments
 
 pytest.importorskip("pyspark")
 from pykcoord_spark import __main__ as command_line
@@ -167,8 +168,10 @@ def test_the_job(
     """What it asks, and what it prints: the answers are those of the report above."""
     asked = []
 
-    def answered(df: DataFrame, source: str, limits: Limits, at_ms: int | None) -> Report:
-        asked.append((df.columns, source, limits, at_ms))
+    def answered(
+        df: DataFrame, source: str, limits: Limits, at_ms: int | None, groups: Sequence[str]
+    ) -> Report:
+        asked.append((df.columns, source, limits, at_ms, groups))
         return report
 
     monkeypatch.setattr("pykcoord_spark.inspecting.report.report_of", answered)
@@ -176,9 +179,57 @@ def test_the_job(
     target = tmp_path / "page.html"
     arguments = ["--html", str(target), "--at", "1970-01-01T00:25", "--rows", "2"]
     assert command_line.run(["inspect", str(directory), *arguments]) == 0
-    assert asked == [(list(COLUMNS), str(directory), Limits(rows=2), 25 * _MINUTE)]
+    assert asked == [(list(COLUMNS), str(directory), Limits(rows=2), 25 * _MINUTE, ())]
     assert "(the first 2 of 6)" in capsys.readouterr().out
     assert "Offset history" in target.read_text()
+
+
+def _transactions(folder: Path, *groups: str) -> None:
+    """Of each group: offset 30 committed in a transaction, 20 in another, 50 in one aborted."""
+    folder.mkdir(parents=True)
+    log, offset = bytearray(), 0
+    for producer_id, group in enumerate(groups):
+        name = group.encode()
+        key = b"\0\1" + len(name).to_bytes(2, "big") + name + b"\0\1t\0\0\0\0"
+        for committed, kind in ((30, batches.COMMIT), (20, batches.COMMIT), (50, batches.ABORT)):
+            value = b"\0\3" + committed.to_bytes(8, "big") + b"\0\0\0\1\0\0" + b"\0" * 8
+            log += batches.data(offset, [(key, value)], producer_id).encode()
+            log += batches.marker(offset + 1, producer_id, kind).encode()
+            offset += 2
+    (folder / f"{0:020d}.log").write_bytes(log)
+
+
+def test_groups_with_transactions(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is said of one group is what is said of it among all, also if its id has a comma."""
+    _transactions(tmp_path / "log" / "__consumer_offsets-0", "a", "b", "a,b")
+    reports: list[Report] = []
+    monkeypatch.setattr("pykcoord_spark.jobs.inspect._print", reports.append)
+    for groups in (["a"], ["a,b"], ["b", "a"]):
+        chosen = [word for group in groups for word in ("--group", group)]
+        command = ["inspect", str(tmp_path / "log"), "--at", "2100-01-01", *chosen]
+        assert command_line.run(command) == 0
+        report = reports.pop()
+        groups.sort()
+        assert report.records == 3 * len(groups)
+        assert report.kinds == [("OffsetCommit", 3 * len(groups))]
+        assert [row[:2] for row in report.tables["groups"].rows] == [(of, 2) for of in groups]
+        assert [(row[0], row[-1]) for row in report.tables["rewinds"].rows] == [
+            (of, 10) for of in groups
+        ]
+        assert [(row[0], row[3]) for row in report.tables["offsets"].rows] == [
+            (of, 20) for of in groups
+        ]
+
+
+def test_no_such_group_is_an_error(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Though the markers of all groups are read."""
+    _transactions(tmp_path / "__consumer_offsets-0", "a")
+    assert command_line.run(["inspect", str(tmp_path), "--group", "b"]) == 1
+    assert "none of these groups" in capsys.readouterr().err
 
 
 @pytest.mark.spark_all

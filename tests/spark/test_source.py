@@ -186,6 +186,18 @@ def test_some_partitions_and_groups(classic: Path, rows: dict[str, Rows]) -> Non
     assert in_order(read(classic, partitions="2, 11, 18-18", groups=group)) == in_order(wanted)
 
 
+def test_markers_stay_with_some_groups(unpacked: dict[str, Path], rows: dict[str, Rows]) -> None:
+    """Also where neither the group nor the kind is among the columns."""
+    log = str(segments.OWN / "transactions-1")
+    markers = [row["offset"] for row in rows[log] if row["kind"] in ("COMMIT", "ABORT")]
+    of_group = [row["offset"] for row in rows[log] if row["group_id"] == "tx-31uve"]
+    offset = StructField("offset", LongType())
+    assert len(markers) == 16
+    for columns in ([], [offset]):
+        found = read(unpacked[log], *columns, groups="tx-31uve")
+        assert sorted(row["offset"] for row in found) == sorted(markers + of_group)
+
+
 def test_some_columns(spark: SparkSession, classic: Path, rows: dict[str, Rows]) -> None:
     """In the order that was asked for; in Spark, of the types that were."""
     names = ["committed", "offset", "partition", "group_id"]
@@ -277,6 +289,9 @@ def test_no_log_is_named(tmp_path: Path) -> None:
         ({"kafka.security.protocol": "ssl"}, r"option kafka\.bootstrap\.servers: is missing"),
         ({"path": "x", "partitoins": "1"}, "option partitoins: is unknown; did you mean part"),
         ({"path": "x", "partitions": "1,b"}, "option partitions: '1,b' is not of the form"),
+        ({"path": "x", "partitions": "1-"}, "option partitions: '1-' is not of the form"),
+        ({"path": "x", "partitions": "9-3"}, "option partitions: '9-3' is not of the form"),
+        ({"path": "x", "partitions": "0-2,5-4"}, "option partitions: '0-2,5-4' is not of the form"),
         ({"path": "x", "on_corruption": "ignore"}, "option on_corruption: 'ignore' is neither"),
         ({"path": "x", "starting_offsets": "latest"}, "option starting_offsets: is unknown"),
     ],

@@ -3,6 +3,7 @@ micro-batch ends."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 from support import batches
 
-from pykcoord.errors import CorruptLogError
+from pykcoord.errors import ArgumentError, CorruptLogError
 
 pytest.importorskip("pyspark")
 from pykcoord_spark.source import ConsumerOffsets
@@ -173,3 +174,24 @@ def test_a_stream_of_some_columns(folder: Path) -> None:
         parts = stream.partitions(stream.initialOffset(), end)
         rows = [row for part in parts for batch in stream.read(part) for row in batch.to_pylist()]
         assert rows == [{"offset": offset} for offset in found]
+
+
+def test_a_segment_file_is_no_stream(folder: Path) -> None:
+    _append(folder, range(5))
+    file = folder / f"{0:020d}.log"
+    source = ConsumerOffsets({"path": str(file)})
+    with pytest.raises(ArgumentError, match=f"option path: {file} is a file; a stream needs a dir"):
+        source.streamReader(StructType())
+
+
+def test_a_stream_names_the_pyspark_it_needs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """PySpark 4.1 has no such module; what is missing otherwise keeps its name."""
+    source = ConsumerOffsets({"path": str(folder)})
+    monkeypatch.delitem(sys.modules, "pykcoord_spark.source.stream")
+    with monkeypatch.context() as older:
+        older.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
+        with pytest.raises(ArgumentError, match=r"readStream: needs PySpark 4\.2 or newer"):
+            source.streamReader(StructType())
+    monkeypatch.setitem(sys.modules, "pykcoord_spark.source.slices", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pykcoord_spark\.source\.slices"):
+        source.streamReader(StructType())

@@ -167,3 +167,27 @@ def test_rows_that_cannot_be_written_are_named(tmp_path: Path) -> None:
     holes = pa.array([b"\0\2\0\1g", None], pa.binary())
     with pytest.raises(ArgumentError, match="column key has nulls"):
         writer.write(iter([_batch(1, key=holes)]))
+
+
+def test_offsets_far_apart_are_written(tmp_path: Path) -> None:
+    """A batch, as a segment, holds offsets of 32 bits above its first."""
+    far = 2**31 - 1
+    offsets = (5, 5 + far, 6 + far, 3_000_000_000, 2**40, 2**40 + 1)
+    writer = _writer(tmp_path / "new")
+    writer.commit([writer.write(iter([_batch(1, offsets)]))])
+    assert tuple(row["offset"] for row in _rows_of(tmp_path / "new")) == offsets
+    assert verify(tmp_path / "new").sound
+    assert len(list((tmp_path / "new").glob("__consumer_offsets-1/*.log"))) == 3
+
+
+@pytest.mark.parametrize(
+    ("column", "most"), [("partition", 2**31 - 1), ("producer_epoch", 2**15 - 1)]
+)
+def test_numbers_that_kafka_has_no_room_for_are_named(column: str, most: int) -> None:
+    def wide(value: int) -> pa.RecordBatch:
+        batch = _batch().drop_columns("partition") if column == "partition" else _batch()
+        return batch.append_column(column, pa.array([0, value], pa.int64()))
+
+    assert normalized(wide(most))[column].to_pylist() == [0, most]
+    with pytest.raises(ArgumentError, match=f"df: column {column}: .*{most + 1} not in range"):
+        normalized(wide(most + 1))

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Window
 from pyspark.sql import functions as F
 
+from pykcoord_spark.source.schema import MARKERS
+
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
@@ -26,7 +28,8 @@ def commits(df: DataFrame) -> DataFrame:
     """Every commit that counted, and every offset that was deleted (`tombstone`), with `group_id`,
     `topic`, `topic_partition`, `committed`, `timestamp` in ms, `partition` and `offset`.
 
-    One of a transaction counts if the marker behind it says so, at the time it was made.
+    One of a transaction counts if the marker behind it says so, at the time it was made: of a `df`
+    without the markers, which are of no group, none does.
     """
     columns = [*_SLOT, "committed", "timestamp", "tombstone", "partition", "offset"]
     is_commit = F.col("kind").isin(*_COMMITS)
@@ -37,7 +40,7 @@ def commits(df: DataFrame) -> DataFrame:
         .orderBy(F.desc("offset"))
         .rowsBetween(Window.unboundedPreceding, Window.currentRow)
     )
-    marker = F.when(F.col("kind").isin("COMMIT", "ABORT"), F.col("kind"))
+    marker = F.when(F.col("kind").isin(*MARKERS), F.col("kind"))
     in_transactions = (
         df.where(F.col("producer_id").isNotNull())
         .withColumn("outcome", F.last(marker, ignorenulls=True).over(behind))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import functions as F
 
 from pykcoord_spark.inspecting import history
+from pykcoord_spark.source.schema import MARKERS
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -64,12 +65,23 @@ class Report:
     trails: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
 
 
-def report_of(df: DataFrame, source: str, limits: Limits, at_ms: int | None = None) -> Report:
-    """Asks all questions of `history` to the rows of `consumer_offsets`, which are read once."""
-    rows = df.select(*COLUMNS).persist()
+def report_of(
+    df: DataFrame,
+    source: str,
+    limits: Limits,
+    at_ms: int | None = None,
+    groups: Sequence[str] = (),
+) -> Report:
+    """Asks all questions of `history` to the rows of `consumer_offsets`, which are read once; of
+    `groups` alone if there are any."""
+    rows = df.select(*COLUMNS)
+    if groups:
+        # Markers are of no group, and end the transactions of these and of all others.
+        rows = rows.where(F.col("group_id").isin(*groups) | F.col("kind").isin(*MARKERS))
+    rows = rows.persist()
     try:
         report = Report(source)
-        _overview(rows, report)
+        _overview(rows.where(F.col("group_id").isNotNull()) if groups else rows, report)
         asked = {
             "groups": history.groups(rows),
             "rewinds": history.rewinds(rows),

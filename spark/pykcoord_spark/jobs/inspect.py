@@ -87,8 +87,8 @@ def command(
 
     at_ms = None if at is None else _milliseconds(at)
     options = _source(path, bootstrap_servers, settings)
-    if groups:
-        options["groups"] = ",".join(groups)
+    if groups and not any("," in group or group != group.strip() for group in groups):
+        options["groups"] = ",".join(groups)  # fewer rows come to Spark
     if path is not None:
         options["on_corruption"] = on_corruption
     limits = Limits(
@@ -105,7 +105,7 @@ def command(
         began = time.monotonic()
         source = path or f"__consumer_offsets of {bootstrap_servers}"
         click.echo(f"reading {source} ...", err=True)
-        report = report_of(_loaded(spark, options), source, limits, at_ms)
+        report = report_of(_loaded(spark, options), source, limits, at_ms, groups)
         seconds = time.monotonic() - began
     _print(report)
     if page is not None:

@@ -11,8 +11,10 @@ from __future__ import annotations
 import dataclasses
 from typing import TYPE_CHECKING
 
+import pyspark
 from pyspark.sql.datasource import DataSource
 
+from pykcoord.errors import ArgumentError
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.schema import DDL, columns_of
 
@@ -49,8 +51,15 @@ class ConsumerOffsets(DataSource):
         return DirectoryReader(options)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Raises ArgumentError for PySpark 4.1, whose streams know no limits of micro-batches."""
         options = _asked(Options.parse(self.options, streaming=True), schema)
-        from pykcoord_spark.source.stream import ClusterStream, DirectoryStream
+        try:
+            from pykcoord_spark.source.stream import ClusterStream, DirectoryStream
+        except ModuleNotFoundError as error:
+            if error.name != "pyspark.sql.streaming.datasource":
+                raise
+            found = f"this is {pyspark.__version__}; spark.read works here"
+            raise ArgumentError("readStream", f"needs PySpark 4.2 or newer, {found}") from None
 
         return ClusterStream(options) if options.is_live else DirectoryStream(options)
 

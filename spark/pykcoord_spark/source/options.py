@@ -28,8 +28,9 @@ _WRITING = {"path", "offsets_topic_partitions", "segment_bytes"}
 class Options:
     """`path`: a data directory, a `__consumer_offsets-N` folder or a segment file. `kafka`: the
     settings of librdkafka; not empty for a live cluster. `partitions`, `groups` and `columns`: only
-    these; None for all. `task_bytes`: what a task reads of a directory, unless one partition is
-    more. `max_records`: of a micro-batch; None for all there are."""
+    these; None for all. With `groups` the markers of transactions stay, which are of no group.
+    `task_bytes`: what a task reads of a directory, unless one partition is more. `max_records`: of
+    a micro-batch; None for all there are."""
 
     path: Path | None = None
     kafka: dict[str, str] = field(default_factory=dict)
@@ -88,7 +89,7 @@ class Options:
         """The columns that are needed: also those that rows are chosen by. None: all."""
         if self.columns is None:
             return None
-        return [*self.columns.names, *(["group_id"] if self.groups is not None else [])]
+        return [*self.columns.names, *(["group_id", "kind"] if self.groups is not None else [])]
 
     @property
     def is_live(self) -> bool:
@@ -109,9 +110,10 @@ def _partitions(text: str | None) -> frozenset[int] | None:
     chosen: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.strip().partition("-")
-        if not first.isdecimal() or (dash and not last.isdecimal()):
+        last = last if dash else first
+        if not first.isdecimal() or not last.isdecimal() or int(last) < int(first):
             raise ArgumentError("option partitions", f"{text!r} is not of the form 3,7 or 0-9")
-        chosen.update(range(int(first), int(last if dash else first) + 1))
+        chosen.update(range(int(first), int(last) + 1))
     return frozenset(chosen)
 
 

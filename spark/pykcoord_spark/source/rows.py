@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from pykcoord._native import ReplayError, decode_log, decode_rows
 from pykcoord.errors import LogError
 from pykcoord_spark.source.options import Options
+from pykcoord_spark.source.schema import MARKERS
 
 __all__ = ["LAST_OFFSET", "rows_of_chunks", "rows_of_records"]
 
@@ -69,10 +70,12 @@ def _decoded(
 
 
 def _chosen(batch: pa.RecordBatch, options: Options) -> pa.RecordBatch:
-    """The rows and columns that were asked for."""
+    """The rows and columns that were asked for. Markers stay with any groups: they say whether the
+    rows of a transaction count."""
     if options.groups is not None:
-        wanted = pa.array(options.groups, pa.string())
-        batch = batch.filter(pc.is_in(batch["group_id"], wanted))
+        of_groups = pc.is_in(batch["group_id"], pa.array(options.groups, pa.string()))
+        markers = pc.is_in(batch["kind"], pa.array(MARKERS))
+        batch = batch.filter(pc.or_(of_groups, markers))
     columns = options.columns
     if columns is None or columns == batch.schema:
         return batch

@@ -14,7 +14,7 @@ from pykcoord.errors import ArgumentError
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
-__all__ = ["DDL", "columns_of", "ddl_of"]
+__all__ = ["DDL", "MARKERS", "columns_of", "ddl_of"]
 
 DDL = (
     "partition INT NOT NULL, offset BIGINT NOT NULL, timestamp BIGINT NOT NULL, "
@@ -22,6 +22,8 @@ DDL = (
     "metadata STRING, tombstone BOOLEAN NOT NULL, key BINARY, value BINARY, leader_epoch INT, "
     "generation INT, producer_id BIGINT, producer_epoch INT"
 )
+# The kinds of the records that end transactions: of no group, and needed to judge those of each.
+MARKERS = ("COMMIT", "ABORT")
 
 
 def ddl_of(names: Iterable[str]) -> str:

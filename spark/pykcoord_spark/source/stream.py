@@ -23,6 +23,7 @@ from pyspark.sql.streaming.datasource import (
     SupportsTriggerAvailableNow,
 )
 
+from pykcoord.errors import ArgumentError
 from pykcoord_spark.source.cluster import Slice, offsets_of, read_cluster
 from pykcoord_spark.source.directory import grouped, places
 from pykcoord_spark.source.options import Options
@@ -78,7 +79,12 @@ class DirectoryStream(_Stream):
     """A directory that a server or broker may write to."""
 
     def __init__(self, options: Options) -> None:
+        """Raises ArgumentError for a segment file: a log goes on in the next one."""
         super().__init__(options)
+        if options.path is not None and options.path.is_file():
+            raise ArgumentError(
+                "option path", f"{options.path} is a file; a stream needs a directory"
+            )
         self._ends: Ends | None = None
 
     def bounds(self) -> _Bounds:

@@ -30,19 +30,20 @@ COLUMNS: dict[str, tuple[pa.DataType, bool]] = {
     "key": (pa.binary(), True),
     "value": (pa.binary(), True),
     "producer_id": (pa.int64(), False),
-    "producer_epoch": (pa.int32(), False),
+    "producer_epoch": (pa.int16(), False),
 }
 _CONTROL_KINDS = ("COMMIT", "ABORT", "control")
 _TRANSACTIONAL, _CONTROL = 1 << 4, 1 << 5
 _LEADER_EPOCH = 0
 _BATCH_ROWS, _BATCH_BYTES = 1000, 512 << 10
 _RECORD_OVERHEAD = 30  # bytes of a record besides key and value, at most
-# Offsets in Kafka's indexes are 32 bits above the segment's base.
+# Offsets in batches and in Kafka's indexes are 32 bits above the base of the batch or segment.
 _MAX_RELATIVE_OFFSET = 2**31 - 1
 
 
 def normalized(batch: pa.RecordBatch) -> pa.Table:
-    """The columns of `COLUMNS`; timestamps in milliseconds. Raises ArgumentError for nulls."""
+    """The columns of `COLUMNS`; timestamps in milliseconds. Raises ArgumentError for nulls, and for
+    numbers that Kafka has no room for."""
     columns = {}
     for name, (of, _) in COLUMNS.items():
         if name not in batch.schema.names:
@@ -51,7 +52,10 @@ def normalized(batch: pa.RecordBatch) -> pa.Table:
         column = batch[name]
         if pa.types.is_timestamp(column.type):
             column = pc.cast(column, pa.timestamp("ms", column.type.tz), safe=False)
-        columns[name] = column.cast(of)
+        try:
+            columns[name] = column.cast(of)
+        except pa.ArrowInvalid as error:
+            raise ArgumentError("df", f"column {name}: {error}") from None
         if name in ("partition", "timestamp", "key") and column.null_count:
             raise ArgumentError("df", f"column {name} has nulls")
     return pa.table(columns)
@@ -86,7 +90,7 @@ class Segments:
         epochs = _or(rows["producer_epoch"], -1)
         controls = pc.is_in(rows["kind"], pa.array(_CONTROL_KINDS)).to_numpy()
         out = bytearray()
-        for start, end in _batches(rows, producers, epochs, controls):
+        for start, end in _batches(rows, offsets, producers, epochs, controls):
             header = struct.pack(
                 ">qiibIhiqqqhii", offsets[start], 0, _LEADER_EPOCH, 2, 0,
                 _attributes(producers[start], controls[start]), offsets[end - 1] - offsets[start],
@@ -141,7 +145,11 @@ def _attributes(producer_id: int, control: bool) -> int:
 
 
 def _batches(
-    rows: pa.Table, producers: np.ndarray, epochs: np.ndarray, controls: np.ndarray
+    rows: pa.Table,
+    offsets: np.ndarray,
+    producers: np.ndarray,
+    epochs: np.ndarray,
+    controls: np.ndarray,
 ) -> Iterator[tuple[int, int]]:
     """First row and end of each batch: rows of one producer; a marker is alone."""
     sizes = sum(_or(pc.binary_length(rows[name]), 0) for name in ("key", "value"))
@@ -153,7 +161,9 @@ def _batches(
         while start < end:
             before = ends[start - 1] if start else 0
             fitting = int(np.searchsorted(ends, before + _BATCH_BYTES, side="right"))
-            stop = min(end, max(start + 1, fitting), start + _BATCH_ROWS)
+            last_offset = int(offsets[start]) + _MAX_RELATIVE_OFFSET
+            near = int(np.searchsorted(offsets, last_offset, side="right"))
+            stop = min(end, max(start + 1, fitting), start + _BATCH_ROWS, near)
             yield start, stop
             start = stop
 
