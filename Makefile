@@ -132,7 +132,6 @@ tools:
 # what cannot be built is told again by the tests that need it.
 rust-programs: $(VENV)/.python
 	cargo test --quiet --locked --workspace --no-run
-	cargo build --quiet --release --locked -p kcoord-sim
 
 # Tests in Python wait more than they work: these run beside them, and are heard of at their end.
 native-tests: build
