@@ -149,7 +149,9 @@ class Clients:
         while not self._quitting.is_set():
             consumer.poll(20)
             try:
-                consumer.commit({at: kafka.OffsetAndMetadata(offset, "", -1)})
+                # Only `poll` joins: a commit that is too early is repeated in vain, by default for
+                # as long as a request may take.
+                consumer.commit({at: kafka.OffsetAndMetadata(offset, "", -1)}, timeout_ms=500)
                 self._done("kafka-python", offset)
                 self._found("kafka-python", consumer.committed(at))
                 offset += 1
