@@ -147,7 +147,7 @@ class Clients:
         )  # fmt: skip
         at, offset = kafka.TopicPartition("orders", 0), 0
         while not self._quitting.is_set():
-            consumer.poll(20)
+            consumer.poll(200)  # less than a join takes would be too little for one, every time
             try:
                 # Only `poll` joins: a commit that is too early is repeated in vain, by default for
                 # as long as a request may take.
