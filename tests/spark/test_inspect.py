@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html.parser
+import importlib.util
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -230,6 +231,17 @@ def test_no_such_group_is_an_error(
     _transactions(tmp_path / "__consumer_offsets-0", "a")
     assert command_line.run(["inspect", str(tmp_path), "--group", "b"]) == 1
     assert "none of these groups" in capsys.readouterr().err
+
+
+def test_a_page_without_matplotlib_is_refused_before_anything_is_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    find = importlib.util.find_spec
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda name: None if name == "matplotlib" else find(name)
+    )
+    assert command_line.run(["inspect", str(tmp_path), "--html", str(tmp_path / "page.html")]) == 1
+    assert capsys.readouterr().err.endswith("pip install 'pykcoord-spark[plots]'\n")
 
 
 @pytest.mark.spark_all

@@ -3,6 +3,7 @@ stuck or flapped, from a directory or a live cluster."""
 
 from __future__ import annotations
 
+import importlib.util
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -99,6 +100,9 @@ def command(
     )
     if page is not None and not Path(page).absolute().parent.is_dir():
         raise ArgumentError("--html", f"{Path(page).absolute().parent}: no such folder")
+    if page is not None and importlib.util.find_spec("matplotlib") is None:
+        needed = "its plots need matplotlib: pip install 'pykcoord-spark[plots]'"
+        raise ArgumentError("--html", needed)
     with opened(
         "pykcoord inspect", master=master, remote=remote, configuration=configuration
     ) as spark:
