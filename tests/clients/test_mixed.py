@@ -7,7 +7,6 @@ subscriptions that the coordinator was sent, whoever leads. Whoever joins first 
 from __future__ import annotations
 
 import itertools
-import re
 import socket
 import time
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import pytest
 from support import kio_client
 from support.cluster import Cluster
+from support.pages import examples_of
 
 import pykcoord
 from clients.driver import WAIT_S, ClientConsumer, Partition
@@ -24,7 +24,7 @@ from pykcoord.assignors import STRATEGIES, decode_subscription, encode_assignmen
 
 pytestmark = pytest.mark.client
 
-PAGE = Path(__file__).parents[2] / "docs/assignors.md"
+PAGE = "docs/assignors.md"
 LIBRARIES = ("java", "kafka_python", "aiokafka")
 # aiokafka revokes everything before it joins, and owns nothing that it could keep.
 KEEPERS = {"sticky": LIBRARIES, "cooperative-sticky": ("java", "kafka_python")}
@@ -83,11 +83,7 @@ def test_members_of_other_topics_and_static_ones(
 
 def test_the_random_assignor_of_the_docs(cluster: Cluster, crew: Crew, tmp_path: Path) -> None:
     """As its page shows it, in a group of both clients; none of the leaders could know it."""
-    (code,) = (
-        code
-        for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
-        if "class RandomAssignor" in code
-    )
+    (code,) = (code for code, _ in examples_of(PAGE) if "class RandomAssignor" in code)
     (tmp_path / "mine.py").write_text(code.partition("\nassignment = ")[0])
     topic = cluster.create_topic(60)
     everything = {(topic, partition) for partition in range(60)}

@@ -7,12 +7,12 @@ test. The brokers of its example of a live cluster are not there, so that one is
 from __future__ import annotations
 
 import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow.parquet as pq
 import pytest
 from support import segments
+from support.pages import examples_of
 
 pytest.importorskip("pyspark")
 from pykcoord_spark.schemas import ddl
@@ -23,10 +23,11 @@ from pykcoord.log import LogReader
 from .test_streaming import requests
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import SparkSession
 
-PAGE = Path(__file__).parents[2] / "docs/spark.md"
-EXAMPLES = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+PAGE = "docs/spark.md"
 MEMBERS = [("billing", "a", ["orders"]), ("billing", "b", ["orders"]), ("audit", "c", ["orders"])]
 
 
@@ -58,7 +59,7 @@ def test_the_examples_run_one_after_the_other(
         "billing-history": "billing-history",
     }
     group = next(iter(segments.expected(tmp_path / "kafka")["offsets"]))
-    for code in EXAMPLES:
+    for code, _ in examples_of(PAGE):
         for there, here in paths.items():
             whole = f'"{there}' if there.endswith("/") else f'"{there}"'
             end = "/" if there.endswith("/") else '"'
@@ -66,7 +67,7 @@ def test_the_examples_run_one_after_the_other(
         # A host takes a slot of the session, which has two.
         code = code.replace("cluster.wait()", "cluster.check()").replace("hosts=3", "hosts=1")
         code = re.sub(r"shards=\d+", "shards=2", code).replace("'billing'", f"'{group}'")
-        exec(compile(code, str(PAGE), "exec"), names)
+        exec(compile(code, PAGE, "exec"), names)
         for query in spark.streams.active:
             query.processAllAvailable()
             query.stop()

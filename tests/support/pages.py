@@ -1,0 +1,29 @@
+"""Python examples of the project's pages, run as a reader runs them."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+_EXAMPLE = re.compile(
+    r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL
+)
+
+
+def examples_of(page: str) -> list[tuple[str, str]]:
+    """Of a page, by its path in the project: each example with what stands below it, "" if
+    nothing does."""
+    return _EXAMPLE.findall((ROOT / page).read_text())
+
+
+def run_example(code: str, directory: Path) -> str:
+    """What it prints. Must end well, and leave nothing open and nothing said on stderr."""
+    ran = subprocess.run(
+        [sys.executable, "-W", "error::ResourceWarning", "-c", code],
+        cwd=directory, capture_output=True, text=True, timeout=60, check=False,
+    )  # fmt: skip
+    assert (ran.stderr, ran.returncode) == ("", 0)
+    return ran.stdout
