@@ -151,7 +151,7 @@ class ShardLog:
             name = _object(self._chunks, self.next_index)
             content = self._store.read(name)
             if content is None and before - self._free_at >= self._prune_after_seconds:
-                content = self._read_if_passed(name)
+                content = self._read_again(name)
             if content is None:
                 self._free_at = before
                 return
@@ -272,21 +272,20 @@ class ShardLog:
 
     def _require_tail(self, index: int) -> None:
         """What we put at `index` counts only if no snapshot says that the log had passed it."""
-        if self._is_passed(index):
+        if any(later > index for later in self._snapshot_indexes()):
             self.leads = False
             raise FencedError(self.shard, index)
 
-    def _read_if_passed(self, name: str) -> bytes | None:
+    def _read_again(self, name: str) -> bytes | None:
         """The next chunk was not there a moment ago: nobody has written it, or it is pruned."""
-        if not self._is_passed(self.next_index):
-            return None
-        content = self._store.read(name)  # it may have come since
-        if content is None:
+        try:
             self._require_tail(self.next_index)
-        return content
-
-    def _is_passed(self, index: int) -> bool:
-        return any(later > index for later in self._snapshot_indexes())
+        except FencedError:
+            content = self._store.read(name)  # it may have come since
+            if content is None:
+                raise
+            return content
+        return None
 
     def _snapshot_indexes(self) -> list[int]:
         return [int(name) for name in self._store.names(self._snapshots)]
