@@ -70,7 +70,7 @@ class Writer:
 
     def __init__(self, store: Store, clock: Clock, name: str) -> None:
         self.log = ShardLog(store, 3, clock=clock, prune_after_seconds=PRUNE_AFTER_SECONDS)
-        self.name = name
+        self.clock, self.name = clock, name
         self.loaded = False
         self.state: list[bytes] = []
 
@@ -83,6 +83,17 @@ class Writer:
         for chunk in self.log.follow():
             self.log.leads = False
             self.state += chunk.batches.split()
+
+    def append(self, word: bytes) -> None:
+        self.log.append(word + b" ", 1, now_ms=0)
+        self.state.append(word)
+
+    def reign(self, *words: bytes, seconds: float = 2 * PRUNE_AFTER_SECONDS) -> None:
+        """Append each, and a snapshot after so long that what it replaces may be pruned."""
+        for word in words:
+            self.append(word)
+            self.clock.now += seconds
+            self.log.snapshot(b" ".join(self.state))
 
     def drop(self) -> None:
         self.loaded = False
@@ -138,10 +149,7 @@ def test_a_snapshot_stands_for_what_came_before(store: Store) -> None:
     clock = Clock()
     leader = Writer(store, clock, "leader")
     assert leader.lead()
-    for number in range(6):
-        leader.log.append(b"%d " % number, 1, now_ms=0)
-        clock.now += PRUNE_AFTER_SECONDS
-        leader.log.snapshot(b" ".join(b"%d" % each for each in range(number + 1)))
+    leader.reign(*(b"%d" % number for number in range(6)), seconds=PRUNE_AFTER_SECONDS)
     assert len(store.names("shard-00003/snapshots")) == 2
     assert len(store.names("shard-00003/chunks")) <= 3
     reader = Writer(store, clock, "reader")
@@ -171,10 +179,7 @@ def test_a_writer_that_slept_through_the_pruning_of_its_index_is_fenced() -> Non
     sleeper, other = Writer(store, clock, "sleeper"), Writer(store, clock, "other")
     assert sleeper.lead()
     assert other.lead()
-    for _ in range(4):
-        other.log.append(b"x ", 1, now_ms=0)
-        clock.now += 2 * PRUNE_AFTER_SECONDS
-        other.log.snapshot(b"x")
+    other.reign(*4 * [b"x"])
     taken = f"shard-00003/chunks/{sleeper.log.next_index:012}"
     assert taken not in store.objects
     with pytest.raises(FencedError):
@@ -191,10 +196,7 @@ def test_a_leader_that_looks_for_more_first_is_fenced_all_the_same() -> None:
     first, other = Writer(store, clock, "first"), Writer(store, clock, "other")
     assert first.lead()
     assert other.lead()
-    for _ in range(4):
-        other.log.append(b"x ", 1, now_ms=0)
-        clock.now += 2 * PRUNE_AFTER_SECONDS
-        other.log.snapshot(b"x")
+    other.reign(*4 * [b"x"])
     with pytest.raises(FencedError):
         first.follow()
     reader = Writer(store, clock, "reader")
@@ -229,10 +231,7 @@ def test_a_claim_at_an_index_that_was_pruned_is_fenced() -> None:
     sleeper.load()
     sleeper.follow()
     assert other.lead()
-    for _ in range(3):
-        other.log.append(b"x ", 1, now_ms=0)
-        clock.now += 2 * PRUNE_AFTER_SECONDS
-        other.log.snapshot(b"x")
+    other.reign(*3 * [b"x"])
     with pytest.raises(FencedError):
         sleeper.log.claim("sleeper", 0)
     assert not sleeper.log.leads
@@ -243,10 +242,7 @@ def test_answers_of_the_last_batch_outlive_the_pruning_of_their_chunk() -> None:
     leader = Writer(store, clock, "leader")
     assert leader.lead()
     leader.log.append(b"a ", 1, now_ms=0, source="query", sequence=4, responses=b"answers")
-    for _ in range(3):
-        leader.log.append(b"b ", 1, now_ms=0)
-        clock.now += 2 * PRUNE_AFTER_SECONDS
-        leader.log.snapshot(b"a b")
+    leader.reign(*3 * [b"b"])
     assert [int(name) for name in store.names("shard-00003/chunks")] == [1, 4]
     found = leader.log.repeated("query", 4)
     assert found is not None
@@ -286,12 +282,8 @@ def test_nothing_acknowledged_is_lost_and_nothing_twice(
             elif action in ("append", "reign") and writer.log.leads:
                 for part in range(3 if action == "reign" else 1):
                     word = b"%d.%d" % (step, part)
-                    writer.log.append(word + b" ", 1, now_ms=step)
-                    writer.state.append(word)
+                    (writer.reign if action == "reign" else writer.append)(word)
                     acknowledged.append(word)
-                    if action == "reign":  # so long that what it finds there is pruned
-                        clock.now += 2 * PRUNE_AFTER_SECONDS
-                        writer.log.snapshot(b" ".join(writer.state))
             elif action == "snapshot" and writer.log.leads:
                 writer.log.snapshot(b" ".join(writer.state))
             elif action == "lead" and not writer.log.leads:
@@ -332,10 +324,7 @@ def test_a_snapshot_that_cannot_be_read_leaves_the_one_before() -> None:
     store, clock = MemoryStore(), Clock()
     leader = Writer(store, clock, "leader")
     assert leader.lead()
-    for word in (b"a", b"b"):
-        leader.log.append(word + b" ", 1, now_ms=0)
-        leader.state.append(word)
-        leader.log.snapshot(b" ".join(leader.state))
+    leader.reign(b"a", b"b", seconds=0)
     names = sorted(name for name in store.objects if "snapshots" in name)
     store.objects[names[1]] = b"damaged"
     reader = Writer(store, clock, "reader")
