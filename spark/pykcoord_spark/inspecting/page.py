@@ -5,17 +5,18 @@ whatever comes from the log: ids of groups are anything that a client sent.
 from __future__ import annotations
 
 import html
+import importlib.util
 import io
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from pykcoord.errors import LogError
+from pykcoord.errors import ArgumentError
 from pykcoord_spark.inspecting.report import Report, Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-__all__ = ["TITLES", "cell", "page", "time_of"]
+__all__ = ["TITLES", "cell", "check_plots", "page", "time_of"]
 
 TITLES = {
     "groups": "Groups",
@@ -63,8 +64,16 @@ figure { margin: 1rem 0; } svg { width: 100%; height: auto; }
 """
 
 
+def check_plots() -> None:
+    """Raises ArgumentError if what draws them is not installed. Reads may take long: ask first."""
+    if importlib.util.find_spec("matplotlib") is None:
+        needed = "its plots need matplotlib: pip install 'pykcoord-spark[plots]'"
+        raise ArgumentError("page", needed)
+
+
 def page(report: Report) -> str:
-    """The whole page. Raises LogError if matplotlib is not installed."""
+    """The whole page. Raises as `check_plots`."""
+    check_plots()
     source = html.escape(report.source)
     parts = [
         f"<h1>Offset history</h1><p>{source}</p>",
@@ -165,12 +174,10 @@ def _aligned(column: str) -> str:
 def _figure(title: str, draw: Any, series: dict[str, list[tuple[int, int]]], report: Report) -> str:
     if not series:
         return ""
-    try:
-        from matplotlib import rc_context
-        from matplotlib.backends.backend_svg import FigureCanvasSVG
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise LogError("the page needs matplotlib: pip install 'pykcoord-spark[plots]'") from None
+    from matplotlib import rc_context
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
     with rc_context({"svg.hashsalt": title, "text.parse_math": False, "font.size": 9}):
         figure = Figure(figsize=(11, 3.2), layout="constrained")
         axes = figure.add_subplot()

@@ -3,7 +3,6 @@ stuck or flapped, from a directory or a live cluster."""
 
 from __future__ import annotations
 
-import importlib.util
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -84,6 +83,8 @@ def command(
     Example:
       python -m pykcoord_spark inspect pykcoord-data --html history.html --master 'local[2]'
     """
+    from pykcoord_spark.inspecting.page import check_plots
+    from pykcoord_spark.inspecting.page import page as rendered
     from pykcoord_spark.inspecting.report import Limits, report_of
 
     at_ms = None if at is None else _milliseconds(at)
@@ -98,11 +99,10 @@ def command(
         flaps_within_ms=round(flap_minutes * _MINUTE_MS),
         rows=rows,
     )
-    if page is not None and not Path(page).absolute().parent.is_dir():
-        raise ArgumentError("--html", f"{Path(page).absolute().parent}: no such folder")
-    if page is not None and importlib.util.find_spec("matplotlib") is None:
-        needed = "its plots need matplotlib: pip install 'pykcoord-spark[plots]'"
-        raise ArgumentError("--html", needed)
+    if page is not None:
+        check_plots()
+        if not Path(page).absolute().parent.is_dir():
+            raise ArgumentError("--html", f"{Path(page).absolute().parent}: no such folder")
     with opened(
         "pykcoord inspect", master=master, remote=remote, configuration=configuration
     ) as spark:
@@ -113,8 +113,6 @@ def command(
         seconds = time.monotonic() - began
     _print(report)
     if page is not None:
-        from pykcoord_spark.inspecting.page import page as rendered
-
         Path(page).write_text(rendered(report), "utf-8")
         click.echo(f"Page: {page}")
     click.echo(f"{report.records:,} records in {seconds:.1f} s", err=True)
