@@ -18,6 +18,7 @@ from pykcoord._native import encode_records
 from pykcoord.errors import ArgumentError
 from pykcoord.log._record_batch import reframe
 from pykcoord.log.segment import segment_name
+from pykcoord_spark.source.schema import MARKERS
 
 __all__ = ["COLUMNS", "Segments", "normalized"]
 
@@ -32,7 +33,7 @@ COLUMNS: dict[str, tuple[pa.DataType, bool]] = {
     "producer_id": (pa.int64(), False),
     "producer_epoch": (pa.int16(), False),
 }
-_CONTROL_KINDS = ("COMMIT", "ABORT", "control")
+_CONTROL_KINDS = (*MARKERS, "control")
 _TRANSACTIONAL, _CONTROL = 1 << 4, 1 << 5
 _LEADER_EPOCH = 0
 _BATCH_ROWS, _BATCH_BYTES = 1000, 512 << 10
