@@ -29,7 +29,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
 .PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark native-tests rust-programs \
-	client-programs counted-program bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
+	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
 	diff-kafka crash fuzz sim docs lock clean tools
 
 help: ## this list
@@ -136,12 +136,9 @@ rust-programs: $(VENV)/.python
 # Tests in Python wait more than they work: these run beside them, and are heard of at their end.
 native-tests: build
 	@mkdir -p build
-	@nice $(MAKE) test-rust sim counted-program >build/native-tests.log 2>&1 \
+	@nice $(MAKE) test-rust sim bench-gate BENCH_ARGS=--build >build/native-tests.log 2>&1 \
 		|| { cat build/native-tests.log; exit 1; }
 	@echo "make: the native tests passed (build/native-tests.log)"
-
-counted-program:
-	cargo build --quiet --profile=counts --locked -p kcoord-bench
 
 client-programs: $(VENV)/.requirements
 	-@cd tests && python -m clients.build

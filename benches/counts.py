@@ -241,7 +241,11 @@ def main() -> int:
     )
     parser.add_argument("--set", action="store_true", help="make what is found the bounds")
     parser.add_argument("--only", action="append", metavar="AXIS", help="this axis; no ratios")
+    parser.add_argument("--build", action="store_true", help="compile what is counted, and no more")
     options = parser.parse_args()
+    if options.build:
+        build_program()
+        return 0
     failures = gate_counts(options)
     for failure in failures:
         console.print(f"[red]{failure}[/]", highlight=False, soft_wrap=True)
