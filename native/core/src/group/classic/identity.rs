@@ -28,14 +28,13 @@ impl Machine {
 pub fn generate_member_id(prefix: &str, entropy: u128) -> String {
     const VERSION: u128 = 0xf << 76;
     const VARIANT: u128 = 0b11 << 62;
-    const DASHES: u32 = 1 << 4 | 1 << 6 | 1 << 8 | 1 << 10;
     let uuid = entropy & !(VERSION | VARIANT) | 0x4 << 76 | 0b10 << 62;
     let mut id = String::with_capacity(prefix.len() + 37);
     id.push_str(prefix);
     id.push('-');
     // By hand: a formatter takes a tenth of what a join does.
     for (at, byte) in uuid.to_be_bytes().into_iter().enumerate() {
-        if DASHES >> at & 1 == 1 {
+        if matches!(at, 4 | 6 | 8 | 10) {
             id.push('-');
         }
         for digit in [byte >> 4, byte & 0xf] {
