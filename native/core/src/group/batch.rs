@@ -26,7 +26,10 @@ impl Machine {
             return self.handle_request(now_ms, context, request);
         }
         for window in requests.chunks(WINDOW) {
-            let guesses = self.fetch_early(window.iter().map(|(_, request)| names(request)));
+            let guesses = self.fetch_early(window.iter().map(|(context, request)| {
+                black_box(context.ticket); // which the answer bears
+                names(request)
+            }));
             for ((context, request), guess) in window.iter().zip(guesses) {
                 match request {
                     Request::Heartbeat(heartbeat) => {
@@ -56,32 +59,31 @@ impl Machine {
         }
     }
 
-    /// Hash all, find all, and touch what each will read; every stage for all before the next.
+    /// Touch all names, hash all, find all, and touch what each will read; every stage for all
+    /// before the next.
     #[inline]
-    fn fetch_early<'a>(&self, names: impl Iterator<Item = Option<Names<'a>>>) -> [Guess; WINDOW] {
+    fn fetch_early<'a>(&self, asked: impl Iterator<Item = Option<Names<'a>>>) -> [Guess; WINDOW] {
         let mut touched = 0;
-        let mut hashes = [None; WINDOW];
-        for (hash, names) in hashes.iter_mut().zip(names) {
-            *hash = names.map(|(group_id, member_id)| {
-                touched ^= touch(member_id.as_bytes());
-                self.registry.hash(group_id)
+        let mut names = [None; WINDOW];
+        for (name, asked) in names.iter_mut().zip(asked) {
+            *name = asked.map(|(group_id, member_id)| {
+                touched ^= touch(group_id.as_bytes()) ^ touch(member_id.as_bytes());
+                group_id
             });
         }
-        let mut guesses = [None; WINDOW];
-        for (guess, hash) in guesses.iter_mut().zip(hashes) {
-            *guess = hash.and_then(|hash| self.registry.guess(hash));
-        }
-        let mut members = [None; WINDOW];
-        for (member, guess) in members.iter_mut().zip(guesses) {
-            *member = guess.and_then(|group| {
+        let hashes = names.map(|name| name.map(|group_id| self.registry.hash(group_id)));
+        let guesses = hashes.map(|hash| hash.and_then(|hash| self.registry.guess(hash)));
+        let members = guesses.map(|guess| {
+            guess.and_then(|group| {
                 let of = self.group(group);
                 // Reads the row: an id up to 22 bytes lies in it.
                 touched ^= of.id.as_bytes().len() as u8;
                 of.sole()
-            });
-        }
-        for member in members.into_iter().flatten() {
-            touched ^= touch(self.registry.members[member].first_packed());
+            })
+        });
+        let packed = members.map(|row| row.map(|row| self.registry.members[row].first_packed()));
+        for packed in packed.into_iter().flatten() {
+            touched ^= touch(packed);
         }
         black_box(touched);
         guesses
