@@ -228,6 +228,26 @@ pub fn fetch(group_id: &'static str, partitions: i32) -> OffsetFetchRequest<'sta
     }
 }
 
+/// Names of their own for requests in this order, one after the other, as their frames hold them.
+fn framed<'a, Members>(members: Members) -> impl Iterator<Item = Member>
+where
+    Members: Iterator<Item = &'a Member> + Clone,
+{
+    let names = members.clone().flat_map(|one| [one.group_id, one.member_id]);
+    let mut all = String::with_capacity(names.clone().map(str::len).sum());
+    all.extend(names);
+    let mut rest: &'static str = all.leak();
+    let mut take = move |length| {
+        let (name, behind) = rest.split_at(length);
+        rest = behind;
+        name
+    };
+    members.map(move |one| Member {
+        group_id: take(one.group_id.len()),
+        member_id: take(one.member_id.len()),
+    })
+}
+
 /// The same requests again in each round, in batches.
 struct Repeated {
     hosted: Hosted,
@@ -238,8 +258,9 @@ impl Repeated {
     fn new(count: usize, ask: impl Fn(&Member) -> Request<'static>) -> Self {
         let mut hosted = Hosted::new();
         let members = hosted.groups_of_one(count);
-        let order = shuffled(count).into_iter();
-        let requests = order.map(|index| (hosted.context(), ask(&members[index]))).collect();
+        let order = shuffled(count);
+        let members = framed(order.iter().map(|index| &members[*index]));
+        let requests = members.map(|member| (hosted.context(), ask(&member))).collect();
         Repeated { hosted, requests }
     }
 

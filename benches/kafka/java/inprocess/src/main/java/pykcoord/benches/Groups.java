@@ -71,7 +71,8 @@ public class Groups {
             shard = new Shard();
             List<Shard.Member> members = shard.joinAll(Shard.joins(0, entries));
             Collections.shuffle(members, new Random(5));
-            for (Shard.Member member : members) {
+            for (Shard.Member joined : members) {
+                Shard.Member member = joined.decoded();
                 heartbeats.add(Shard.heartbeat(member));
                 commits.add(commit(member, each));
                 fetches.add(fetch(member, each));

@@ -99,7 +99,8 @@ public class Service {
         }
         List<Shard.Member> members = joinAll(Shard.joins(0, entries));
         Collections.shuffle(members, new Random(5));
-        for (Shard.Member member : members) {
+        for (Shard.Member joined : members) {
+            Shard.Member member = joined.decoded();
             heartbeats.add(Shard.heartbeat(member));
             commits.add(Groups.commit(member, each));
             fetches.add(Groups.fetch(member, each));

@@ -58,7 +58,16 @@ final class Shard implements AutoCloseable {
     private static final byte[] SUBSCRIPTION = new byte[64];
     private static final byte[] ASSIGNMENT = new byte[48];
 
-    record Member(String groupId, String memberId) { }
+    record Member(String groupId, String memberId) {
+        /** With strings of its own, as a request that was decoded has, and not the shard's. */
+        Member decoded() {
+            return new Member(copy(groupId), copy(memberId));
+        }
+
+        private static String copy(String text) {
+            return new String(text.toCharArray());
+        }
+    }
 
     private final SnapshotRegistry snapshots = new SnapshotRegistry(new LogContext());
     private final GroupCoordinatorRecordSerde serde = new GroupCoordinatorRecordSerde();
