@@ -71,17 +71,15 @@ impl Machine {
                 group_id
             });
         }
-        let hashes = names.map(|name| name.map(|group_id| self.registry.hash(group_id)));
-        let guesses = hashes.map(|hash| hash.and_then(|hash| self.registry.guess(hash)));
-        let members = guesses.map(|guess| {
-            guess.and_then(|group| {
-                let of = self.group(group);
-                // Reads the row: an id up to 22 bytes lies in it.
-                touched ^= of.id.as_bytes().len() as u8;
-                of.sole()
-            })
+        let hashes = stage(names, |group_id| Some(self.registry.hash(group_id)));
+        let guesses = stage(hashes, |hash| self.registry.guess(hash));
+        let members = stage(guesses, |group| {
+            let of = self.group(group);
+            // Reads the row: an id up to 22 bytes lies in it.
+            touched ^= of.id.as_bytes().len() as u8;
+            of.sole()
         });
-        let packed = members.map(|row| row.map(|row| self.registry.members[row].first_packed()));
+        let packed = stage(members, |row| Some(self.registry.members[row].first_packed()));
         for packed in packed.into_iter().flatten() {
             touched ^= touch(packed);
         }
@@ -93,14 +91,8 @@ impl Machine {
     /// them: nothing is believed of what is found.
     pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
         let guesses = self.fetch_early(group_ids.map(|group_id| Some((group_id, ""))));
-        let mut offsets = [None; WINDOW];
-        for (offsets, guess) in offsets.iter_mut().zip(guesses) {
-            *offsets = guess.and_then(|group| self.group(group).offsets.as_deref());
-        }
-        let mut entries = [None; WINDOW];
-        for (entry, offsets) in entries.iter_mut().zip(offsets) {
-            *entry = offsets.and_then(GroupOffsets::first);
-        }
+        let offsets = stage(guesses, |group| self.group(group).offsets.as_deref());
+        let entries = stage(offsets, GroupOffsets::first);
         let mut touched = 0;
         for entry in entries.into_iter().flatten() {
             touched ^= entry.key();
@@ -125,6 +117,19 @@ impl Machine {
             _ => self.heartbeat(now_ms, request),
         }
     }
+}
+
+/// A loop of its own, so that what it misses in the cache is awaited together.
+#[inline(always)]
+fn stage<T: Copy, U: Copy>(
+    found: [Option<T>; WINDOW],
+    mut next: impl FnMut(T) -> Option<U>,
+) -> [Option<U>; WINDOW] {
+    let mut results = [None; WINDOW];
+    for (result, found) in results.iter_mut().zip(found) {
+        *result = found.and_then(&mut next);
+    }
+    results
 }
 
 /// One byte of each end: what is no longer than a cache line lies in the lines of these two.
