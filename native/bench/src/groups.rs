@@ -341,7 +341,9 @@ impl Joins {
 }
 
 impl Work for Joins {
+    /// A shard of their own for each round's, as Kafka's side has.
     fn prepare(&mut self) {
+        self.hosted = Hosted::new();
         let ids = self.hosted.names(self.count);
         self.next = ids.iter().map(|id| (self.hosted.context(), join(id, ""))).collect();
     }
