@@ -63,24 +63,26 @@ impl Machine {
     /// before the next.
     #[inline]
     fn fetch_early<'a>(&self, asked: impl Iterator<Item = Option<Names<'a>>>) -> [Guess; WINDOW] {
-        let mut touched = 0;
+        let (mut touched, mut count) = (0, 0);
         let mut names = [None; WINDOW];
         for (name, asked) in names.iter_mut().zip(asked) {
+            count += 1;
             *name = asked.map(|(group_id, member_id)| {
                 touched ^= touch(group_id.as_bytes()) ^ touch(member_id.as_bytes());
                 group_id
             });
         }
-        let hashes = stage(names, |group_id| Some(self.registry.hash(group_id)));
-        let guesses = stage(hashes, |hash| self.registry.guess(hash));
-        let members = stage(guesses, |group| {
+        let hashes = stage(&names[..count], |group_id| Some(self.registry.hash(group_id)));
+        let guesses = stage(&hashes[..count], |hash| self.registry.guess(hash));
+        let members = stage(&guesses[..count], |group| {
             let of = self.group(group);
             // Reads the row: an id up to 22 bytes lies in it.
             touched ^= of.id.as_bytes().len() as u8;
             of.sole()
         });
-        let packed = stage(members, |row| Some(self.registry.members[row].first_packed()));
-        for packed in packed.into_iter().flatten() {
+        let packed =
+            stage(&members[..count], |row| Some(self.registry.members[row].first_packed()));
+        for packed in packed[..count].iter().flatten() {
             touched ^= touch(packed);
         }
         black_box(touched);
@@ -91,8 +93,8 @@ impl Machine {
     /// them: nothing is believed of what is found.
     pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
         let guesses = self.fetch_early(group_ids.map(|group_id| Some((group_id, ""))));
-        let offsets = stage(guesses, |group| self.group(group).offsets.as_deref());
-        let entries = stage(offsets, GroupOffsets::first);
+        let offsets = stage(&guesses, |group| self.group(group).offsets.as_deref());
+        let entries = stage(&offsets, GroupOffsets::first);
         let mut touched = 0;
         for entry in entries.into_iter().flatten() {
             touched ^= entry.key();
@@ -122,7 +124,7 @@ impl Machine {
 /// A loop of its own, so that what it misses in the cache is awaited together.
 #[inline(always)]
 fn stage<T: Copy, U: Copy>(
-    found: [Option<T>; WINDOW],
+    found: &[Option<T>],
     mut next: impl FnMut(T) -> Option<U>,
 ) -> [Option<U>; WINDOW] {
     let mut results = [None; WINDOW];
