@@ -24,7 +24,7 @@ from pykcoord import Config, Shard
 from pykcoord.arrow import KIND_RESPONSE, REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord_spark.neighbours import Neighbours, shard_name
-from pykcoord_spark.shard_log import Chunk, FencedError, ShardLog, open_logs
+from pykcoord_spark.shard_log import Chunk, FencedError, ShardLog, open_logs, other_kind
 from pykcoord_spark.tables import packed, unpacked
 from pykcoord_spark.tasks import begin_task
 
@@ -150,8 +150,7 @@ class _Leader:
         self._shard = Shard(settings.config, topics=topics, shard=shard, shards=settings.shards)
         if snapshot is not None:
             if not snapshot.is_frozen:
-                reason = f"shard {shard}: its snapshot is of hosts; a log serves a stream or hosts"
-                raise ArgumentError("log", reason)
+                raise other_kind(shard, "its snapshot is of hosts")
             self._shard.restore(snapshot.content)
         self._shard.take_batches(self._log.epoch)
 
@@ -173,9 +172,7 @@ class _Leader:
         if rows.num_rows == 0 and (self._is_new or now_ms == _NO_TIME):
             return RESPONSE.empty_table()
         if not self._log.leads:
-            self._claim(now_ms)
-        if self._is_new:
-            self._begin(rows, now_ms)
+            self._claim(rows, now_ms)
         rows = rows.sort_by([("ts", "ascending"), ("seq", "ascending")])
         first_offset = self._shard.next_offset
         answers = self._serve(rows, now_ms)
@@ -196,34 +193,35 @@ class _Leader:
         """Does what other workers wrote meanwhile."""
         for chunk in self._log.follow():
             self._log.leads = False
-            if chunk.sequence < 0 and chunk.record_count == 0:
+            if chunk.begins_epoch:
+                if self._is_new and chunk.responses:
+                    self._shard.restore(chunk.responses)
+                    self._is_new = False
                 self._shard.take_batches(chunk.epoch)
                 continue
             if self._is_new or not chunk.responses:
                 index = self._log.next_index - 1
-                raise ArgumentError(
-                    "log",
-                    f"shard {self._log.shard}: chunk {index} was not written by a stream; "
-                    "a log serves a stream or hosts",
-                )
+                raise other_kind(self._log.shard, f"chunk {index} was not written by a stream")
             now_ms, rows, _ = _unpack(chunk)
             self._serve(rows, now_ms)
             if self._shard.take_batches(chunk.epoch) != chunk.batches:
                 raise DivergedError(self._log.shard, self._log.next_index - 1)
             self._chunks += 1
 
-    def _claim(self, now_ms: int) -> None:
+    def _claim(self, rows: pa.Table, now_ms: int) -> None:
         owner = f"stream on {os.uname().nodename}, process {os.getpid()}"
-        if not self._log.claim(owner, max(now_ms, 0)):
+        state = self._begun(rows, now_ms) if self._is_new else b""
+        if not self._log.claim(owner, max(now_ms, 0), state):
             raise FencedError(self._log.shard, self._log.next_index)
+        self._is_new = False
         self._shard.take_batches(self._log.epoch)
 
-    def _begin(self, rows: pa.Table, now_ms: int) -> None:
-        """The first snapshot, before the first chunk: it holds what member ids are made of."""
+    def _begun(self, rows: pa.Table, now_ms: int) -> bytes:
+        """What a new shard is before its first request. It holds what member ids are made of: the
+        first of those who draw that decides it for all."""
         first_ms = pc.min(rows["ts"]).as_py() if rows.num_rows else now_ms
         self._shard.advance(max(first_ms, 0))
-        self._log.snapshot(self._shard.snapshot())
-        self._is_new = False
+        return self._shard.snapshot()
 
     def _serve(self, rows: pa.Table, now_ms: int) -> pa.Table:
         """Answers to sorted rows. What comes late is served when it comes."""

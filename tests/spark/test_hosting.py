@@ -100,6 +100,12 @@ def test_the_log_of_a_stream_is_not_led(store: Any) -> None:
         load_into(ShardLog(store, 0), Node(Config().native(), 1, bytes(32)).replica())
 
 
+def test_the_log_of_a_stream_that_has_just_begun_is_not_led(store: Any) -> None:
+    assert ShardLog(store, 0).claim("a stream", 0, b"what it began as")
+    with pytest.raises(ArgumentError, match="log: shard 0: chunk 0 was written by a stream"):
+        load_into(ShardLog(store, 0), Node(Config().native(), 1, bytes(32)).replica())
+
+
 def test_the_registry_says_who_leads_and_the_highest_epoch_counts(store: Any) -> None:
     registry = Registry(store)
     assert registry.read().term == 0

@@ -157,6 +157,19 @@ def test_a_log_of_another_number_of_shards_is_refused(settings: Settings) -> Non
         worker.step(replace(settings, shards=2), 0, QUERY, 1, commits(3))
 
 
+def test_workers_that_begin_at_once_go_on_with_one_state(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What member ids are made of is drawn by each, and decided by the log."""
+    monkeypatch.setattr(worker, "Shard", Shard)
+    late = worker._Leader(settings, 0)
+    answers = worker.step(settings, 0, QUERY, 0, commits(0))
+    assert late.step(QUERY, 0, commits(0)).equals(answers)
+    (leader,) = worker._leaders.values()
+    assert late._shard.snapshot() == leader._shard.snapshot()
+    assert seqs(late.step(QUERY, 1, commits(3))) == [3, 4, 5]
+
+
 def test_a_log_that_hosts_write_is_refused(settings: Settings) -> None:
     worker.step(settings, 0, QUERY, 0, commits(0))
     log = open_logs(settings.log, 1)[0]

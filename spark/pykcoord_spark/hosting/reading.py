@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from pykcoord._native import ReplayError, Replica
-from pykcoord.errors import ArgumentError, KcoordError
-from pykcoord_spark.shard_log import ShardLog
+from pykcoord.errors import KcoordError
+from pykcoord_spark.shard_log import ShardLog, other_kind
 
 __all__ = ["UnreadableShardError", "follow_into", "load_into"]
 
@@ -30,8 +30,7 @@ def load_into(log: ShardLog, replica: Replica) -> None:
     """
     snapshot = log.load()
     if snapshot is not None and snapshot.is_frozen:
-        reason = f"shard {log.shard}: its snapshot is a stream's; a log serves a stream or hosts"
-        raise ArgumentError("log", reason)
+        raise other_kind(log.shard, "its snapshot is a stream's")
     if snapshot is not None and snapshot.content:
         _apply(log, replica.restore, snapshot.content)
     follow_into(log, replica)
@@ -40,6 +39,8 @@ def load_into(log: ShardLog, replica: Replica) -> None:
 def follow_into(log: ShardLog, replica: Replica) -> None:
     """Read on to the end. Raises as `load_into`."""
     for chunk in log.follow():
+        if chunk.responses:
+            raise other_kind(log.shard, f"chunk {log.next_index - 1} was written by a stream")
         if chunk.batches:
             _apply(log, replica.replay, chunk.batches)
 

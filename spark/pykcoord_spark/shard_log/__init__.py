@@ -5,7 +5,7 @@ may append, and who is fenced. Nothing here knows Spark or what the records mean
 """
 
 from pykcoord_spark.shard_log.chunk import Chunk, CorruptChunkError, Snapshot
-from pykcoord_spark.shard_log.log import FencedError, ShardLog, open_logs
+from pykcoord_spark.shard_log.log import FencedError, ShardLog, open_logs, other_kind
 from pykcoord_spark.shard_log.store import FolderStore, ObjectStore, Store, open_store
 
 __all__ = [
@@ -19,4 +19,5 @@ __all__ = [
     "Store",
     "open_logs",
     "open_store",
+    "other_kind",
 ]

@@ -36,9 +36,10 @@ class Chunk:
     """Records that became durable together.
 
     `batches` are whole RecordBatches v2 with `record_count` records from `base_offset` on. A chunk
-    without records begins an epoch. `source` and `sequence` name what asked for it (a streaming
-    query and its batch), `responses` what a repetition of that is answered. `now_ms` is the time,
-    in ms since the epoch, that the shard was told.
+    without records begins an epoch; in a stream's log the first of them holds, as `responses`, what
+    the shard began as. `source` and `sequence` name what asked for it (a streaming query and its
+    batch), `responses` what a repetition of that is answered. `now_ms` is the time, in ms since the
+    epoch, that the shard was told.
     """
 
     epoch: int
@@ -54,6 +55,11 @@ class Chunk:
     def next_offset(self) -> int:
         """The offset of the record after the last."""
         return self.base_offset + self.record_count
+
+    @property
+    def begins_epoch(self) -> bool:
+        """Whether it is a claim, and nothing that somebody asked for."""
+        return self.record_count == 0 and self.sequence < 0
 
 
 @dataclass(frozen=True, slots=True)

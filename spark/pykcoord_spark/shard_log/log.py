@@ -31,7 +31,7 @@ from pykcoord_spark.shard_log.chunk import (
 )
 from pykcoord_spark.shard_log.store import Store, open_store
 
-__all__ = ["FencedError", "ShardLog", "boot_seconds", "open_logs"]
+__all__ = ["FencedError", "ShardLog", "boot_seconds", "open_logs", "other_kind"]
 
 _LOG_FILE = "log.json"
 _FORMAT = 1
@@ -46,6 +46,11 @@ class FencedError(KcoordError):
         super().__init__(f"shard {shard}: chunk {index} was written by another leader")
         self.shard = shard
         self.index = index
+
+
+def other_kind(shard: int, found: str) -> ArgumentError:
+    """What `found` says is of hosts where a stream is to be, or the other way round."""
+    return ArgumentError("log", f"shard {shard}: {found}; a log serves a stream or hosts")
 
 
 def boot_seconds() -> float:
@@ -160,13 +165,15 @@ class ShardLog:
             self._accept(chunk)
             yield chunk
 
-    def claim(self, owner: str, now_ms: int) -> bool:
+    def claim(self, owner: str, now_ms: int, state: bytes = b"") -> bool:
         """Become the leader, under the next epoch; False: somebody wrote, so `follow` first.
 
-        `owner` is for people: it says who led. Raises FencedError if the log went on so far that
-        it must be loaded again.
+        `owner` is for people: it says who led. `state`, if any: what a log that is new begins with,
+        for all who follow. Raises FencedError if the log went on so far that it must be loaded
+        again.
         """
-        start = Chunk(self.epoch + 1, self.next_offset, now_ms=now_ms, source=owner)
+        epoch, offset = self.epoch + 1, self.next_offset
+        start = Chunk(epoch, offset, now_ms=now_ms, source=owner, responses=state)
         if not self._create(start):
             return False
         self._require_tail(self.next_index - 1)
@@ -257,8 +264,7 @@ class ShardLog:
         self.next_index += 1
 
     def _check(self, name: str, chunk: Chunk) -> None:
-        begins = chunk.record_count == 0 and chunk.sequence < 0
-        if chunk.epoch != self.epoch + begins:
+        if chunk.epoch != self.epoch + chunk.begins_epoch:
             raise CorruptChunkError(name, f"is of epoch {chunk.epoch} after {self.epoch}")
         if chunk.base_offset != self.next_offset:
             reason = f"begins at offset {chunk.base_offset}, not at {self.next_offset}"
