@@ -13,7 +13,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,10 +22,13 @@ from rich.console import Console
 from rich.table import Table
 
 from benches.cold_start import write_log
+from benches.kafka.compare import ALL_PHASES, FULL, SYNCED, WARM_UP, Load, Run
+from benches.kafka.servers import PARTITIONS, TOPIC, Pykcoord, Server
 from pykcoord import _native
 from tests.support.spark_events import requests
 
 if TYPE_CHECKING:
+    from pykcoord_spark import Cluster
     from pyspark.sql import DataFrame, SparkSession
 
 STREAM_SHARDS = 8
@@ -45,7 +48,8 @@ console = Console(width=None if sys.stdout.isatty() else 110)
 @dataclass(frozen=True)
 class Size:
     """How much of it: events, groups and shards of a replay, groups that are assigned, groups of a
-    log that is read, requests of a micro-batch and how many, events, ids and shards of the history.
+    log that is read, requests of a micro-batch and how many, events, ids and shards of the history;
+    shards of a live host, connections to it, and how long each is used.
     """
 
     events: int = 4_000_000
@@ -58,9 +62,12 @@ class Size:
     history: int = 20_000_000
     history_ids: int = 10_000_000
     history_shards: int = 200
+    host_shards: int = 16
+    connections: int = 200
+    load_seconds: float = 5
 
 
-SMOKE = Size(4_000, 400, 4, 500, 500, 500, 4, 4_000, 2_000, 4)
+SMOKE = Size(4_000, 400, 4, 500, 500, 500, 4, 4_000, 2_000, 4, 4, 10, 0.5)
 
 
 @dataclass(frozen=True)
@@ -233,6 +240,70 @@ def history(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
     yield Figure("its largest worker", f"{memory:,.0f} MB", "300 MB", memory <= 300)
 
 
+def hosting(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
+    """A host of all shards beside `pykcoord serve`, in turns; both sync before they answer."""
+    from pykcoord_spark import Cluster
+
+    config = {"group.initial.rebalance.delay.ms": 0}
+    topics = {TOPIC: PARTITIONS}
+    load = Load(replace(FULL, connections=size.connections, seconds=size.load_seconds), pin=False)
+    serve = Pykcoord(root / "serve", SYNCED)
+    runs: dict[str, list[Run]] = {"host": [], "serve": []}
+    with (
+        Cluster(
+            spark, size.host_shards, 1, root / "hosted", topics=topics, config=config
+        ) as cluster,
+        serve,
+    ):
+        while len(cluster.led()) < size.host_shards:
+            time.sleep(0.1)
+        servers = {"host": _Host(root / "host", cluster), "serve": serve}
+        for server in servers.values():
+            load.run(server, WARM_UP)
+        for _ in range(ROUNDS):
+            for name, server in servers.items():
+                runs[name].append(load.run(server, ALL_PHASES))
+
+    def median(name: str, figure: Callable[[Run], float]) -> float:
+        return statistics.median(map(figure, runs[name]))
+
+    rates = {
+        name: median(name, lambda run: run["hb"]["count"] / run["hb"]["server_cpu_s"])
+        for name in runs
+    }
+    p99 = {name: median(name, lambda run: run["commit"]["p99_ms"]) for name in runs}
+    share, times = rates["host"] / rates["serve"], p99["host"] / p99["serve"]
+    of = f"{size.connections:,} connections"
+    yield Figure(
+        f"live host, {of}: heartbeats per CPU s beside serve",
+        f"{share:.0%} ({rates['host']:,.0f} of {rates['serve']:,.0f})", "80%", share >= 0.8,
+    )  # fmt: skip
+    yield Figure(
+        f"live host, {of}: p99 of commits beside serve",
+        f"{times:.1f}x ({p99['host']:.1f} ms, {p99['serve']:.1f} ms)", "3x", times <= 3,
+    )  # fmt: skip
+
+
+class _Host(Server):
+    """The only host of a cluster, which Spark started."""
+
+    name = "a host"
+
+    def __init__(self, directory: Path, cluster: Cluster) -> None:
+        super().__init__(directory)
+        self.output.touch()
+        self._cluster = cluster
+
+    @property
+    def address(self) -> str:
+        return self._cluster.bootstrap
+
+    @property
+    def pid(self) -> int:
+        (host,) = self._cluster.hosts()
+        return host.pid
+
+
 # The history first: its workers' memory is what they ever had.
 AXES: dict[str, Callable[[SparkSession, Size, Path], Iterator[Figure]]] = {
     "history": history,
@@ -240,6 +311,7 @@ AXES: dict[str, Callable[[SparkSession, Size, Path], Iterator[Figure]]] = {
     "assign": assign,
     "source": source,
     "micro-batch": micro_batch,
+    "hosting": hosting,
 }
 # Takes minutes and gigabytes: only when it is named.
 _LONG = "history"

@@ -24,6 +24,8 @@ def test_each_axis_gives_a_figure(java: str) -> None:
         "assign: 500 groups",
         "records/s",
         "micro-batch of 500",
+        "live host, 10 connections: heartbeats",
+        "p99 of commits",
         "worker",
     ):
         assert axis in ran.stdout
