@@ -195,6 +195,7 @@ class _Leader:
             self._log.leads = False
             if chunk.begins_epoch:
                 if self._is_new and chunk.responses:
+                    self._log.require_unpruned()
                     self._shard.restore(chunk.responses)
                     self._is_new = False
                 self._shard.take_batches(chunk.epoch)

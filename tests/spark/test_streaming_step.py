@@ -16,7 +16,7 @@ from support.story import CONFIG, SEED, START_MS, TOPICS, Story, row
 
 pytest.importorskip("obstore")
 from pykcoord_spark import worker
-from pykcoord_spark.shard_log import ShardLog, open_logs
+from pykcoord_spark.shard_log import FencedError, ShardLog, open_logs
 from pykcoord_spark.worker import DivergedError, Settings
 
 from pykcoord import Config, Shard
@@ -168,6 +168,56 @@ def test_workers_that_begin_at_once_go_on_with_one_state(
     (leader,) = worker._leaders.values()
     assert late._shard.snapshot() == leader._shard.snapshot()
     assert seqs(late.step(QUERY, 1, commits(3))) == [3, 4, 5]
+
+
+def test_who_loses_the_first_claim_takes_the_state_of_who_won(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "Shard", Shard)
+    claim, winners = ShardLog.claim, []
+
+    def claim_after_another(log: ShardLog, owner: str, now_ms: int, state: bytes) -> bool:
+        if not winners:
+            winners.append(worker._Leader(settings, 0))
+            winners[0].step(QUERY, 0, commits(0))
+        return claim(log, owner, now_ms, state)
+
+    monkeypatch.setattr(ShardLog, "claim", claim_after_another)
+    assert seqs(worker.step(settings, 0, QUERY, 0, commits(0))) == [0, 1, 2]
+    (leader,) = worker._leaders.values()
+    assert leader._shard.snapshot() == winners[0]._shard.snapshot()
+
+
+def test_who_dies_after_the_first_claim_leaves_its_state(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Behind a claim of a host, which has none."""
+    monkeypatch.setattr(worker, "Shard", Shard)
+    assert open_logs(settings.log, 1)[0].claim("a host that wrote nothing", START_MS)
+    dying = worker._Leader(settings, 0)
+    dying._follow()
+    dying._claim(commits(0), START_MS)
+    assert seqs(worker.step(settings, 0, QUERY, 0, commits(0))) == [0, 1, 2]
+    dying._follow()
+    (leader,) = worker._leaders.values()
+    assert leader._shard.snapshot() == dying._shard.snapshot()
+
+
+def test_a_first_claim_that_was_pruned_and_made_again_is_not_believed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker, "Shard", Shard)
+    idle, sleeper = worker._Leader(settings, 0), open_logs(settings.log, 1)[0]
+    often = replace(settings, snapshot_every=1)
+    worker.step(often, 0, QUERY, 0, commits(0))
+    (Path(settings.log) / "shard-00000/chunks/000000000000").unlink()
+    other = Shard()
+    other.advance(START_MS)
+    with pytest.raises(FencedError):
+        sleeper.claim("a worker that slept", START_MS, other.snapshot())
+    with pytest.raises(FencedError):
+        idle.step(QUERY, 1, commits(3))
+    assert seqs(worker.step(often, 0, QUERY, 1, commits(3))) == [3, 4, 5]
 
 
 def test_a_log_that_hosts_write_is_refused(settings: Settings) -> None:

@@ -35,11 +35,11 @@ class CorruptChunkError(KcoordError):
 class Chunk:
     """Records that became durable together.
 
-    `batches` are whole RecordBatches v2 with `record_count` records from `base_offset` on. A chunk
-    without records begins an epoch; in a stream's log the first of them holds, as `responses`, what
-    the shard began as. `source` and `sequence` name what asked for it (a streaming query and its
-    batch), `responses` what a repetition of that is answered. `now_ms` is the time, in ms since the
-    epoch, that the shard was told.
+    `batches` are whole RecordBatches v2 with `record_count` records from `base_offset` on. `source`
+    and `sequence` name what asked for it (a streaming query and its batch), `responses` what a
+    repetition of that is answered. A chunk without records that nobody asked for begins an epoch:
+    the first that a stream wrote holds, as `responses`, what its shard began as. `now_ms` is the
+    time, in ms since the epoch, that the shard was told.
     """
 
     epoch: int

@@ -6,7 +6,7 @@
 
 There is no lease, no lock server and no trust in anybody's clock being right. A leader puts each
 chunk at the index after the last; if there is one already, another leads, and this one is fenced.
-A leader begins with a chunk that holds an epoch and nothing else.
+A leader begins with a chunk that holds an epoch; the first of a stream also what all begin with.
 
 What is pruned could be made again by a writer that slept since. Therefore: chunks go no earlier
 than `prune_after_seconds` after their index was seen taken; and a writer that cannot say that it
@@ -49,7 +49,8 @@ class FencedError(KcoordError):
 
 
 def other_kind(shard: int, found: str) -> ArgumentError:
-    """What `found` says is of hosts where a stream is to be, or the other way round."""
+    """The error for a log that hosts write where a stream is to, or the other way round: `found`
+    says what tells."""
     return ArgumentError("log", f"shard {shard}: {found}; a log serves a stream or hosts")
 
 
@@ -164,6 +165,11 @@ class ShardLog:
             self._check(name, chunk)
             self._accept(chunk)
             yield chunk
+
+    def require_unpruned(self) -> None:
+        """Nothing was ever pruned, so what was read is what was first written there, and no chunk
+        that a writer made again. Raises FencedError if there is a snapshot by now: load it."""
+        self._require_tail(-1)
 
     def claim(self, owner: str, now_ms: int, state: bytes = b"") -> bool:
         """Become the leader, under the next epoch; False: somebody wrote, so `follow` first.
@@ -283,7 +289,8 @@ class ShardLog:
             raise FencedError(self.shard, index)
 
     def _read_again(self, name: str) -> bytes | None:
-        """The next chunk was not there a moment ago: nobody has written it, or it is pruned."""
+        """The next chunk, which was not there a moment ago; None: nobody has written it. Raises
+        FencedError if it is pruned. Where the log went on, whoever led leads no more."""
         try:
             self._require_tail(self.next_index)
         except FencedError:
