@@ -39,7 +39,7 @@ ROUNDS = 3
 # What Spark alone did where the goals were set (rows of a source a second; a micro-batch, ms).
 SOURCE_GOAL, SOURCE_ALONE = 2e6, 3.8e6
 MICRO_BATCH_GOAL, MICRO_BATCH_ALONE = 500, 321
-# The first micro-batches make snapshots, start workers and compile.
+# The first micro-batches begin shards, start workers and compile.
 WARM_BATCHES = 2
 
 console = Console(width=None if sys.stdout.isatty() else 110)
@@ -67,7 +67,11 @@ class Size:
     load_seconds: float = 5
 
 
-SMOKE = Size(4_000, 400, 4, 500, 500, 500, 4, 4_000, 2_000, 4, 4, 10, 0.5)
+SMOKE = Size(
+    events=4_000, groups=400, shards=4, assigned=500, logged=500, requests=500, batches=4,
+    history=4_000, history_ids=2_000, history_shards=4, host_shards=4, connections=10,
+    load_seconds=0.5,
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -255,8 +259,6 @@ def hosting(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
         ) as cluster,
         serve,
     ):
-        while len(cluster.led()) < size.host_shards:
-            time.sleep(0.1)
         servers = {"host": _Host(root / "host", cluster), "serve": serve}
         for server in servers.values():
             load.run(server, WARM_UP)

@@ -41,6 +41,7 @@ LEAST_HEARTBEATS = 0.55
 LEAST_COMMITS = 0.5
 # Few lie in the caches; of many each request finds its group in memory.
 GROUPS = [1_000, 100_000]
+REQUESTS = 100_000
 ROWS_A_BATCH = 10_000
 ROWS_A_MS = 1_000
 TURN = 2_000
@@ -51,7 +52,7 @@ _HEADER_BYTES = 8 + 2 + len("consumer-billing-1")
 class Groups:
     """The same groups in a shard that takes rows and in a node that takes frames."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, requests: int) -> None:
         self.host = Host()
         self.framed = shuffled(one_member_groups(self.host, count))
         config = Config(group_initial_rebalance_delay_ms=0)
@@ -59,8 +60,7 @@ class Groups:
         self.now_ms = NOW_MS
         self.offsets = itertools.count(1)
         self.members = shuffled(list(self._join([group for group, _, _ in self.framed])))
-        # Of few groups each asks so often that a batch is full.
-        self.times = max(1, ROWS_A_BATCH // count)
+        self.times = requests // count
         self.requests = count * self.times
 
     def _join(self, groups: list[str]) -> Iterator[Member]:
@@ -141,7 +141,7 @@ def _sum(work: Callable[[Any], int], batches: list[Any]) -> int:
 
 @pytest.fixture(scope="module", params=GROUPS, ids=[f"{count:,} groups" for count in GROUPS])
 def groups(size: Size, request: pytest.FixtureRequest) -> Groups:
-    return Groups(size.of(request.param, 1_000))
+    return Groups(size.of(request.param, request.param // 100), size.of(REQUESTS, 1_000))
 
 
 @pytest.mark.benchmark(group="Arrow batches")
