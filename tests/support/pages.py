@@ -16,7 +16,10 @@ _EXAMPLE = re.compile(
 def examples_of(page: str) -> list[tuple[str, str]]:
     """Of a page, by its path in the project: each example with what stands below it, "" if
     nothing does."""
-    return _EXAMPLE.findall((ROOT / page).read_text())
+    text = (ROOT / page).read_text()
+    found = _EXAMPLE.findall(text)
+    assert len(found) == text.count("```python"), f"{page}: an example that is not seen"
+    return found
 
 
 def run_example(code: str, directory: Path) -> str:

@@ -27,7 +27,7 @@ impl Machine {
         }
         for window in requests.chunks(WINDOW) {
             let guesses = self.fetch_early(window.iter().map(|(context, request)| {
-                black_box(context.ticket); // which the answer bears
+                black_box(context.ticket); // the answer bears it: fetch its line, too
                 names(request)
             }));
             for ((context, request), guess) in window.iter().zip(guesses) {
