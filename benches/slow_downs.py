@@ -118,7 +118,7 @@ SLOW_DOWNS = [
         "Ok(OffsetFetchTopic { name, topic_id, partition_indexes })", _copies(4, "name"),
     ),
     SlowDown(
-        ("rows-heartbeat", "rows-commit-1"), "the group id copied, 8 times",
+        ("rows-heartbeat", "rows-commit-1", "rows-commit-alone"), "the group id copied, 8 times",
         f"{WIRE}/rows/arriving.rs",
         "let home = shard_of(row.group_id, shards);", _copies(8, "row.group_id"),
     ),

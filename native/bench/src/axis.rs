@@ -34,7 +34,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 31] = [
+pub static AXES: [Axis; 32] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -68,6 +68,9 @@ pub static AXES: [Axis; 31] = [
     axis!("node-fetch-5", "the same, of five offsets", 1_000, OverNode::fetches),
     axis!("rows-heartbeat", "a row of an Arrow batch, and its answer", 2_000, AsRows::heartbeats),
     axis!("rows-commit-1", "the same, of one partition, recorded", 1_000, AsRows::commits),
+    axis!("rows-commit-alone", "the same, each at a time of its own", 1_000, |n| {
+        AsRows::commits(n).apart()
+    }),
     axis!("range", "a partition, all members subscribe alike", 20_000, |n| {
         Assigning::new(Strategy::Range, n, false)
     }),

@@ -53,6 +53,8 @@ pub struct AsRows {
     requests: Vec<Row<'static>>,
     /// Of each request.
     records: u64,
+    /// Each row comes a millisecond after the one before.
+    apart: bool,
 }
 
 impl AsRows {
@@ -73,7 +75,7 @@ impl AsRows {
         rows.process(&mut node, &&syncs[..], &mut taken).expect("sound rows");
         assert_eq!(taken.answers, 2 * count as u64);
         let requests = shuffled(count).into_iter().map(|index| ask(&members[index])).collect();
-        let mut all = AsRows { node, rows, requests, records };
+        let mut all = AsRows { node, rows, requests, records, apart: false };
         all.round(); // the first commits of groups are another matter
         all
     }
@@ -95,8 +97,23 @@ impl AsRows {
     }
 }
 
+impl AsRows {
+    /// From now on each request is a turn of its own.
+    pub fn apart(mut self) -> Self {
+        self.apart = true;
+        self.round(); // what a turn keeps for the next is there then
+        self
+    }
+}
+
 impl Work for AsRows {
     fn round(&mut self) -> u64 {
+        if self.apart {
+            let before_ms = self.rows.now_ms().expect("it served members");
+            for (row, ts) in self.requests.iter_mut().zip(before_ms + 1..) {
+                row.ts = ts;
+            }
+        }
         let mut taken = Taken::default();
         let batch = &self.requests[..];
         self.rows.process(&mut self.node, &batch, &mut taken).expect("sound rows");

@@ -18,6 +18,9 @@ const FULL_BATCH_BYTES: usize = 16 << 20;
 /// Room of a new batch, for a record or two: it grows by doubling.
 const FIRST_BYTES: usize = 256;
 
+/// Memory that was given back is kept up to here.
+const KEPT_BYTES: usize = 64 << 10;
+
 /// Records for the log: the records area of one RecordBatch v2. The host writes the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
@@ -40,6 +43,8 @@ impl Append {
 pub struct Outbox {
     /// Batches to append; the last takes further records until it is full.
     appends: VecDeque<Append>,
+    /// Memory for the next batch.
+    spare: Vec<u8>,
     /// Offset that the next record gets.
     next_offset: i64,
     /// Everything below is durable.
@@ -110,12 +115,14 @@ impl Outbox {
     pub fn emit(&mut self, timestamp_ms: i64, key: &[u8], value: Option<&[u8]>) -> i64 {
         let offset = self.next_offset;
         if self.appends.back().is_none_or(|batch| batch.records.len() >= FULL_BATCH_BYTES) {
+            let mut records = core::mem::take(&mut self.spare);
+            records.reserve(FIRST_BYTES);
             self.appends.push_back(Append {
                 base_offset: offset,
                 record_count: 0,
                 base_timestamp: timestamp_ms,
                 max_timestamp: timestamp_ms,
-                records: Vec::with_capacity(FIRST_BYTES),
+                records,
             });
         }
         let batch = self.appends.back_mut().expect("a batch was just opened");
@@ -162,6 +169,14 @@ impl Outbox {
 
     pub fn poll_append(&mut self) -> Option<Append> {
         self.appends.pop_front()
+    }
+
+    /// Gives back the memory of an append that was taken out and is done with.
+    pub fn reuse(&mut self, mut records: Vec<u8>) {
+        if records.capacity() <= KEPT_BYTES {
+            records.clear();
+            self.spare = records;
+        }
     }
 
     /// The request of the next record that was emitted, in their order; the inner `None`: it came of
@@ -249,6 +264,26 @@ mod tests {
         }
         let causes: Vec<_> = std::iter::from_fn(|| outbox.poll_cause()).collect();
         assert_eq!(causes, [Some(7), Some(7), None, Some(9)]);
+    }
+
+    #[test]
+    fn memory_that_is_given_back_holds_the_next_batch() {
+        let mut outbox = Outbox::default();
+        outbox.emit(1, b"key", Some(&[7; 1000]));
+        let first = outbox.poll_append().expect("a batch");
+        let (capacity, memory) = (first.records.capacity(), first.records.as_ptr());
+        outbox.reuse(first.records);
+        outbox.emit(2, b"key", None);
+        let second = outbox.poll_append().expect("a batch");
+        assert_eq!((second.records.capacity(), second.records.as_ptr()), (capacity, memory));
+        let mut anew = Outbox::default();
+        anew.start_at(1);
+        anew.emit(2, b"key", None);
+        assert_eq!(Some(second), anew.poll_append());
+        // Much of it is not kept.
+        outbox.reuse(Vec::with_capacity(KEPT_BYTES + 1));
+        outbox.emit(3, b"key", None);
+        assert!(outbox.poll_append().expect("a batch").records.capacity() <= KEPT_BYTES);
     }
 
     #[test]

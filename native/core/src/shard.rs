@@ -121,6 +121,11 @@ impl Shard {
         self.machine.outbox.poll_append()
     }
 
+    /// Gives back the memory of an append's records, for the next.
+    pub fn reuse(&mut self, records: Vec<u8>) {
+        self.machine.outbox.reuse(records);
+    }
+
     /// For each record, in order: the request in whose handling it was written; `Some(None)`: a
     /// timer wrote it. To be asked until there is none, before the responses are taken.
     pub fn poll_cause(&mut self) -> Option<Option<Ticket>> {

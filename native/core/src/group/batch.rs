@@ -95,9 +95,10 @@ impl Machine {
         let guesses = self.fetch_early(group_ids.map(|group_id| Some((group_id, ""))));
         let offsets = stage(&guesses, |group| self.group(group).offsets.as_deref());
         let entries = stage(&offsets, GroupOffsets::first);
+        let extras = stage(&offsets, GroupOffsets::first_extra);
         let mut touched = 0;
-        for entry in entries.into_iter().flatten() {
-            touched ^= entry.key();
+        for (entry, extra) in entries.into_iter().zip(extras) {
+            touched ^= entry.map_or(0, |entry| entry.key()) ^ extra.copied().unwrap_or_default();
         }
         black_box(touched);
     }

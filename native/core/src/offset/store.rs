@@ -56,6 +56,12 @@ impl GroupOffsets {
         self.entries.iter().next()
     }
 
+    /// The same of what few entries have.
+    #[inline]
+    pub(crate) fn first_extra(&self) -> Option<&Key> {
+        self.side.as_ref()?.extras.keys().next()
+    }
+
     /// No committed offset; there may be pending ones.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()

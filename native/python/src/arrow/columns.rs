@@ -11,7 +11,7 @@ use arrow_array::{
     Array, ArrayRef, GenericByteArray, GenericByteViewArray, PrimitiveArray, RecordBatch,
 };
 use arrow_schema::DataType;
-use kcoord_wire::rows::{Row, Source};
+use kcoord_wire::rows::{Asked, Row, Source};
 
 /// A column that cannot be read.
 pub struct ColumnError {
@@ -83,6 +83,23 @@ impl Source for Columns {
 
     fn seq(&self, at: usize) -> i64 {
         self.seq.value(at)
+    }
+
+    #[inline]
+    fn group_id(&self, at: usize) -> &str {
+        self.group_id.value(at)
+    }
+
+    #[inline]
+    fn asked(&self, at: usize) -> Asked<'_> {
+        Asked {
+            seq: self.seq.value(at),
+            group_id: self.group_id.value(at),
+            member_id: self.member_id.optional(at),
+            api_key: self.api_key.value(at),
+            api_version: self.api_version.value(at),
+            generation: self.generation.is_valid(at).then(|| self.generation.value(at)),
+        }
     }
 }
 

@@ -54,9 +54,39 @@ pub struct Envelope {
     batches: Option<Batches>,
 }
 
+/// How much memory an envelope needed: the next of as many requests needs about as much. Without
+/// that it would be copied again and again while it grows.
+#[derive(Clone, Copy, Default)]
+pub struct Room {
+    requests: usize,
+    rows: usize,
+    group_ids: usize,
+    member_ids: usize,
+    keys: usize,
+    bodies: usize,
+}
+
+impl Room {
+    /// For so many requests, with an eighth to spare.
+    pub fn scaled(self, requests: usize) -> Room {
+        let scale = |needed: usize| {
+            let needed = needed as u128 * requests as u128 * 9 / 8;
+            needed.checked_div(self.requests as u128).unwrap_or_default() as usize
+        };
+        Room {
+            requests,
+            rows: scale(self.rows).max(requests),
+            group_ids: scale(self.group_ids),
+            member_ids: scale(self.member_ids),
+            keys: scale(self.keys),
+            bodies: scale(self.bodies),
+        }
+    }
+}
+
 impl Envelope {
-    /// `rows`: about so many will come.
-    pub fn with_capacity(rows: usize, batches: Option<Batches>) -> Self {
+    pub fn with_room(room: Room, batches: Option<Batches>) -> Self {
+        let rows = room.rows;
         Envelope {
             batches,
             kinds: Vec::with_capacity(rows),
@@ -65,14 +95,26 @@ impl Envelope {
             seq_nulls: NullBufferBuilder::new(rows),
             offsets: Vec::with_capacity(rows),
             ts: Vec::with_capacity(rows),
-            group_ids: Bytes::with_capacity(rows),
-            member_ids: Bytes::with_capacity(rows),
+            group_ids: Bytes::with_capacity(rows, room.group_ids),
+            member_ids: Bytes::with_capacity(rows, room.member_ids),
             api_keys: Vec::with_capacity(rows),
             error_codes: Vec::with_capacity(rows),
             generations: Vec::with_capacity(rows),
             generation_nulls: NullBufferBuilder::new(rows),
-            keys: Bytes::with_capacity(rows),
-            bodies: Bytes::with_capacity(rows),
+            keys: Bytes::with_capacity(rows, room.keys),
+            bodies: Bytes::with_capacity(rows, room.bodies),
+        }
+    }
+
+    /// What it needed, for so many requests.
+    pub fn room(&self, requests: usize) -> Room {
+        Room {
+            requests,
+            rows: self.kinds.len(),
+            group_ids: self.group_ids.values.len(),
+            member_ids: self.member_ids.values.len(),
+            keys: self.keys.values.len(),
+            bodies: self.bodies.values.len(),
         }
     }
 
@@ -163,10 +205,11 @@ struct Bytes {
 }
 
 impl Bytes {
-    fn with_capacity(rows: usize) -> Self {
+    fn with_capacity(rows: usize, bytes: usize) -> Self {
         let mut ends = Vec::with_capacity(rows + 1);
         ends.push(0);
-        Bytes { values: Vec::new(), ends, nulls: NullBufferBuilder::new(rows) }
+        let values = Vec::with_capacity(bytes);
+        Bytes { values, ends, nulls: NullBufferBuilder::new(rows) }
     }
 
     #[inline]

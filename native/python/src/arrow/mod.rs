@@ -20,7 +20,7 @@ use crate::error::RowError;
 use crate::node::{FindingRow, PyNode, finding};
 use batches::Batches;
 use columns::Columns;
-use envelope::Envelope;
+use envelope::{Envelope, Room};
 
 #[pyclass(name = "Rows", module = "pykcoord._native")]
 pub struct PyRows {
@@ -29,6 +29,8 @@ pub struct PyRows {
     epoch: i32,
     /// What was appended and not taken yet; none where nobody asks.
     batches: Option<Batches>,
+    /// What the answers to the last batch needed.
+    room: Room,
 }
 
 #[pymethods]
@@ -41,7 +43,7 @@ impl PyRows {
         }
         let number = i32::try_from(shard).map_err(narrow)?;
         let rows = Rows::new(shard, shards, next_offset);
-        Ok(PyRows { rows, shard: number, epoch, batches: None })
+        Ok(PyRows { rows, shard: number, epoch, batches: None, room: Room::default() })
     }
 
     /// Answers and records of a batch of requests. Raises RowError for a batch that cannot be
@@ -56,14 +58,16 @@ impl PyRows {
         let batch = RecordBatch::from_pyarrow_bound(batch)?;
         let (rows, node) = (&mut self.rows, &mut node.node);
         let (shard, epoch, kept) = (self.shard, self.epoch, &mut self.batches);
+        let room = &mut self.room;
         let done = py.detach(|| {
             let columns = Columns::of(&batch).map_err(|error| {
                 RowError::new_err(format!("column {} {}", error.column, error.reason))
             })?;
-            let mut envelope = Envelope::with_capacity(batch.num_rows(), kept.take());
+            let mut envelope = Envelope::with_room(room.scaled(batch.num_rows()), kept.take());
             let processed = rows.process(node, &columns, &mut envelope);
             *kept = envelope.take_batches();
             processed.map_err(|error| RowError::new_err(error.to_string()))?;
+            *room = envelope.room(batch.num_rows());
             envelope.finish(shard, epoch).map_err(PyOverflowError::new_err)
         });
         done?.to_pyarrow(py)
@@ -79,7 +83,7 @@ impl PyRows {
         let (rows, node) = (&mut self.rows, &mut node.node);
         let (shard, epoch, kept) = (self.shard, self.epoch, &mut self.batches);
         let done = py.detach(|| {
-            let mut envelope = Envelope::with_capacity(0, kept.take());
+            let mut envelope = Envelope::with_room(Room::default(), kept.take());
             rows.advance(node, now_ms, &mut envelope);
             *kept = envelope.take_batches();
             envelope.finish(shard, epoch).map_err(PyOverflowError::new_err)

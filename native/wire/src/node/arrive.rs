@@ -21,6 +21,20 @@ use crate::header::{Incoming, begin_response, open_request};
 
 pub(super) type Batch<'a> = Vec<(RequestContext<'a>, Request<'a>)>;
 
+/// A batch that had room for more requests gives its memory back.
+const KEPT_REQUESTS: usize = 256;
+
+/// The memory of batches that were delivered, for the next turn. Nothing is in it by then: a `Vec`
+/// that is collected from one of the same layout takes its place.
+pub(super) fn emptied<'a>(batches: Vec<Batch<'_>>) -> Vec<Batch<'a>> {
+    let empty = |mut batch: Batch<'_>| {
+        batch.clear();
+        batch.shrink_to(KEPT_REQUESTS);
+        batch.into_iter().map(|_| unreachable!("it was cleared")).collect()
+    };
+    batches.into_iter().map(empty).collect()
+}
+
 /// The turn's arrivals on their way to the shards.
 pub(super) struct Arrivals<'a, 'n> {
     pub config: &'n Config,
@@ -287,4 +301,31 @@ fn within_parts(groups: usize) -> Result<(), String> {
         return Ok(());
     }
     Err(format!("{groups} groups in one request: at most {} are served", PARTS_MAX - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use kcoord_core::request::HeartbeatRequest;
+
+    use super::*;
+
+    #[test]
+    fn delivered_batches_leave_their_memory_and_nothing_else() {
+        let context =
+            RequestContext { ticket: 0, api_version: 4, client_id: "", client_host: "", uuid: 0 };
+        let beat = HeartbeatRequest {
+            group_id: "g",
+            generation_id: 1,
+            member_id: "m",
+            group_instance_id: None,
+        };
+        let requests = |count| vec![(context, Request::Heartbeat(beat)); count];
+        let batches = vec![requests(3), Vec::new(), requests(KEPT_REQUESTS + 1)];
+        let (outer, inner) = (batches.as_ptr(), batches[0].as_ptr());
+        let empty = emptied(batches);
+        assert!(empty.len() == 3 && empty.iter().all(Vec::is_empty));
+        assert!(std::ptr::addr_eq(outer, empty.as_ptr()));
+        assert!(std::ptr::addr_eq(inner, empty[0].as_ptr()));
+        assert!(empty[2].capacity() <= KEPT_REQUESTS);
+    }
 }

@@ -19,7 +19,7 @@ struct Beats<'a> {
 
 impl Node {
     /// A turn of heartbeats alone, on a node of one shard, without frames: their error codes go
-    /// behind `codes`, in order. The turn holds what was due before them.
+    /// behind `codes`, in order. `turn` becomes what was due before them.
     ///
     /// # Panics
     /// If the node has not one shard alone, which serves.
@@ -28,14 +28,14 @@ impl Node {
         now_ms: i64,
         beats: &[HeartbeatRequest<'_>],
         codes: &mut Vec<ErrorCode>,
-    ) -> Turn {
+        turn: &mut Turn,
+    ) {
         assert!(self.shards.len() == 1 && self.status[0].active, "one shard that serves");
+        turn.begin();
         self.begin(now_ms, &[]);
-        let mut turn = Turn::default();
         self.shards[0].heartbeat_batch(now_ms, beats, codes);
         self.status[0].touched = true;
-        self.end(&mut turn);
-        turn
+        self.end(turn);
     }
 
     /// Heartbeats without frames: group, member and generation of each; the error codes in order.

@@ -17,6 +17,7 @@ mod stats;
 mod topics;
 mod uuids;
 
+use std::mem::take;
 use std::sync::Arc;
 
 use kcoord_core::finding::Finding;
@@ -31,7 +32,7 @@ pub use topics::Topic;
 use crate::api::RequestBody;
 use crate::header::{ApiKey, finish_response};
 use crate::outcome::Outcome;
-use arrive::{Arrivals, Batch};
+use arrive::{Arrivals, Batch, emptied};
 use slots::Slots;
 use topics::Topics;
 use uuids::Uuids;
@@ -87,7 +88,29 @@ pub struct Turn {
 /// Longest frame: its length is an int32.
 const MAX_REPLY_BYTES: usize = i32::MAX as usize;
 
+/// The replies of a turn that is used again have at most so much memory when it begins.
+const KEPT_BYTES: usize = 64 << 10;
+
 impl Turn {
+    /// Empty, with the memory that it has if that is not much; to be told what replies come to.
+    fn begin(&mut self) {
+        if self.buffer.capacity() > KEPT_BYTES {
+            *self = Turn::default();
+        }
+        let Turn { buffer, replies, outcomes, appends, causes, .. } = self;
+        buffer.clear();
+        replies.clear();
+        outcomes.get_or_insert_default().clear();
+        appends.clear();
+        causes.clear();
+        let Turn { foreign, given_up, invalid, findings, next_timeout_ms, .. } = self;
+        foreign.clear();
+        given_up.clear();
+        invalid.clear();
+        findings.clear();
+        *next_timeout_ms = None;
+    }
+
     /// Ends the reply that [`begin_response`](crate::header::begin_response) began. A peer that
     /// asks for more than a frame can hold loses its connection, and nobody else anything.
     fn end_reply(&mut self, ticket: u64, start: usize, outcome: Option<Outcome>) {
@@ -136,6 +159,8 @@ pub struct Node {
     has_news: bool,
     slots: Slots,
     uuids: Uuids,
+    /// Memory for what arrives in a turn: one for each shard, or none yet; all empty.
+    batches: Vec<Batch<'static>>,
     /// Topics that left the catalogue, and the shards that have not heard of it: the others hear
     /// in the next turn, one that is loading when it is loaded.
     deleted: Vec<(usize, Arc<Topic>)>,
@@ -161,6 +186,7 @@ impl Node {
             has_news: false,
             slots: Slots::new(config.hash_seed),
             uuids,
+            batches: Vec::new(),
             deleted: Vec::new(),
             dropped: Counters::default(),
             config,
@@ -246,30 +272,25 @@ impl Node {
                 }
             }
             let Arrivals { batches, early, .. } = arrivals;
-            self.deliver(now_ms, &batches, early, &mut turn);
+            self.deliver(now_ms, batches, early, &mut turn);
         }
         self.end(&mut turn);
         turn
     }
 
     /// The same turn, of requests instead of frames. Their replies are frames all the same, of
-    /// correlation id 0, and what they came to is told beside them.
+    /// correlation id 0, and what they came to is told beside them. `turn` is any of before, whose
+    /// memory is used again.
     pub fn step_requests<'a>(
         &mut self,
         now_ms: i64,
         requests: impl Iterator<Item = Arrived<'a>>,
-    ) -> Turn {
-        let count = requests.size_hint().1.unwrap_or_default();
-        let buffer = Vec::with_capacity(64 * count);
-        let replies = Vec::with_capacity(count);
-        let outcomes = Some(Vec::with_capacity(count));
-        let mut turn = Turn { buffer, replies, outcomes, ..Turn::default() };
+        turn: &mut Turn,
+    ) {
+        turn.begin();
         self.begin(now_ms, &[]);
         let topics = Arc::clone(&self.topics);
-        let mut arrivals = self.arrivals(&topics, &mut turn);
-        if let [batch] = &mut arrivals.batches[..] {
-            batch.reserve(count);
-        }
+        let mut arrivals = self.arrivals(&topics, turn);
         for request in requests {
             let ticket = request.ticket;
             if let Err(reason) = arrivals.take(request) {
@@ -277,9 +298,20 @@ impl Node {
             }
         }
         let Arrivals { batches, early, .. } = arrivals;
-        self.deliver(now_ms, &batches, early, &mut turn);
-        self.end(&mut turn);
-        turn
+        self.deliver(now_ms, batches, early, turn);
+        self.end(turn);
+    }
+
+    /// A turn without requests.
+    pub fn step_due(&mut self, now_ms: i64, turn: &mut Turn) {
+        turn.begin();
+        self.begin(now_ms, &[]);
+        self.end(turn);
+    }
+
+    /// Gives back the memory of an append's records, for the next of the shard.
+    pub fn reuse(&mut self, shard: usize, records: Vec<u8>) {
+        self.shards[shard].reuse(records);
     }
 
     /// Whoever takes a shard's records counts them as durable there and then: no answer waits, until
@@ -320,7 +352,7 @@ impl Node {
             }
             !status[*shard].active
         });
-        if core::mem::take(&mut self.has_news) {
+        if take(&mut self.has_news) {
             self.tell_topics(now_ms);
         }
     }
@@ -380,13 +412,15 @@ impl Node {
     }
 
     fn arrivals<'a, 'n>(&'n mut self, topics: &'a Topics, turn: &'n mut Turn) -> Arrivals<'a, 'n> {
+        let mut batches = take(&mut self.batches);
+        batches.resize_with(self.shards.len(), Vec::new);
         Arrivals {
             config: &self.config,
             topics,
             slots: &mut self.slots,
             uuids: &mut self.uuids,
             status: &self.status,
-            batches: std::iter::repeat_with(Vec::new).take(self.shards.len()).collect(),
+            batches,
             early: Vec::new(),
             turn,
         }
@@ -395,7 +429,7 @@ impl Node {
     fn deliver(
         &mut self,
         now_ms: i64,
-        batches: &[Batch<'_>],
+        batches: Vec<Batch<'_>>,
         early: Vec<(u64, Response)>,
         turn: &mut Turn,
     ) {
@@ -408,6 +442,7 @@ impl Node {
         for (ticket, response) in early {
             self.answer(ticket, response, turn);
         }
+        self.batches = emptied(batches);
     }
 
     fn collect(&mut self, turn: &mut Turn) {

@@ -5,12 +5,14 @@
 //! the rows of the answers has those of the records before them. It decides nothing about groups,
 //! reads no clock, and does nothing at all with a batch in which any row cannot be right.
 
+mod answering;
 mod arriving;
 mod frozen;
 mod turned;
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::mem::take;
 use std::ops::Range;
 
 use kcoord_core::ErrorCode;
@@ -21,10 +23,7 @@ use kcoord_core::request::HeartbeatRequest;
 use kcoord_core::shard::TOUCHED_AT_ONCE;
 
 use crate::api;
-use crate::header::{ApiSpec, response_header_bytes};
 use crate::node::{Node, Turn};
-use crate::outcome::Outcome;
-use crate::reader::Reader;
 use turned::Turned;
 
 /// At most so many rows are one turn, so that its answers stay in the cache. A turn's records are
@@ -52,6 +51,17 @@ pub struct Row<'a> {
     pub payload: Option<&'a [u8]>,
 }
 
+/// What of a row its answer repeats.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    pub seq: i64,
+    pub group_id: &'a str,
+    pub member_id: Option<&'a str>,
+    pub api_key: i16,
+    pub api_version: i16,
+    pub generation: Option<i32>,
+}
+
 /// Where rows come from; each is asked for several times.
 pub trait Source {
     fn rows(&self) -> usize;
@@ -63,6 +73,15 @@ pub trait Source {
     /// The number of a row, alone.
     fn seq(&self, at: usize) -> i64 {
         self.row(at).seq
+    }
+    /// The group of a row, alone.
+    fn group_id(&self, at: usize) -> &str {
+        self.row(at).group_id
+    }
+    /// What the answer to a row repeats of it.
+    fn asked(&self, at: usize) -> Asked<'_> {
+        let Row { seq, group_id, member_id, api_key, api_version, generation, .. } = self.row(at);
+        Asked { seq, group_id, member_id, api_key, api_version, generation }
     }
 }
 
@@ -130,7 +149,7 @@ impl fmt::Display for RowError {
 
 impl std::error::Error for RowError {}
 
-/// What a parked row needs for its answer.
+/// [`Asked`] by a row that is parked.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Waiting {
     seq: i64,
@@ -140,6 +159,9 @@ struct Waiting {
     api_version: i16,
     generation: Option<i32>,
 }
+
+/// The parked rows, by ticket.
+type AllWaiting = BTreeMap<u64, Waiting>;
 
 /// See the module's first lines.
 #[derive(Debug)]
@@ -151,10 +173,12 @@ pub struct Rows {
     now_ms: Option<i64>,
     next_timeout_ms: Option<i64>,
     next_ticket: u64,
-    waiting: BTreeMap<u64, Waiting>,
+    waiting: AllWaiting,
     findings: Vec<Finding>,
-    /// Of a heartbeat's answer, used again and again.
+    /// Used again and again: of a heartbeat's answer, of a turn, and of which rows it answered.
     body: Vec<u8>,
+    turn: Turn,
+    answered: Vec<bool>,
 }
 
 impl Rows {
@@ -175,6 +199,8 @@ impl Rows {
             waiting: BTreeMap::new(),
             findings: Vec::new(),
             body: Vec::new(),
+            turn: Turn::default(),
+            answered: Vec::new(),
         }
     }
 
@@ -201,7 +227,7 @@ impl Rows {
 
     /// What was noticed about groups since it was last asked, for logs.
     pub fn take_findings(&mut self) -> Vec<Finding> {
-        core::mem::take(&mut self.findings)
+        take(&mut self.findings)
     }
 
     /// Serves all rows, in order.
@@ -226,7 +252,7 @@ impl Rows {
                 touched = source.rows().min(start + TOUCHED_AT_ONCE);
                 // A turn that is as long fetches them itself.
                 if source.ts(touched - 1) != ts {
-                    node.touch(SHARD, (start..touched).map(|at| source.row(at).group_id));
+                    node.touch(SHARD, (start..touched).map(|at| source.group_id(at)));
                 }
             }
             let last = source.rows().min(start + ROWS_AT_ONCE);
@@ -264,8 +290,8 @@ impl Rows {
 
     /// A turn without rows.
     fn idle(&mut self, node: &mut Node, now_ms: i64, sink: &mut impl Sink) {
-        let turn = node.step(now_ms, &[], &[]);
-        self.finish_alone(now_ms, turn, sink);
+        node.step_due(now_ms, &mut self.turn);
+        self.finish_alone(node, now_ms, sink);
     }
 
     fn turn(
@@ -280,7 +306,7 @@ impl Rows {
         if let Some(beats) = arriving::beats(source, &range) {
             return self.beat(node, ts, range, &beats, source, sink);
         }
-        let mut turned = Turned::new(self.next_ticket, source, range);
+        let mut turned = Turned::new(self.next_ticket, source, range, take(&mut self.answered));
         self.next_ticket += turned.range.len() as u64;
         let mut refused = Vec::new();
         let (first, range) = (turned.first_ticket, turned.range.clone());
@@ -289,12 +315,13 @@ impl Rows {
             let arrived = arriving::arrived(ticket, source.row(at));
             arrived.map_err(|code| refused.push((ticket, code))).ok()
         });
-        let turn = node.step_requests(ts, requests);
-        self.finish(ts, turn, &mut turned, sink);
+        node.step_requests(ts, requests, &mut self.turn);
+        self.finish(node, ts, &mut turned, sink);
         for (ticket, code) in refused {
-            self.refuse(ts, ticket, code, &mut turned, sink);
+            answering::refuse(ts, ticket, code, &mut self.waiting, &mut turned, sink);
         }
         self.park(&turned);
+        self.answered = turned.into_memory();
     }
 
     /// A turn of heartbeats alone, which most are: each is answered at once, and by a code.
@@ -308,21 +335,21 @@ impl Rows {
         sink: &mut impl Sink,
     ) {
         let mut codes = Vec::with_capacity(beats.len());
-        let turn = node.step_heartbeats(ts, beats, &mut codes);
-        self.finish_alone(ts, turn, sink);
+        node.step_heartbeats(ts, beats, &mut codes, &mut self.turn);
+        self.finish_alone(node, ts, sink);
         self.next_ticket += range.len() as u64;
         for (at, code) in range.zip(codes) {
-            let row = source.row(at);
+            let asked = source.asked(at);
             self.body.clear();
-            api::heartbeat::encode_response(&mut self.body, row.api_version, code);
+            api::heartbeat::encode_response(&mut self.body, asked.api_version, code);
             sink.answer(&Answer {
-                seq: row.seq,
+                seq: asked.seq,
                 ts,
-                group_id: row.group_id,
-                member_id: row.member_id,
-                api_key: row.api_key,
+                group_id: asked.group_id,
+                member_id: asked.member_id,
+                api_key: asked.api_key,
                 error_code: code.code(),
-                generation: row.generation,
+                generation: asked.generation,
                 payload: Some(&self.body),
             });
         }
@@ -332,101 +359,53 @@ impl Rows {
     /// any answer is believed.
     fn finish<S: Source>(
         &mut self,
+        node: &mut Node,
         now_ms: i64,
-        turn: Turn,
         turned: &mut Turned<'_, S>,
         sink: &mut impl Sink,
     ) {
         self.now_ms = Some(now_ms);
+        let Rows { turn, waiting, .. } = self;
         let mut causes = turn.causes.iter();
-        for (_, append) in &turn.appends {
-            records(append, sink, || turned.seq((*causes.next()?)?));
+        for (_, append) in turn.appends.drain(..) {
+            records(&append, sink, || turned.seq((*causes.next()?)?));
             self.next_offset = append.end_offset();
+            node.reuse(SHARD, append.records);
         }
-        let mut outcomes = turn.outcomes.unwrap_or_default().into_iter();
-        for (ticket, start, end) in turn.replies {
-            let outcome = outcomes.next().flatten();
-            self.reply(now_ms, ticket, &turn.buffer[start..end], outcome, turned, sink);
+        let mut outcomes = turn.outcomes.iter_mut().flatten();
+        for (ticket, start, end) in &turn.replies {
+            let outcome = outcomes.next().and_then(Option::take);
+            let frame = &turn.buffer[*start..*end];
+            answering::reply(now_ms, *ticket, frame, outcome, waiting, turned, sink);
         }
-        for ticket in turn.given_up {
-            self.waiting.remove(&ticket);
-            turned.give_up(ticket);
+        for ticket in &turn.given_up {
+            waiting.remove(ticket);
+            turned.give_up(*ticket);
         }
-        for (ticket, _) in turn.invalid {
-            self.refuse(now_ms, ticket, ErrorCode::InvalidRequest, turned, sink);
+        for (ticket, _) in &turn.invalid {
+            answering::refuse(now_ms, *ticket, ErrorCode::InvalidRequest, waiting, turned, sink);
         }
-        self.findings.extend(turn.findings);
+        self.findings.append(&mut turn.findings);
         self.next_timeout_ms = turn.next_timeout_ms;
     }
 
     /// The same for a turn that answers no row of its own.
-    fn finish_alone(&mut self, now_ms: i64, turn: Turn, sink: &mut impl Sink) {
+    fn finish_alone(&mut self, node: &mut Node, now_ms: i64, sink: &mut impl Sink) {
         let nobody: &[Row<'_>] = &[];
-        self.finish(now_ms, turn, &mut Turned::new(self.next_ticket, &nobody, 0..0), sink);
-    }
-
-    /// `frame`: length, header and body of a response.
-    fn reply<S: Source>(
-        &mut self,
-        now_ms: i64,
-        ticket: u64,
-        frame: &[u8],
-        outcome: Option<Outcome>,
-        turned: &mut Turned<'_, S>,
-        sink: &mut impl Sink,
-    ) {
-        let waiting = turned.began_before(ticket).then(|| self.waiting.remove(&ticket)).flatten();
-        let asked = turned.asked(ticket, waiting.as_ref());
-        let spec = ApiSpec::of(asked.api_key).expect("it was served");
-        let flexible = spec.is_flexible(asked.api_version);
-        let payload = &frame[response_header_bytes(flexible)..];
-        let Outcome { error_code, generation, member_id } = outcome.unwrap_or_else(|| {
-            Outcome::of_body(spec.api, asked.api_version, &mut Reader::new(payload, flexible))
-        });
-        sink.answer(&Answer {
-            seq: asked.seq,
-            ts: now_ms,
-            group_id: asked.group_id,
-            member_id: member_id.as_deref().or(asked.member_id),
-            api_key: asked.api_key,
-            error_code: error_code.code(),
-            generation: generation.or(asked.generation),
-            payload: Some(payload),
-        });
-    }
-
-    fn refuse<S: Source>(
-        &mut self,
-        now_ms: i64,
-        ticket: u64,
-        code: ErrorCode,
-        turned: &mut Turned<'_, S>,
-        sink: &mut impl Sink,
-    ) {
-        let waiting = turned.began_before(ticket).then(|| self.waiting.remove(&ticket)).flatten();
-        let asked = turned.asked(ticket, waiting.as_ref());
-        sink.answer(&Answer {
-            seq: asked.seq,
-            ts: now_ms,
-            group_id: asked.group_id,
-            member_id: asked.member_id,
-            api_key: asked.api_key,
-            error_code: code.code(),
-            generation: asked.generation,
-            payload: None,
-        });
+        let turned = &mut Turned::new(self.next_ticket, &nobody, 0..0, Vec::new());
+        self.finish(node, now_ms, turned, sink);
     }
 
     /// Keeps what is needed to answer the rows of a turn that it did not answer.
     fn park<S: Source>(&mut self, turned: &Turned<'_, S>) {
-        for (ticket, row) in turned.unanswered() {
+        for (ticket, asked) in turned.unanswered() {
             let waiting = Waiting {
-                seq: row.seq,
-                group_id: row.group_id.into(),
-                member_id: row.member_id.map(Into::into),
-                api_key: row.api_key,
-                api_version: row.api_version,
-                generation: row.generation,
+                seq: asked.seq,
+                group_id: asked.group_id.into(),
+                member_id: asked.member_id.map(Into::into),
+                api_key: asked.api_key,
+                api_version: asked.api_version,
+                generation: asked.generation,
             };
             self.waiting.insert(ticket, waiting);
         }

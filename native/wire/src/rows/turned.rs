@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Row, Source, Waiting};
+use super::{Asked, Source, Waiting};
 
 pub struct Turned<'s, S> {
     pub first_ticket: u64,
@@ -13,9 +13,17 @@ pub struct Turned<'s, S> {
 }
 
 impl<'s, S: Source> Turned<'s, S> {
-    pub fn new(first_ticket: u64, source: &'s S, range: Range<usize>) -> Self {
-        let answered = vec![false; range.len()];
+    /// `memory`: of an earlier turn, to be used again.
+    pub fn new(first_ticket: u64, source: &'s S, range: Range<usize>, memory: Vec<bool>) -> Self {
+        let mut answered = memory;
+        answered.clear();
+        answered.resize(range.len(), false);
         Turned { first_ticket, range, source, answered }
+    }
+
+    /// Ends it; gives back its memory.
+    pub fn into_memory(self) -> Vec<bool> {
+        self.answered
     }
 
     /// The row of this ticket came in an earlier turn.
@@ -24,27 +32,23 @@ impl<'s, S: Source> Turned<'s, S> {
     }
 
     /// What was asked under a ticket, which is answered now.
-    pub fn asked<'a>(&mut self, ticket: u64, waiting: Option<&'a Waiting>) -> Row<'a>
+    pub fn asked<'a>(&mut self, ticket: u64, waiting: Option<&'a Waiting>) -> Asked<'a>
     where
         's: 'a,
     {
         if let Some(waiting) = waiting {
-            return Row {
+            return Asked {
                 seq: waiting.seq,
-                ts: 0,
                 group_id: &waiting.group_id,
                 member_id: waiting.member_id.as_deref(),
                 api_key: waiting.api_key,
                 api_version: waiting.api_version,
                 generation: waiting.generation,
-                client_id: None,
-                client_host: None,
-                payload: None,
             };
         }
         let at = self.place(ticket).expect("the answer to a row of this turn");
         assert!(!core::mem::replace(&mut self.answered[at], true), "two answers to one row");
-        self.source.row(self.range.start + at)
+        self.source.asked(self.range.start + at)
     }
 
     /// No answer to this ticket will come.
@@ -65,8 +69,10 @@ impl<'s, S: Source> Turned<'s, S> {
     }
 
     /// The rows that wait on.
-    pub fn unanswered(&self) -> impl Iterator<Item = (u64, Row<'s>)> + '_ {
+    pub fn unanswered(&self) -> impl Iterator<Item = (u64, Asked<'s>)> + '_ {
         let left = self.answered.iter().enumerate().filter(|(_, answered)| !**answered);
-        left.map(|(at, _)| (self.first_ticket + at as u64, self.source.row(self.range.start + at)))
+        left.map(|(at, _)| {
+            (self.first_ticket + at as u64, self.source.asked(self.range.start + at))
+        })
     }
 }
