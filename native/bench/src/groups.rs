@@ -75,6 +75,7 @@ impl Hosted {
     pub fn settle(&mut self) {
         while let Some(append) = black_box(self.shard.poll_append()) {
             self.shard.handle_committed(NOW_MS, append.end_offset());
+            self.shard.reuse(append.records);
         }
     }
 
@@ -357,12 +358,9 @@ impl Work for Joins {
             self.hosted.join(batch, |group_id, member_id| {
                 members.push(Member { group_id, member_id: kept(member_id) });
             });
-            for one in &members {
-                let context = self.hosted.context();
-                let request = sync(one, 1, &[one.member_id]);
-                self.hosted.shard.handle_request(NOW_MS, &context, &request);
-            }
-            self.hosted.settle();
+            let syncs = members.iter().map(|one| sync(one, 1, &[one.member_id]));
+            let syncs: Vec<_> = syncs.map(|request| (self.hosted.context(), request)).collect();
+            self.hosted.ask(&syncs);
             synced += self.hosted.answered();
         }
         assert_eq!(synced, self.count as u64);

@@ -19,7 +19,7 @@ const FULL_BATCH_BYTES: usize = 16 << 20;
 const FIRST_BYTES: usize = 256;
 
 /// Memory that was given back is kept up to here.
-const KEPT_BYTES: usize = 64 << 10;
+const KEPT_BYTES: usize = 256 << 10;
 
 /// Records for the log: the records area of one RecordBatch v2. The host writes the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
