@@ -11,8 +11,11 @@ use crate::offset::store::GroupOffsets;
 use crate::request::{HeartbeatRequest, Request, RequestContext};
 use crate::response::Response;
 
-/// Requests looked up together.
-pub const WINDOW: usize = 32;
+/// Requests looked up together, at most.
+pub const WINDOW: usize = 64;
+
+/// A batch of no more than these is spared the room of a whole window.
+const FEW: usize = 8;
 
 /// Where a request's group probably is.
 type Guess = Option<u32>;
@@ -22,11 +25,21 @@ type Names<'a> = (&'a str, &'a str);
 
 impl Machine {
     pub fn handle_batch(&mut self, now_ms: i64, requests: &[(RequestContext<'_>, Request<'_>)]) {
-        if let [(context, request)] = requests {
-            return self.handle_request(now_ms, context, request);
+        match requests {
+            [(context, request)] => self.handle_request(now_ms, context, request),
+            few if few.len() <= FEW => self.handle_in_windows::<FEW>(now_ms, few),
+            many => self.handle_in_windows::<WINDOW>(now_ms, many),
         }
-        for window in requests.chunks(WINDOW) {
-            let guesses = self.fetch_early(window.iter().map(|(context, request)| {
+    }
+
+    #[inline]
+    fn handle_in_windows<const N: usize>(
+        &mut self,
+        now_ms: i64,
+        requests: &[(RequestContext<'_>, Request<'_>)],
+    ) {
+        for window in requests.chunks(N) {
+            let guesses = self.fetch_early::<N>(window.iter().map(|(context, request)| {
                 black_box(context.ticket); // the answer bears it: fetch its line, too
                 names(request)
             }));
@@ -48,12 +61,23 @@ impl Machine {
         beats: &[HeartbeatRequest<'_>],
         codes: &mut Vec<ErrorCode>,
     ) {
-        if let [beat] = beats {
-            return codes.push(self.heartbeat(now_ms, beat));
+        match beats {
+            [beat] => codes.push(self.heartbeat(now_ms, beat)),
+            few if few.len() <= FEW => self.heartbeats_in_windows::<FEW>(now_ms, few, codes),
+            many => self.heartbeats_in_windows::<WINDOW>(now_ms, many, codes),
         }
-        for window in beats.chunks(WINDOW) {
+    }
+
+    #[inline]
+    fn heartbeats_in_windows<const N: usize>(
+        &mut self,
+        now_ms: i64,
+        beats: &[HeartbeatRequest<'_>],
+        codes: &mut Vec<ErrorCode>,
+    ) {
+        for window in beats.chunks(N) {
             let names = window.iter().map(|beat| Some((beat.group_id, beat.member_id)));
-            let guesses = self.fetch_early(names);
+            let guesses = self.fetch_early::<N>(names);
             let guessed = window.iter().zip(guesses);
             codes.extend(guessed.map(|(beat, guess)| self.heartbeat_guessed(now_ms, guess, beat)));
         }
@@ -62,9 +86,12 @@ impl Machine {
     /// Touch all names, hash all, find all, and touch what each will read; every stage for all
     /// before the next.
     #[inline]
-    fn fetch_early<'a>(&self, asked: impl Iterator<Item = Option<Names<'a>>>) -> [Guess; WINDOW] {
+    fn fetch_early<'a, const N: usize>(
+        &self,
+        asked: impl Iterator<Item = Option<Names<'a>>>,
+    ) -> [Guess; N] {
         let (mut touched, mut count) = (0, 0);
-        let mut names = [None; WINDOW];
+        let mut names = [None; N];
         for (name, asked) in names.iter_mut().zip(asked) {
             count += 1;
             *name = asked.map(|(group_id, member_id)| {
@@ -72,16 +99,15 @@ impl Machine {
                 group_id
             });
         }
-        let hashes = stage(&names[..count], |group_id| Some(self.registry.hash(group_id)));
-        let guesses = stage(&hashes[..count], |hash| self.registry.guess(hash));
-        let members = stage(&guesses[..count], |group| {
+        let hashes = stage(&names, count, |group_id| Some(self.registry.hash(group_id)));
+        let guesses = stage(&hashes, count, |hash| self.registry.guess(hash));
+        let members = stage(&guesses, count, |group| {
             let of = self.group(group);
             // Reads the row: an id up to 22 bytes lies in it.
             touched ^= of.id.as_bytes().len() as u8;
             of.sole()
         });
-        let packed =
-            stage(&members[..count], |row| Some(self.registry.members[row].first_packed()));
+        let packed = stage(&members, count, |row| Some(self.registry.members[row].first_packed()));
         for packed in packed[..count].iter().flatten() {
             touched ^= touch(packed);
         }
@@ -92,10 +118,10 @@ impl Machine {
     /// Brings closer what requests of these groups will read. Those of further turns may be among
     /// them: nothing is believed of what is found.
     pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
-        let guesses = self.fetch_early(group_ids.map(|group_id| Some((group_id, ""))));
-        let offsets = stage(&guesses, |group| self.group(group).offsets.as_deref());
-        let entries = stage(&offsets, GroupOffsets::first);
-        let extras = stage(&offsets, GroupOffsets::first_extra);
+        let guesses = self.fetch_early::<WINDOW>(group_ids.map(|group_id| Some((group_id, ""))));
+        let offsets = stage(&guesses, WINDOW, |group| self.group(group).offsets.as_deref());
+        let entries = stage(&offsets, WINDOW, GroupOffsets::first);
+        let extras = stage(&offsets, WINDOW, GroupOffsets::first_extra);
         let mut touched = 0;
         for (entry, extra) in entries.into_iter().zip(extras) {
             touched ^= entry.map_or(0, |entry| entry.key()) ^ extra.copied().unwrap_or_default();
@@ -124,12 +150,13 @@ impl Machine {
 
 /// A loop of its own, so that what it misses in the cache is awaited together.
 #[inline(always)]
-fn stage<T: Copy, U: Copy>(
-    found: &[Option<T>],
+fn stage<T: Copy, U: Copy, const N: usize>(
+    found: &[Option<T>; N],
+    count: usize,
     mut next: impl FnMut(T) -> Option<U>,
-) -> [Option<U>; WINDOW] {
-    let mut results = [None; WINDOW];
-    for (result, found) in results.iter_mut().zip(found) {
+) -> [Option<U>; N] {
+    let mut results = [None; N];
+    for (result, found) in results.iter_mut().zip(&found[..count]) {
         *result = found.and_then(&mut next);
     }
     results
