@@ -137,8 +137,8 @@ class Host:
                 is_due = turn.next_timeout_ms is not None and turn.next_timeout_ms <= self.now_ms
                 assert not turn.invalid, turn.invalid
                 assert not turn.foreign, turn.foreign
-                for ticket, start, end in turn.replies:
-                    replies[ticket] = turn.buffer[start + 8 : end]
+                for ticket, reply in turn.replies:
+                    replies[ticket] = reply[8:]
                 for append in turn.appends:
                     self.appends.append(append)
                     self._committed.append((append[0], append[1] + append[2]))

@@ -253,9 +253,8 @@ class Turn:
     """What one step yields: replies, appends and the next timeout."""
 
     @property
-    def buffer(self) -> bytes: ...
-    @property
-    def replies(self) -> list[tuple[int, int, int]]: ...
+    def replies(self) -> list[tuple[int, bytes]]:
+        """Ticket, and the reply with its 4-byte length."""
     @property
     def appends(self) -> list[tuple[int, int, int, int, int, bytes]]: ...
     @property

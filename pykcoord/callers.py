@@ -53,11 +53,11 @@ class Callers:
         frames, self._frames = self._frames, []
         return frames
 
-    def deliver(self, buffer: bytes, replies: list[tuple[int, int, int]]) -> None:
-        for ticket, start, end in replies:
+    def deliver(self, replies: list[tuple[int, bytes]]) -> None:
+        for ticket, reply in replies:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None and not waiting.done():
-                waiting.set_result(buffer[start + _LENGTH_BYTES : end])
+                waiting.set_result(reply[_LENGTH_BYTES:])
 
     def foreign(self, tickets: list[int]) -> None:
         for ticket in tickets:

@@ -41,9 +41,7 @@ class Turn(Protocol):
     """What one step of the node yields (`_native.Turn`)."""
 
     @property
-    def buffer(self) -> bytes: ...
-    @property
-    def replies(self) -> list[tuple[int, int, int]]: ...
+    def replies(self) -> list[tuple[int, bytes]]: ...
     @property
     def appends(self) -> list[tuple[int, int, int, int, int, bytes]]: ...
     @property
@@ -84,8 +82,8 @@ class Transport(Protocol):
     def take(self) -> list[tuple[int, str, bytes]]:
         """The frames since the last call: (ticket, client_host, frame without its length)."""
 
-    def deliver(self, buffer: bytes, replies: list[tuple[int, int, int]]) -> None:
-        """Slices (ticket, start, end) of `buffer`, each a reply with its 4-byte length."""
+    def deliver(self, replies: list[tuple[int, bytes]]) -> None:
+        """Ticket, and the reply with its 4-byte length."""
 
     def foreign(self, tickets: list[int]) -> None:
         """Requests of an API that the core does not own: the transport answers them."""
@@ -257,7 +255,7 @@ class Runtime:
         assert self._transport is not None
         if turn.appends:
             self._hand_over([Append(*append) for append in turn.appends])
-        self._transport.deliver(turn.buffer, turn.replies)
+        self._transport.deliver(turn.replies)
         for ticket, reason in turn.invalid:
             self._transport.refuse(ticket, reason)
         if turn.foreign:

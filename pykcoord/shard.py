@@ -207,7 +207,7 @@ class Shard:
             self._next_offset = base_offset + record_count
         self._findings.extend(Finding(*finding) for finding in turn.findings)
         self._waiting.update(ticket for ticket, _, _ in frames)
-        self._waiting.difference_update(ticket for ticket, _, _ in turn.replies)
+        self._waiting.difference_update(ticket for ticket, _ in turn.replies)
         refused = dict(turn.invalid) | dict.fromkeys(turn.foreign, "not a coordinator's API")
         step = Step(
             [Append(*append) for append in turn.appends],
@@ -363,8 +363,7 @@ class RefusedFrames(ArgumentError):
 
 
 def _responses(turn: Turn) -> list[Response]:
-    buffer = turn.buffer
-    return [Response(ticket, buffer[start + 4 : end]) for ticket, start, end in turn.replies]
+    return [Response(ticket, reply[4:]) for ticket, reply in turn.replies]
 
 
 def _as_request(request: Request | tuple[int, bytes]) -> Request:

@@ -78,22 +78,18 @@ cdef class Hub:
         self._pending = []
         return frames
 
-    def deliver(self, bytes buffer not None, list replies not None):
-        """Write (ticket, start, end) slices of `buffer`; a client that has gone gets nothing."""
-        cdef Py_ssize_t start, end
+    def deliver(self, list replies not None):
+        """Write replies (ticket, with its 4-byte length); a client that has gone gets nothing."""
         cdef Connection connection
         cdef double now
         if not replies:
             return
         now = self._seconds()
-        for ticket, start, end in replies:
-            if not 0 <= start <= end <= PyBytes_GET_SIZE(buffer):
-                raise IndexError(f"reply {start}:{end} of a buffer of {len(buffer)} bytes")
+        for ticket, reply in replies:
             connection = self.in_flight.pop(ticket, None)
             if connection is not None:
                 self._finish(connection, now)
-                connection._reply(
-                    PyBytes_FromStringAndSize(PyBytes_AS_STRING(buffer) + start, end - start))
+                connection._reply(reply)
 
     def answer(self, ticket, bytes reply not None):
         """Write one reply, its 4-byte length included; a client that has gone gets nothing."""

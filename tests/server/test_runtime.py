@@ -39,9 +39,9 @@ class Wire:
         waiting, self.waiting = self.waiting, []
         return waiting
 
-    def deliver(self, buffer: bytes, replies: list[tuple[int, int, int]]) -> None:
-        for ticket, start, end in replies:
-            self.replies[ticket] = buffer[start + 8 : end]
+    def deliver(self, replies: list[tuple[int, bytes]]) -> None:
+        for ticket, reply in replies:
+            self.replies[ticket] = reply[8:]
             self.order.append(ticket)
 
     def foreign(self, tickets: list[int]) -> None:

@@ -15,8 +15,7 @@ NOT_COORDINATOR = b"\x00\x10"
 
 @dataclass
 class ScriptedTurn:
-    buffer: bytes = b""
-    replies: list[tuple[int, int, int]] = field(default_factory=list)
+    replies: list[tuple[int, bytes]] = field(default_factory=list)
     appends: list[tuple[int, int, int, int, int, bytes]] = field(default_factory=list)
     foreign: list[int] = field(default_factory=list)
     invalid: list[tuple[int, str]] = field(default_factory=list)
@@ -25,8 +24,7 @@ class ScriptedTurn:
 
     def reply(self, ticket: int, frame: bytes, body: bytes) -> None:
         reply = struct.pack(">i", 4 + len(body)) + frame[4:8] + body
-        self.replies.append((ticket, len(self.buffer), len(self.buffer) + len(reply)))
-        self.buffer += reply
+        self.replies.append((ticket, reply))
 
 
 class ScriptedNode:

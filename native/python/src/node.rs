@@ -18,7 +18,6 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 /// What one turn yields; see `_native.pyi`.
 #[pyclass(name = "Turn", module = "pykcoord._native", frozen, get_all)]
 pub struct PyTurn {
-    buffer: Py<PyBytes>,
     replies: Py<PyList>,
     appends: Py<PyList>,
     foreign: Vec<u64>,
@@ -110,7 +109,7 @@ impl PyNode {
             .map(|(ticket, client_host, bytes)| Frame { ticket: *ticket, client_host, bytes })
             .collect();
         let turn = py.detach(|| node.step(now_ms, &borrowed, &committed));
-        into_python(py, turn)
+        into_python(py, turn, &mut self.node)
     }
 
     /// Error codes as native-endian int16, one for each heartbeat.
@@ -176,7 +175,7 @@ impl PyNode {
     fn drop_shard(&mut self, py: Python<'_>, shard: usize) -> PyResult<PyTurn> {
         self.check(shard)?;
         let turn = self.node.drop_shard(shard);
-        into_python(py, turn)
+        into_python(py, turn, &mut self.node)
     }
 }
 
@@ -190,19 +189,23 @@ impl PyNode {
     }
 }
 
-fn into_python(py: Python<'_>, turn: Turn) -> PyResult<PyTurn> {
+/// Appends are copied; their memory goes back to where it came from.
+fn into_python(py: Python<'_>, turn: Turn, node: &mut Node) -> PyResult<PyTurn> {
     let appends: Vec<_> = turn
         .appends
         .into_iter()
         .map(|(shard, append)| {
             let records = PyBytes::new(py, &append.records);
             let times = (append.base_timestamp, append.max_timestamp);
+            node.reuse(shard, append.records);
             (shard, append.base_offset, append.record_count, times.0, times.1, records)
         })
         .collect();
+    let buffer = &turn.buffer;
+    let reply =
+        |(ticket, start, end): (u64, usize, usize)| (ticket, PyBytes::new(py, &buffer[start..end]));
     Ok(PyTurn {
-        buffer: PyBytes::new(py, &turn.buffer).unbind(),
-        replies: PyList::new(py, turn.replies)?.unbind(),
+        replies: PyList::new(py, turn.replies.into_iter().map(reply))?.unbind(),
         appends: PyList::new(py, appends)?.unbind(),
         foreign: turn.foreign,
         invalid: turn.invalid,
