@@ -81,11 +81,14 @@ cdef class Hub:
     def deliver(self, list replies not None):
         """Write replies (ticket, with its 4-byte length); a client that has gone gets nothing."""
         cdef Connection connection
+        cdef bytes reply
         cdef double now
         if not replies:
             return
         now = self._seconds()
         for ticket, reply in replies:
+            if reply is None:
+                raise TypeError("a reply is bytes")
             connection = self.in_flight.pop(ticket, None)
             if connection is not None:
                 self._finish(connection, now)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -18,6 +19,7 @@ from support.story import (
     commit_body,
     heartbeat_body,
     row,
+    string,
 )
 
 from pykcoord import Shard
@@ -104,6 +106,54 @@ def test_a_shard_goes_on_from_its_snapshot(seed: int) -> None:
         shard = successor
     told.add(shard.advance(story.end_ms))
     assert (told.answers, told.records) == (story.answers, story.records)
+
+
+def test_what_a_turn_left_behind_is_no_part_of_the_next() -> None:
+    """A shard that did much answers as one does that has only its snapshot."""
+    used, named = new_shard(), commit_body("billing", 0, 0)
+    # Four thousand answers that name a long topic are more than is kept for the next turn.
+    unknown = named.replace(string("orders"), string("t" * 200))
+    used.process(batch([commit(seq, payload=unknown) for seq in range(4_000)]))
+    member = Story(0)._members[0]
+    first = row(4_000, START_MS, "group-0", (11, 5), Story(0)._body(11, member, -1)[1])
+    _, told = used.process(batch([first])).to_pylist()
+    member.member_id = told["member_id"]
+    join = Story(0)._body(11, member, -1)[1]
+    joins = [row(seq, START_MS + 1, "group-0", (11, 5), join) for seq in (4_001, 4_002)]
+    unreadable = commit(4_003, START_MS + 1, payload=named[:-3])
+    used.process(batch([*joins, unreadable]))
+    fresh = Shard(CONFIG, topics=TOPICS)
+    fresh.restore(used.snapshot())
+    later = [
+        [beat(4_004, START_MS + 2)],
+        [commit(4_005, START_MS + 3), commit(4_006, START_MS + 3)],
+    ]
+    for rows in later:
+        assert used.process(batch(rows)).equals(fresh.process(batch(rows)))
+    told = used.advance(START_MS + 60_000)
+    assert told.equals(fresh.advance(START_MS + 60_000))
+    assert told.num_rows, "joins are answered in time"
+
+
+def test_what_time_did_is_no_measure_for_the_next_batch() -> None:
+    """One request behind thousands of records of time, and then thousands of requests: room is
+    not asked for as if each of these came with as many records."""
+    program = """if True:
+        import resource, sys
+        sys.path.insert(0, sys.argv[1])
+        from embedding.test_arrow import START_MS, batch, beat, commit, new_shard
+        shard = new_shard()
+        day = 86_400_000
+        shard.process(batch([commit(n, group=f"group-{n}") for n in range(5_000)]))
+        told = shard.process(batch([beat(5_000, START_MS + 8 * day)]))
+        assert told.num_rows > 5_000, told.num_rows
+        used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 29),) * 2)
+        told = shard.process(batch([beat(n, START_MS + 8 * day) for n in range(10_000)]))
+        assert told.num_rows == 10_000
+    """
+    command = [sys.executable, "-c", program, str(Path(__file__).parents[1])]
+    subprocess.run(command, check=True)
 
 
 def test_the_records_come_as_a_log_has_them() -> None:

@@ -98,7 +98,9 @@ class Story:
         self._turn([])
         for _ in range(turns):
             self.end_ms += self._random.choice([1, 1, 20, 700, 4_000, 11_000])
-            self._turn([self._request() for _ in range(self._random.randrange(8))])
+            # Now and then beyond every window in which a batch is looked up.
+            most = self._random.choice([8] * 63 + [140])
+            self._turn([self._request() for _ in range(self._random.randrange(most))])
         self.end_ms += 61_000
         self._turn([])
         return self

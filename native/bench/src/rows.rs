@@ -95,9 +95,7 @@ impl AsRows {
             row(member.group_id, ApiKey::OffsetCommit, request)
         })
     }
-}
 
-impl AsRows {
     /// From now on each request is a turn of its own.
     pub fn apart(mut self) -> Self {
         self.apart = true;

@@ -56,7 +56,7 @@ impl GroupOffsets {
         self.entries.iter().next()
     }
 
-    /// The same of what few entries have.
+    /// Some key of what few entries have; finding it fetches the nodes on the way.
     #[inline]
     pub(crate) fn first_extra(&self) -> Option<&Key> {
         self.side.as_ref()?.extras.keys().next()

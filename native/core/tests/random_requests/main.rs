@@ -41,6 +41,8 @@ enum Step {
 fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         12 => prop::collection::vec(call(), 1..6).prop_map(Step::Turn),
+        // Beyond every window in which a batch is looked up.
+        1 => prop::collection::vec(call(), 6..140).prop_map(Step::Turn),
         3 => prop_oneof![0..20i64, 0..12_000i64].prop_map(Step::Sleep),
         4 => Just(Step::Commit),
         1 => any::<prop::sample::Index>().prop_map(Step::Abandon),

@@ -54,6 +54,9 @@ pub struct Envelope {
     batches: Option<Batches>,
 }
 
+/// Bytes of a column for which there is always room, if as many may come.
+const FREE_BYTES: usize = 1 << 20;
+
 /// How much memory an envelope needed: the next of as many requests needs about as much. Without
 /// that it would be copied again and again while it grows.
 #[derive(Clone, Copy, Default)]
@@ -67,19 +70,25 @@ pub struct Room {
 }
 
 impl Room {
-    /// For so many requests, with an eighth to spare.
+    /// For so many requests, with an eighth to spare; not much more than was needed, since what
+    /// time did before the last ones is no measure for the next.
     pub fn scaled(self, requests: usize) -> Room {
         let scale = |needed: usize| {
-            let needed = needed as u128 * requests as u128 * 9 / 8;
-            needed.checked_div(self.requests as u128).unwrap_or_default() as usize
+            let scaled = needed as u128 * requests as u128 * 9 / 8;
+            let scaled = scaled.checked_div(self.requests as u128).unwrap_or_default();
+            usize::try_from(scaled).unwrap_or(usize::MAX)
+        };
+        let bytes = |needed: usize| {
+            let most = needed.saturating_mul(2).clamp(FREE_BYTES, i32::MAX as usize);
+            scale(needed).min(most)
         };
         Room {
             requests,
-            rows: scale(self.rows).max(requests),
-            group_ids: scale(self.group_ids),
-            member_ids: scale(self.member_ids),
-            keys: scale(self.keys),
-            bodies: scale(self.bodies),
+            rows: scale(self.rows).min(self.rows.saturating_mul(2)).max(requests),
+            group_ids: bytes(self.group_ids),
+            member_ids: bytes(self.member_ids),
+            keys: bytes(self.keys),
+            bodies: bytes(self.bodies),
         }
     }
 }

@@ -67,7 +67,9 @@ impl PyRows {
             let processed = rows.process(node, &columns, &mut envelope);
             *kept = envelope.take_batches();
             processed.map_err(|error| RowError::new_err(error.to_string()))?;
-            *room = envelope.room(batch.num_rows());
+            if batch.num_rows() > 0 {
+                *room = envelope.room(batch.num_rows());
+            }
             envelope.finish(shard, epoch).map_err(PyOverflowError::new_err)
         });
         done?.to_pyarrow(py)

@@ -88,26 +88,39 @@ pub struct Turn {
 /// Longest frame: its length is an int32.
 const MAX_REPLY_BYTES: usize = i32::MAX as usize;
 
-/// The replies of a turn that is used again have at most so much memory when it begins.
-const KEPT_BYTES: usize = 64 << 10;
+/// What a turn that is used again keeps room for: bytes of its replies, and items of each kind.
+const KEPT_BYTES: usize = 256 << 10;
+const KEPT_ITEMS: usize = 4096;
+
+fn empty<T>(memory: &mut Vec<T>, kept: usize) {
+    memory.clear();
+    memory.shrink_to(kept);
+}
 
 impl Turn {
-    /// Empty, with the memory that it has if that is not much; to be told what replies come to.
+    /// Empty, with what memory it has up to a bound; to be told what replies come to.
     fn begin(&mut self) {
-        if self.buffer.capacity() > KEPT_BYTES {
-            *self = Turn::default();
-        }
-        let Turn { buffer, replies, outcomes, appends, causes, .. } = self;
-        buffer.clear();
-        replies.clear();
-        outcomes.get_or_insert_default().clear();
-        appends.clear();
-        causes.clear();
-        let Turn { foreign, given_up, invalid, findings, next_timeout_ms, .. } = self;
-        foreign.clear();
-        given_up.clear();
-        invalid.clear();
-        findings.clear();
+        let Turn {
+            buffer,
+            replies,
+            outcomes,
+            appends,
+            causes,
+            foreign,
+            given_up,
+            invalid,
+            findings,
+            next_timeout_ms,
+        } = self;
+        empty(buffer, KEPT_BYTES);
+        empty(replies, KEPT_ITEMS);
+        empty(outcomes.get_or_insert_default(), KEPT_ITEMS);
+        empty(appends, KEPT_ITEMS);
+        empty(causes, KEPT_ITEMS);
+        empty(foreign, KEPT_ITEMS);
+        empty(given_up, KEPT_ITEMS);
+        empty(invalid, KEPT_ITEMS);
+        empty(findings, KEPT_ITEMS);
         *next_timeout_ms = None;
     }
 
@@ -288,9 +301,16 @@ impl Node {
         turn: &mut Turn,
     ) {
         turn.begin();
+        let count = requests.size_hint().1.unwrap_or_default();
+        turn.buffer.reserve(64 * count);
+        turn.replies.reserve(count);
+        turn.outcomes.get_or_insert_default().reserve(count);
         self.begin(now_ms, &[]);
         let topics = Arc::clone(&self.topics);
         let mut arrivals = self.arrivals(&topics, turn);
+        if let [batch] = &mut arrivals.batches[..] {
+            batch.reserve(count);
+        }
         for request in requests {
             let ticket = request.ticket;
             if let Err(reason) = arrivals.take(request) {

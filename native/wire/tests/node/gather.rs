@@ -99,6 +99,30 @@ fn many_heartbeats_are_answered_in_their_order() {
     assert_eq!(codes, [ErrorCode::IllegalGeneration, ErrorCode::InvalidGroupId]);
 }
 
+/// At and beside the sizes of the windows in which they are looked up.
+#[test]
+fn heartbeats_hear_together_what_each_hears_alone() {
+    let mut host = Host::new(1);
+    let known: Vec<_> = (0..5).map(|n| format!("g-{n}")).collect();
+    let members: Vec<_> = known.iter().map(|group| stable(&mut host, group)).collect();
+    for count in [1, 2, 7, 8, 9, 63, 64, 65, 130] {
+        let beats: Vec<(&str, &str, i32)> = (0..count)
+            .map(|at| match at % 9 {
+                5 => ("nobody's", &*members[0], 1),
+                6 => (&*known[0], "nobody", 1),
+                7 => (&*known[at % 5], &*members[at % 5], 2),
+                8 => ("", &*members[0], 1),
+                own => (&*known[own], &*members[own], 1),
+            })
+            .collect();
+        let together = host.node.heartbeat_many(host.now_ms, beats.iter().copied());
+        let alone =
+            beats.iter().map(|one| host.node.heartbeat_many(host.now_ms, [*one].into_iter()));
+        assert_eq!(together, alone.collect::<Vec<_>>().concat(), "of {count}");
+        assert!(together.iter().take(5).all(|code| *code == ErrorCode::None));
+    }
+}
+
 #[test]
 fn a_heartbeat_among_many_keeps_its_member_alive() {
     let mut host = Host::new(4);
