@@ -120,7 +120,7 @@ SLOW_DOWNS = [
     SlowDown(
         ("rows-heartbeat", "rows-commit-1", "rows-commit-alone"), "the group id copied, 8 times",
         f"{WIRE}/rows/arriving.rs",
-        "let home = shard_of(row.group_id, shards);", _copies(8, "row.group_id"),
+        "let home = shard_of(row.asked.group_id, shards);", _copies(8, "row.asked.group_id"),
     ),
     SlowDown(
         ("roundrobin",), "2 passes more over all partitions", f"{CORE}/assignor/round_robin.rs",

@@ -9,7 +9,7 @@ use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::ApiKey;
 use kcoord_wire::node::Node;
 use kcoord_wire::reader::Reader;
-use kcoord_wire::rows::{Answer, Record, Row, Rows, Sink};
+use kcoord_wire::rows::{Answer, Asked, Record, Row, Rows, Sink};
 
 use crate::axis::{Work, shuffled};
 use crate::groups::{Member, NOW_MS, commit, config, group_id, join, sync};
@@ -82,10 +82,10 @@ impl AsRows {
 
     /// Without a body: its columns say it all.
     pub fn heartbeats(count: usize) -> Self {
-        AsRows::new(count, 0, |member| Row {
-            member_id: Some(member.member_id),
-            generation: Some(1),
-            ..blank(member.group_id, ApiKey::Heartbeat, 4)
+        AsRows::new(count, 0, |member| {
+            let blank = blank(member.group_id, ApiKey::Heartbeat, 4);
+            let (member_id, generation) = (Some(member.member_id), Some(1));
+            Row { asked: Asked { member_id, generation, ..blank.asked }, ..blank }
         })
     }
 
@@ -134,14 +134,17 @@ fn row(group_id: &'static str, api: ApiKey, request: Request<'static>) -> Row<'s
 }
 
 fn blank(group_id: &'static str, api: ApiKey, api_version: i16) -> Row<'static> {
-    Row {
+    let asked = Asked {
         seq: 0,
-        ts: NOW_MS,
         group_id,
         member_id: None,
         api_key: api as i16,
         api_version,
         generation: None,
+    };
+    Row {
+        asked,
+        ts: NOW_MS,
         client_id: Some("orders-service-1"),
         client_host: Some("/127.0.0.1"),
         payload: None,

@@ -63,13 +63,8 @@ impl Source for Columns {
     #[inline(always)]
     fn row(&self, at: usize) -> Row<'_> {
         Row {
-            seq: self.seq.value(at),
+            asked: self.asked(at),
             ts: self.ts.value(at),
-            group_id: self.group_id.value(at),
-            member_id: self.member_id.optional(at),
-            api_key: self.api_key.value(at),
-            api_version: self.api_version.value(at),
-            generation: self.generation.is_valid(at).then(|| self.generation.value(at)),
             client_id: self.client_id.optional(at),
             client_host: self.client_host.optional(at),
             payload: self.payload.optional(at),
@@ -90,7 +85,7 @@ impl Source for Columns {
         self.group_id.value(at)
     }
 
-    #[inline]
+    #[inline(always)]
     fn asked(&self, at: usize) -> Asked<'_> {
         Asked {
             seq: self.seq.value(at),

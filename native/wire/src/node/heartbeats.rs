@@ -31,7 +31,7 @@ impl Node {
         turn: &mut Turn,
     ) {
         assert!(self.shards.len() == 1 && self.status[0].active, "one shard that serves");
-        turn.begin();
+        turn.begin(0);
         self.begin(now_ms, &[]);
         self.shards[0].heartbeat_batch(now_ms, beats, codes);
         self.status[0].touched = true;

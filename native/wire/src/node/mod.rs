@@ -217,11 +217,8 @@ impl Node {
         requests: impl Iterator<Item = Arrived<'a>>,
         turn: &mut Turn,
     ) {
-        turn.begin();
         let count = requests.size_hint().1.unwrap_or_default();
-        turn.buffer.reserve(64 * count);
-        turn.replies.reserve(count);
-        turn.outcomes.get_or_insert_default().reserve(count);
+        turn.begin(count);
         self.begin(now_ms, &[]);
         let topics = Arc::clone(&self.topics);
         let mut arrivals = self.arrivals(&topics, turn);
@@ -241,7 +238,7 @@ impl Node {
 
     /// A turn without requests.
     pub fn step_due(&mut self, now_ms: i64, turn: &mut Turn) {
-        turn.begin();
+        turn.begin(0);
         self.begin(now_ms, &[]);
         self.end(turn);
     }

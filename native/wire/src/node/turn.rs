@@ -45,8 +45,9 @@ fn empty<T>(memory: &mut Vec<T>, kept: usize) {
 }
 
 impl Turn {
-    /// Empty, with what memory it has up to a bound; to be told what replies come to.
-    pub(super) fn begin(&mut self) {
+    /// Empty, with what memory it has up to a bound, or what so many replies need; to be told what
+    /// they come to.
+    pub(super) fn begin(&mut self, replies_expected: usize) {
         let Turn {
             buffer,
             replies,
@@ -60,8 +61,13 @@ impl Turn {
             next_timeout_ms,
         } = self;
         empty(buffer, KEPT_BYTES);
+        // Most answers are short.
+        buffer.reserve(64 * replies_expected);
         empty(replies, KEPT_ITEMS);
-        empty(outcomes.get_or_insert_default(), KEPT_ITEMS);
+        replies.reserve(replies_expected);
+        let outcomes = outcomes.get_or_insert_default();
+        empty(outcomes, KEPT_ITEMS);
+        outcomes.reserve(replies_expected);
         empty(appends, KEPT_ITEMS);
         empty(causes, KEPT_ITEMS);
         empty(foreign, KEPT_ITEMS);

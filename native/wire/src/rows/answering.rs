@@ -8,55 +8,45 @@ use crate::header::{ApiSpec, response_header_bytes};
 use crate::outcome::Outcome;
 use crate::reader::Reader;
 
-/// `frame`: length, header and body of a response. `outcome`: what it came to, where that is known.
-pub fn reply<S: Source>(
-    now_ms: i64,
-    ticket: u64,
-    frame: &[u8],
-    outcome: Option<Outcome>,
-    waiting: &mut AllWaiting,
-    turned: &mut Turned<'_, S>,
-    sink: &mut impl Sink,
-) {
-    let waited = turned.began_before(ticket).then(|| waiting.remove(&ticket)).flatten();
-    let asked = turned.asked(ticket, waited.as_ref());
-    let spec = ApiSpec::of(asked.api_key).expect("it was served");
-    let flexible = spec.is_flexible(asked.api_version);
-    let payload = &frame[response_header_bytes(flexible)..];
-    let Outcome { error_code, generation, member_id } = outcome.unwrap_or_else(|| {
-        Outcome::of_body(spec.api, asked.api_version, &mut Reader::new(payload, flexible))
-    });
-    sink.answer(&Answer {
-        seq: asked.seq,
-        ts: now_ms,
-        group_id: asked.group_id,
-        member_id: member_id.as_deref().or(asked.member_id),
-        api_key: asked.api_key,
-        error_code: error_code.code(),
-        generation: generation.or(asked.generation),
-        payload: Some(payload),
-    });
+/// What came of a request.
+pub enum Came<'f> {
+    /// Length, header and body of a response; and what it came to, where that is known.
+    Frame(&'f [u8], Option<Outcome>),
+    /// No body can answer it.
+    Refused(ErrorCode),
 }
 
-/// A request that no body can answer.
-pub fn refuse<S: Source>(
+pub fn answer<S: Source>(
     now_ms: i64,
     ticket: u64,
-    code: ErrorCode,
+    came: Came<'_>,
     waiting: &mut AllWaiting,
     turned: &mut Turned<'_, S>,
     sink: &mut impl Sink,
 ) {
     let waited = turned.began_before(ticket).then(|| waiting.remove(&ticket)).flatten();
     let asked = turned.asked(ticket, waited.as_ref());
+    let (outcome, payload) = match came {
+        Came::Refused(code) => (Outcome::of(code), None),
+        Came::Frame(frame, outcome) => {
+            let spec = ApiSpec::of(asked.api_key).expect("it was served");
+            let flexible = spec.is_flexible(asked.api_version);
+            let payload = &frame[response_header_bytes(flexible)..];
+            let read = || {
+                let body = &mut Reader::new(payload, flexible);
+                Outcome::of_body(spec.api, asked.api_version, body)
+            };
+            (outcome.unwrap_or_else(read), Some(payload))
+        }
+    };
     sink.answer(&Answer {
         seq: asked.seq,
         ts: now_ms,
         group_id: asked.group_id,
-        member_id: asked.member_id,
+        member_id: outcome.member_id.as_deref().or(asked.member_id),
         api_key: asked.api_key,
-        error_code: code.code(),
-        generation: asked.generation,
-        payload: None,
+        error_code: outcome.error_code.code(),
+        generation: outcome.generation.or(asked.generation),
+        payload,
     });
 }

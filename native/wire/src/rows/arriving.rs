@@ -33,16 +33,22 @@ pub fn check(
     if row.ts > MAX_TS {
         return error("ts", format!("{} is no time in milliseconds since 1970", row.ts));
     }
-    let home = shard_of(row.group_id, shards);
+    let home = shard_of(row.asked.group_id, shards);
     if home != shard {
-        let reason = format!("{:?} belongs to shard {home} of {shards}, not {shard}", row.group_id);
+        let reason =
+            format!("{:?} belongs to shard {home} of {shards}, not {shard}", row.asked.group_id);
         return error("group_id", reason);
     }
-    let Some(spec) = ApiSpec::of(row.api_key).filter(|spec| spec.serves(row.api_version)) else {
+    let Some(spec) =
+        ApiSpec::of(row.asked.api_key).filter(|spec| spec.serves(row.asked.api_version))
+    else {
         return Ok(());
     };
     let Some(payload) = row.payload else {
-        if spec.api == ApiKey::Heartbeat && row.member_id.is_some() && row.generation.is_some() {
+        if spec.api == ApiKey::Heartbeat
+            && row.asked.member_id.is_some()
+            && row.asked.generation.is_some()
+        {
             return Ok(());
         }
         let reason = match spec.api {
@@ -65,20 +71,20 @@ fn payload_error(
     shard: usize,
     shards: usize,
 ) -> Option<(&'static str, String)> {
-    let flexible = spec.is_flexible(row.api_version);
+    let flexible = spec.is_flexible(row.asked.api_version);
     let mut body = Reader::new(payload, flexible);
     let names_one = match spec.api {
-        ApiKey::OffsetFetch => row.api_version < 8,
+        ApiKey::OffsetFetch => row.asked.api_version < 8,
         ApiKey::DescribeGroups | ApiKey::DeleteGroups | ApiKey::ListGroups => false,
         _ => true,
     };
     if names_one {
         // The first field of all of these.
         let group_id = body.string("group_id").ok()?;
-        let reason = || format!("{:?}, but the payload says {group_id:?}", row.group_id);
-        return (group_id != row.group_id).then(|| ("group_id", reason()));
+        let reason = || format!("{:?}, but the payload says {group_id:?}", row.asked.group_id);
+        return (group_id != row.asked.group_id).then(|| ("group_id", reason()));
     }
-    let request = api::decode_request(spec.api, row.api_version, &mut body).ok()?;
+    let request = api::decode_request(spec.api, row.asked.api_version, &mut body).ok()?;
     let groups: Vec<&str> = match &request {
         RequestBody::OffsetFetch(groups) => groups.iter().map(|group| group.group_id).collect(),
         RequestBody::DescribeGroups(request) => request.groups.to_vec(),
@@ -113,14 +119,14 @@ pub fn beats<'a>(
 fn beat(row: Row<'_>) -> Option<HeartbeatRequest<'_>> {
     let spec = served(&row).ok().filter(|spec| spec.api == ApiKey::Heartbeat)?;
     let Some(payload) = row.payload else { return Some(beat_of_columns(&row)) };
-    let mut body = Reader::new(payload, spec.is_flexible(row.api_version));
-    api::heartbeat::decode_request(row.api_version, &mut body).ok()
+    let mut body = Reader::new(payload, spec.is_flexible(row.asked.api_version));
+    api::heartbeat::decode_request(row.asked.api_version, &mut body).ok()
 }
 
 /// What keeps a row from being served whatever its body says; the error is the answer to it.
 #[inline(always)]
 fn served(row: &Row<'_>) -> Result<&'static ApiSpec, ErrorCode> {
-    let spec = ApiSpec::of(row.api_key).filter(|spec| spec.serves(row.api_version));
+    let spec = ApiSpec::of(row.asked.api_key).filter(|spec| spec.serves(row.asked.api_version));
     let spec = spec.ok_or(ErrorCode::UnsupportedVersion)?;
     if row.client_id.is_some_and(|client_id| client_id.len() > MAX_CLIENT_ID_LENGTH) {
         return Err(ErrorCode::InvalidRequest);
@@ -130,9 +136,9 @@ fn served(row: &Row<'_>) -> Result<&'static ApiSpec, ErrorCode> {
 
 fn beat_of_columns<'a>(row: &Row<'a>) -> HeartbeatRequest<'a> {
     HeartbeatRequest {
-        group_id: row.group_id,
-        generation_id: row.generation.expect("it was checked"),
-        member_id: row.member_id.expect("it was checked"),
+        group_id: row.asked.group_id,
+        generation_id: row.asked.generation.expect("it was checked"),
+        member_id: row.asked.member_id.expect("it was checked"),
         group_instance_id: None,
     }
 }
@@ -143,8 +149,8 @@ pub fn arrived<'a>(ticket: u64, row: Row<'a>) -> Result<Arrived<'a>, ErrorCode> 
     let spec = served(&row)?;
     let body = match row.payload {
         Some(payload) => {
-            let mut body = Reader::new(payload, spec.is_flexible(row.api_version));
-            api::decode_request(spec.api, row.api_version, &mut body)
+            let mut body = Reader::new(payload, spec.is_flexible(row.asked.api_version));
+            api::decode_request(spec.api, row.asked.api_version, &mut body)
                 .map_err(|_| ErrorCode::InvalidRequest)?
         }
         None => RequestBody::Heartbeat(beat_of_columns(&row)),
@@ -152,7 +158,7 @@ pub fn arrived<'a>(ticket: u64, row: Row<'a>) -> Result<Arrived<'a>, ErrorCode> 
     Ok(Arrived {
         ticket,
         api: spec.api,
-        api_version: row.api_version,
+        api_version: row.asked.api_version,
         client_id: row.client_id.unwrap_or_default(),
         client_host: row.client_host.unwrap_or_default(),
         body,

@@ -24,6 +24,7 @@ use kcoord_core::shard::TOUCHED_AT_ONCE;
 
 use crate::api;
 use crate::node::{Node, Turn};
+use answering::Came;
 use turned::Turned;
 
 /// At most so many rows are one turn, so that its answers stay in the cache. A turn's records are
@@ -36,15 +37,9 @@ const SHARD: usize = 0;
 /// One request. `None` is a NULL of its column.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
-    /// Names the request in its answer; nothing else is made of it.
-    pub seq: i64,
+    pub asked: Asked<'a>,
     /// Milliseconds since the epoch; the engine's time when it arrives.
     pub ts: i64,
-    pub group_id: &'a str,
-    pub member_id: Option<&'a str>,
-    pub api_key: i16,
-    pub api_version: i16,
-    pub generation: Option<i32>,
     pub client_id: Option<&'a str>,
     pub client_host: Option<&'a str>,
     /// The body in Kafka's encoding. A heartbeat with member and generation needs none.
@@ -54,6 +49,7 @@ pub struct Row<'a> {
 /// What of a row its answer repeats.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked<'a> {
+    /// Names the request in its answer; nothing else is made of it.
     pub seq: i64,
     pub group_id: &'a str,
     pub member_id: Option<&'a str>,
@@ -72,16 +68,15 @@ pub trait Source {
     }
     /// The number of a row, alone.
     fn seq(&self, at: usize) -> i64 {
-        self.row(at).seq
+        self.asked(at).seq
     }
     /// The group of a row, alone.
     fn group_id(&self, at: usize) -> &str {
-        self.row(at).group_id
+        self.asked(at).group_id
     }
     /// What the answer to a row repeats of it.
     fn asked(&self, at: usize) -> Asked<'_> {
-        let Row { seq, group_id, member_id, api_key, api_version, generation, .. } = self.row(at);
-        Asked { seq, group_id, member_id, api_key, api_version, generation }
+        self.row(at).asked
     }
 }
 
@@ -318,7 +313,8 @@ impl Rows {
         node.step_requests(ts, requests, &mut self.turn);
         self.finish(node, ts, &mut turned, sink);
         for (ticket, code) in refused {
-            answering::refuse(ts, ticket, code, &mut self.waiting, &mut turned, sink);
+            let came = Came::Refused(code);
+            answering::answer(ts, ticket, came, &mut self.waiting, &mut turned, sink);
         }
         self.park(&turned);
         self.answered = turned.into_memory();
@@ -376,14 +372,15 @@ impl Rows {
         for (ticket, start, end) in &turn.replies {
             let outcome = outcomes.next().and_then(Option::take);
             let frame = &turn.buffer[*start..*end];
-            answering::reply(now_ms, *ticket, frame, outcome, waiting, turned, sink);
+            answering::answer(now_ms, *ticket, Came::Frame(frame, outcome), waiting, turned, sink);
         }
         for ticket in &turn.given_up {
             waiting.remove(ticket);
             turned.give_up(*ticket);
         }
         for (ticket, _) in &turn.invalid {
-            answering::refuse(now_ms, *ticket, ErrorCode::InvalidRequest, waiting, turned, sink);
+            let came = Came::Refused(ErrorCode::InvalidRequest);
+            answering::answer(now_ms, *ticket, came, waiting, turned, sink);
         }
         self.findings.append(&mut turn.findings);
         self.next_timeout_ms = turn.next_timeout_ms;
