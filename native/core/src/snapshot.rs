@@ -125,7 +125,7 @@ impl Machine {
             && group.state == State::Empty;
         // A group that nothing else names would not be there again.
         if !is_bare || (offsets.is_none() && group.group_type == GroupType::Classic) {
-            let value = self.group_value(row, Vec::new());
+            let value = self.group_value(row, &[]);
             let key = |key: &mut Vec<u8>| GroupMetadataKey { group: group_id }.encode(key);
             out.record(0, NO_PRODUCER, None, key, |to| {
                 value.encode(GROUP_METADATA_WRITTEN_VERSION, to);

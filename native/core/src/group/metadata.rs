@@ -1,8 +1,10 @@
 //! The GroupMetadata record: when it is written (states section 11.1), and what it does.
 //!
-//! [`Machine::apply_group_metadata`] is the only place where durable state of a group changes. A
-//! live group goes through it with the record it has just emitted, a loading one with what was
-//! read. It must not touch timers, parked requests or ids that were handed out.
+//! Durable state of a group changes in [`Machine::apply_to_member`] and [`Machine::apply_generation`]
+//! alone. A record that was read comes there by [`Machine::apply_group_metadata`], which finds out
+//! whose members are meant; a live group comes there directly, since it has written its own, and
+//! debug builds hold that a reader of the record would find the group as it is then. It must not
+//! touch timers, parked requests or ids that were handed out.
 
 use super::Machine;
 use super::classic::member::{Details, Member};
@@ -28,8 +30,10 @@ impl Machine {
         let mut encoded = core::mem::take(&mut self.scratch_value);
         encoded.clear();
         value.encode(GROUP_METADATA_WRITTEN_VERSION, &mut encoded);
-        let group = self.emit_and_apply(now_ms, group_id, &encoded);
-        self.scratch_value = encoded;
+        let group = self.registry.create(group_id);
+        self.emit_group(now_ms, group, encoded);
+        self.apply_generation(group, 0, NO_ROW, now_ms);
+        debug_assert!(self.is_as_written(group));
         group
     }
 
@@ -47,9 +51,10 @@ impl Machine {
             members: Vec::new(),
         };
         value.encode(GROUP_METADATA_WRITTEN_VERSION, &mut encoded);
-        let group_id = of.id.clone();
-        self.emit_and_apply(now_ms, group_id.as_str(), &encoded);
-        self.scratch_value = encoded;
+        self.emit_group(now_ms, group, encoded);
+        self.registry.set_protocol_name(group, None);
+        self.apply_generation(group, generation_id, NO_ROW, now_ms);
+        debug_assert!(self.is_as_written(group));
     }
 
     /// The group with the assignments given here; a member that is not mentioned gets nothing in
@@ -58,38 +63,46 @@ impl Machine {
         &mut self,
         now_ms: i64,
         group: u32,
-        assignments: Vec<(u32, &[u8])>,
+        mut assignments: Vec<(u32, &[u8])>,
     ) -> Result<(), ErrorCode> {
+        // Of two for the same member the last one counts, as in the map that Kafka builds.
+        assignments.sort_by_key(|(row, _)| *row);
         let mut encoded = core::mem::take(&mut self.scratch_value);
         encoded.clear();
-        let value = self.group_value(group, assignments);
-        let fits =
-            value.members.iter().map(size_of_member).sum::<usize>() <= MAX_GROUP_RECORD_BYTES;
-        if fits {
-            value.encode(GROUP_METADATA_WRITTEN_VERSION, &mut encoded);
-            let group_id = self.group(group).id.clone();
-            self.emit_and_apply(now_ms, group_id.as_str(), &encoded);
+        let value = self.group_value(group, &assignments);
+        if value.members.iter().map(size_of_member).sum::<usize>() > MAX_GROUP_RECORD_BYTES {
+            self.scratch_value = encoded;
+            return Err(ErrorCode::UnknownServerError);
         }
-        self.scratch_value = encoded;
-        if fits { Ok(()) } else { Err(ErrorCode::UnknownServerError) }
+        value.encode(GROUP_METADATA_WRITTEN_VERSION, &mut encoded);
+        self.emit_group(now_ms, group, encoded);
+        let keeps_assignment = self.group(group).state == State::Stable;
+        for index in 0..self.group(group).member_rows().len() {
+            let row = self.group(group).member_rows()[index];
+            let member = &self.registry.members[row];
+            let timeouts_ms = (member.session_timeout_ms, member.rebalance_timeout_ms);
+            let assignment = assigned_to(row, &assignments);
+            let assignment = assignment.or((!keeps_assignment).then_some(&[][..]));
+            self.apply_to_member(row, timeouts_ms, assignment);
+        }
+        let of = self.group(group);
+        self.apply_generation(group, of.generation_id, of.leader, of.state_timestamp_ms);
+        debug_assert!(self.is_as_written(group));
+        Ok(())
     }
 
-    /// What a record of the group as it is would say.
+    /// What a record of the group as it is would say, with assignments sorted by row.
     pub fn group_value<'a>(
         &'a self,
         group: u32,
-        mut assignments: Vec<(u32, &'a [u8])>,
+        assignments: &[(u32, &'a [u8])],
     ) -> GroupMetadataValue<'a> {
         let of = self.group(group);
         let keeps_assignment = of.state == State::Stable;
         let protocol = of.protocol_name();
-        // Of two for the same member the last one counts, as in the map that Kafka builds.
-        assignments.sort_by_key(|(row, _)| *row);
         let member_value = |row: &u32| {
             let member = &self.registry.members[*row];
             let details = member.details_but_protocols();
-            let end = assignments.partition_point(|(other, _)| other <= row);
-            let assigned = assignments[..end].last().filter(|(other, _)| other == row);
             GroupMetadataMember {
                 member_id: details.member_id,
                 group_instance_id: details.group_instance_id,
@@ -98,8 +111,8 @@ impl Machine {
                 rebalance_timeout: member.rebalance_timeout_ms,
                 session_timeout: member.session_timeout_ms,
                 subscription: member.metadata(protocol.unwrap_or_default()),
-                assignment: match assigned {
-                    Some((_, assignment)) => assignment,
+                assignment: match assigned_to(*row, assignments) {
+                    Some(assignment) => assignment,
                     None if keeps_assignment => details.assignment,
                     None => &[],
                 },
@@ -115,15 +128,24 @@ impl Machine {
         }
     }
 
-    /// What was written is what is read: the state changes by the bytes of the record.
-    fn emit_and_apply(&mut self, now_ms: i64, group_id: &str, encoded: &[u8]) -> u32 {
+    /// Gives the value's memory back.
+    fn emit_group(&mut self, now_ms: i64, group: u32, encoded: Vec<u8>) {
         self.scratch_key.clear();
-        GroupMetadataKey { group: group_id }.encode(&mut self.scratch_key);
-        let offset = self.outbox.emit(now_ms, &self.scratch_key, Some(encoded));
-        let value = GroupMetadataValue::parse(encoded).expect("encoded here");
-        let group = self.apply_group_metadata(group_id, &value);
-        self.group_mut(group).last_record_end = offset + 1;
-        group
+        let of = &mut self.registry.groups[group];
+        GroupMetadataKey { group: of.id.as_str() }.encode(&mut self.scratch_key);
+        let offset = self.outbox.emit(now_ms, &self.scratch_key, Some(&encoded));
+        of.last_record_end = offset + 1;
+        self.scratch_value = encoded;
+    }
+
+    /// Whether a reader of the group's last record would find it as it is.
+    fn is_as_written(&self, group: u32) -> bool {
+        let mut written = GroupMetadataValue::parse(&self.scratch_value).expect("encoded here");
+        for member in &mut written.members {
+            let timeouts_ms = with_both((member.session_timeout, member.rebalance_timeout));
+            (member.session_timeout, member.rebalance_timeout) = timeouts_ms;
+        }
+        written == self.group_value(group, &[])
     }
 
     /// Makes the group what the record says, whatever it was before.
@@ -152,12 +174,28 @@ impl Machine {
                 value.leader.and_then(|id| self.registry.find_member(group, id))
             }
         };
+        let leader = leader.unwrap_or(NO_ROW);
+        self.apply_generation(group, value.generation, leader, value.current_state_timestamp);
+    }
+
+    /// The generation that a record says, of the members that are there.
+    fn apply_generation(&mut self, group: u32, generation_id: i32, leader: u32, since_ms: i64) {
         let of = self.group_mut(group);
         of.group_type = GroupType::Classic;
-        of.generation_id = value.generation;
-        of.leader = leader.unwrap_or(NO_ROW);
-        of.state_timestamp_ms = value.current_state_timestamp;
-        of.state = if value.members.is_empty() { State::Empty } else { State::Stable };
+        of.generation_id = generation_id;
+        of.leader = leader;
+        of.state_timestamp_ms = since_ms;
+        of.state = if of.has_members() { State::Stable } else { State::Empty };
+    }
+
+    /// What a record says of a member that is there: session and rebalance timeout, and its
+    /// assignment; without one it keeps what it has.
+    fn apply_to_member(&mut self, row: u32, timeouts_ms: (i32, i32), assignment: Option<&[u8]>) {
+        let member = &mut self.registry.members[row];
+        if let Some(assignment) = assignment {
+            member.store_assignment(assignment);
+        }
+        (member.session_timeout_ms, member.rebalance_timeout_ms) = with_both(timeouts_ms);
     }
 
     /// Takes out every member that the record does not have, or not like this.
@@ -193,10 +231,8 @@ impl Machine {
         member: &GroupMetadataMember<'_>,
     ) -> u32 {
         if let Some(row) = self.registry.find_member(group, member.member_id) {
-            let known = &mut self.registry.members[row];
-            known.store_assignment(member.assignment);
-            known.session_timeout_ms = member.session_timeout;
-            known.rebalance_timeout_ms = rebalance_timeout_ms(member);
+            let timeouts_ms = (member.session_timeout, member.rebalance_timeout);
+            self.apply_to_member(row, timeouts_ms, Some(member.assignment));
             return row;
         }
         let details = Details {
@@ -207,7 +243,9 @@ impl Machine {
             assignment: member.assignment,
             protocols: vec![(value.protocol.unwrap_or_default(), member.subscription)],
         };
-        let row = Member::new(&details, member.session_timeout, rebalance_timeout_ms(member));
+        let (session_ms, rebalance_ms) =
+            with_both((member.session_timeout, member.rebalance_timeout));
+        let row = Member::new(&details, session_ms, rebalance_ms);
         let row = self.registry.members.insert(row);
         self.registry.attach_member(group, row);
         row
@@ -232,12 +270,15 @@ fn size_of_member(member: &GroupMetadataMember<'_>) -> usize {
     names.map(str::len).sum::<usize>() + member.subscription.len() + member.assignment.len()
 }
 
-/// Records of version 0 have none, and a JoinGroup may say -1 too.
-fn rebalance_timeout_ms(member: &GroupMetadataMember<'_>) -> i32 {
-    match member.rebalance_timeout {
-        -1 => member.session_timeout,
-        timeout_ms => timeout_ms,
-    }
+/// Session and rebalance timeout. Records of version 0 have only one, and a JoinGroup may say -1 too.
+fn with_both((session_ms, rebalance_ms): (i32, i32)) -> (i32, i32) {
+    (session_ms, if rebalance_ms == -1 { session_ms } else { rebalance_ms })
+}
+
+/// Of assignments sorted by row.
+fn assigned_to<'a>(row: u32, assignments: &[(u32, &'a [u8])]) -> Option<&'a [u8]> {
+    let end = assignments.partition_point(|(other, _)| *other <= row);
+    assignments[..end].last().filter(|(other, _)| *other == row).map(|(_, assignment)| *assignment)
 }
 
 #[cfg(test)]
