@@ -7,6 +7,7 @@
 use core::hash::Hash;
 
 use ahash::RandomState;
+use hashbrown::hash_table::Entry;
 use hashbrown::{Equivalent, HashTable};
 
 use super::watch::OperationId;
@@ -68,15 +69,16 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
     }
 
     pub fn push(&mut self, key: &K, id: OperationId) {
-        let hash = self.hasher.hash_one(key);
-        if let Some(row) = self.find(hash, key) {
-            return self.row_mut(row).ids.others.push(id);
-        }
-        let ids = Ids { first: id, others: Vec::new() };
-        let row = self.rows.insert(Some(Watched { key: key.clone(), ids }));
-        let Watchers { hasher, rows, .. } = self;
+        let Watchers { hasher, table, rows } = self;
+        let is_it = |row: &u32| watched(rows, *row).key == *key;
         let rehash = |row: &u32| hasher.hash_one(&watched(rows, *row).key);
-        self.table.insert_unique(hash, row, rehash);
+        match table.entry(hasher.hash_one(key), is_it, rehash) {
+            Entry::Occupied(row) => watched_mut(rows, *row.get()).ids.others.push(id),
+            Entry::Vacant(place) => {
+                let ids = Ids { first: id, others: Vec::new() };
+                place.insert(rows.insert(Some(Watched { key: key.clone(), ids })));
+            }
+        }
     }
 
     /// The ids under a key, oldest first.
@@ -84,8 +86,9 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let row = self.find(self.hasher.hash_one(key), key);
-        row.into_iter().flat_map(|row| watched(&self.rows, row).ids.iter())
+        let is_it = |row: &u32| key.equivalent(&watched(&self.rows, *row).key);
+        let row = self.table.find(self.hasher.hash_one(key), is_it);
+        row.into_iter().flat_map(|row| watched(&self.rows, *row).ids.iter())
     }
 
     /// Keeps those of a key's ids, oldest first, for which `keep` says true, and returns how many
@@ -94,14 +97,15 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let hash = self.hasher.hash_one(key);
-        let Some(row) = self.find(hash, key) else { return 0 };
-        let ids = &mut self.row_mut(row).ids;
+        let Watchers { hasher, table, rows } = self;
+        let is_it = |row: &u32| key.equivalent(&watched(rows, *row).key);
+        let Ok(entry) = table.find_entry(hasher.hash_one(key), is_it) else { return 0 };
+        let row = *entry.get();
+        let ids = &mut watched_mut(rows, row).ids;
         let dropped = ids.retain(keep);
         if ids.is_empty() {
-            let entry = self.table.find_entry(hash, |other| *other == row);
-            entry.expect("it was just found").remove();
-            self.rows.remove(row);
+            entry.remove();
+            rows.remove(row);
         }
         dropped
     }
@@ -110,7 +114,7 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
     pub fn retain_all(&mut self, mut keep: impl FnMut(OperationId) -> bool) {
         let rows = &mut self.rows;
         self.table.retain(|row| {
-            let ids = &mut rows[*row].as_mut().expect("it is in the table").ids;
+            let ids = &mut watched_mut(rows, *row).ids;
             ids.retain(&mut keep);
             let is_left = !ids.is_empty();
             if !is_left {
@@ -119,19 +123,12 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
             is_left
         });
     }
-
-    fn find<Q>(&self, hash: u64, key: &Q) -> Option<u32>
-    where
-        Q: Equivalent<K> + ?Sized,
-    {
-        self.table.find(hash, |row| key.equivalent(&watched(&self.rows, *row).key)).copied()
-    }
-
-    fn row_mut(&mut self, row: u32) -> &mut Watched<K> {
-        self.rows[row].as_mut().expect("it is in the table")
-    }
 }
 
 fn watched<K>(rows: &Slab<Option<Watched<K>>>, row: u32) -> &Watched<K> {
     rows[row].as_ref().expect("it is in the table")
+}
+
+fn watched_mut<K>(rows: &mut Slab<Option<Watched<K>>>, row: u32) -> &mut Watched<K> {
+    rows[row].as_mut().expect("it is in the table")
 }
