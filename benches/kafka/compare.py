@@ -152,6 +152,7 @@ def measure_recovery(kafka: Kafka, directory: Path) -> tuple[Loaded, Loaded]:
     pykcoord = Pykcoord(directory, "os", one_core=True)
     for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
         shutil.copytree(partition, pykcoord.directory / partition.name)
+    os.sync()  # as Kafka's own is since its end: a start syncs what it is to continue
     with pykcoord:
         by_pykcoord = pykcoord.loaded()
     return by_kafka, Loaded(by_kafka.records, by_pykcoord.seconds)
