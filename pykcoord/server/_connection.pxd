@@ -1,5 +1,7 @@
 # The index of _connection.pyx: the connections of one listener and what they share.
 
+from pykcoord.server._sending cimport Replies
+
 
 cdef class Hub:
     cdef readonly dict in_flight          # ticket -> Connection, its request not yet answered
@@ -12,6 +14,7 @@ cdef class Hub:
     cdef readonly long long sent_bytes_total
     cdef list _pending                    # (ticket, client_host, frame) since the last turn
     cdef double _pending_since
+    cdef Replies _replies                 # of the turn that is being delivered
     cdef long long _last_ticket
     cdef object _handler
     cdef object _seconds
@@ -36,6 +39,8 @@ cdef class Connection:
     cdef Hub _hub
     cdef object _transport
     cdef object _write
+    cdef int _descriptor                  # of its socket; -1: replies go through the transport
+    cdef bint _is_buffered                # the transport may have something left to send
     cdef long long _ticket                # of the request in flight; 0: none
     cdef bytes _frame                     # the request in flight
     cdef double _taken_at
@@ -51,7 +56,11 @@ cdef class Connection:
     cdef int _abandon(self) except -1
     cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2
     cdef int _take_next(self) except -1
+    cdef bint _may_send(self) except -1
     cdef int _reply(self, bytes reply) except -1
+    cdef int _answered(self, bytes reply) except -1
+    cdef int _hand_over(self, bytes reply) except -1
+    cdef int _go_on(self) except -1
     cdef int _close(self) except -1
     cdef int _keep(self, const char* data, Py_ssize_t length) except -1
     cdef int _pause_beyond_bound(self) except -1

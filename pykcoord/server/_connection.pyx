@@ -12,6 +12,8 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memset
 
+from pykcoord.server._sending cimport Replies
+
 # Beyond this, pipelined frames wait in the client's socket, not here.
 cdef Py_ssize_t READ_AHEAD_BYTES = 65536
 cdef int API_KEYS = 128
@@ -43,6 +45,15 @@ cdef inline int _api_key(bytes frame) noexcept:
     return key if key < API_KEYS else API_KEYS - 1
 
 
+cdef int _descriptor(transport) except -2:
+    """Of the transport's socket, which stays open until `connection_lost` has returned; -1 where
+    bytes do not leave as they are given."""
+    socket = transport.get_extra_info("socket")
+    if socket is None or transport.get_extra_info("sslcontext") is not None:
+        return -1
+    return socket.fileno()
+
+
 cdef class Hub:
     """What the connections of one listener share; the runtime's transport.
 
@@ -65,6 +76,7 @@ cdef class Hub:
         self.connections = set()
         self.connections_by_ip = {}
         self._pending = []
+        self._replies = Replies()
         self._handler = handler
         self._seconds = seconds
         self._max_frame_bytes = max_frame_bytes
@@ -79,20 +91,39 @@ cdef class Hub:
         return frames
 
     def deliver(self, list replies not None):
-        """Write replies (ticket, with its 4-byte length); a client that has gone gets nothing."""
+        """Write replies (ticket, with its 4-byte length); a client that has gone gets nothing.
+
+        All leave in one step, past their transports, but where one has something left to send.
+        """
         cdef Connection connection
+        cdef list direct = []
         cdef bytes reply
         cdef double now
+        cdef Py_ssize_t index
         if not replies:
             return
         now = self._seconds()
+        self._replies.begin()
         for ticket, reply in replies:
             if reply is None:
                 raise TypeError("a reply is bytes")
             connection = self.in_flight.pop(ticket, None)
-            if connection is not None:
-                self._finish(connection, now)
+            if connection is None:
+                continue
+            self._finish(connection, now)
+            if connection._may_send():
+                self._replies.add(connection._descriptor, reply)
+                direct.append(connection)
+                connection._answered(reply)
+            else:
                 connection._reply(reply)
+        self._replies.send()
+        for index in range(len(direct)):
+            connection = direct[index]
+            reply = self._replies.unsent(index)
+            if reply is not None:
+                connection._hand_over(reply)
+            connection._go_on()
 
     def answer(self, ticket, bytes reply not None):
         """Write one reply, its 4-byte length included; a client that has gone gets nothing."""
@@ -216,6 +247,7 @@ cdef class Connection:
         self.memo = host_of  # replaced once the peer is known
         self.client_host = "/"
         self.client_ip = ""
+        self._descriptor = -1
         self._writable = True
         self._reading = True
         self._active = True
@@ -223,6 +255,7 @@ cdef class Connection:
     def connection_made(self, transport):
         self._transport = transport
         self._write = transport.write
+        self._descriptor = _descriptor(transport)
         self.client_ip, self.client_host = self.memo(transport.get_extra_info("peername"))
         self.memo = None
         if not self._hub._admit(self):
@@ -263,6 +296,7 @@ cdef class Connection:
         self._abandon()
         self._waiting = None
         self._write = None
+        self._descriptor = -1
 
     def pause_writing(self):
         self._writable = False
@@ -340,13 +374,36 @@ cdef class Connection:
                 self._transport.resume_reading()
         return 0
 
+    cdef bint _may_send(self) except -1:
+        """Whether a reply may go past the transport, which has nothing left to send."""
+        if self._closed or self._descriptor < 0:
+            return False
+        if self._is_buffered:
+            self._is_buffered = self._transport.get_write_buffer_size() > 0
+        return not self._is_buffered
+
     cdef int _reply(self, bytes reply) except -1:
+        self._answered(reply)
+        if not self._closed:
+            self._hand_over(reply)
+            self._go_on()
+        return 0
+
+    cdef int _answered(self, bytes reply) except -1:
         self._ticket = 0
         self._frame = None
-        if self._closed:
-            return 0
-        self._hub.sent_bytes_total += PyBytes_GET_SIZE(reply)
+        if not self._closed:
+            self._hub.sent_bytes_total += PyBytes_GET_SIZE(reply)
+        return 0
+
+    cdef int _hand_over(self, bytes reply) except -1:
+        """To the transport, which sends it when it can."""
+        self._is_buffered = True
         self._write(reply)
+        return 0
+
+    cdef int _go_on(self) except -1:
+        """The next request, where one waits."""
         if self._waiting is not None or not self._reading:
             self._take_next()
         return 0

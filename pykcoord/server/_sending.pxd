@@ -1,0 +1,12 @@
+# The index of _sending.pyx: many replies handed to the kernel in one step.
+
+
+cdef class Replies:
+    cdef void* _replies  # kc_reply
+    cdef Py_ssize_t _count
+    cdef Py_ssize_t _room
+
+    cdef int begin(self) except -1
+    cdef int add(self, int descriptor, bytes reply) except -1
+    cdef int send(self) except -1
+    cdef bytes unsent(self, Py_ssize_t index)

@@ -1,0 +1,177 @@
+# cython: language_level=3, wraparound=False
+"""Handing replies to the kernel: many of them without the interpreter's lock, on two threads.
+
+Most of what a request costs a server is the kernel's work for its reply, done in `send` by whoever
+calls it. Where a turn has many replies, a second thread takes a share of them, so that the last of
+its clients waits half as long; where it does not come to it, the caller sends all. It must never
+close, wait for, or remember a socket: who calls sees to it that all of them stay open until then.
+"""
+
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from libc.stdint cimport int64_t
+from libc.stdlib cimport free, realloc
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <pthread.h>
+    #include <signal.h>
+    #include <stdint.h>
+    #include <sys/socket.h>
+
+    #ifndef MSG_NOSIGNAL  /* macOS; Python ignores SIGPIPE */
+    #define MSG_NOSIGNAL 0
+    #endif
+    #define KC_TAKEN_AT_ONCE 16
+
+    typedef struct { int descriptor; const char *data; int64_t size, sent; } kc_reply;
+    typedef struct { kc_reply *replies; int64_t count, next; } kc_work;
+
+    /* The second thread, one for the process: started when it is first of use. */
+    static pthread_mutex_t kc_lock = PTHREAD_MUTEX_INITIALIZER;
+    static pthread_cond_t kc_begun = PTHREAD_COND_INITIALIZER, kc_ended = PTHREAD_COND_INITIALIZER;
+    static kc_work *kc_offered;   /* to it; NULL: nothing, or it has it */
+    static kc_work *kc_shared;    /* what it works on */
+    static int kc_helps;          /* it was started in this process */
+
+    static void kc_send_some(kc_work *work) {
+        int64_t first;
+        while ((first = __atomic_fetch_add(&work->next, KC_TAKEN_AT_ONCE, __ATOMIC_RELAXED))
+               < work->count) {
+            int64_t end = first + KC_TAKEN_AT_ONCE;
+            for (int64_t n = first; n < end && n < work->count; n++) {
+                kc_reply *reply = &work->replies[n];
+                ssize_t sent;
+                do sent = send(reply->descriptor, reply->data, (size_t)reply->size,
+                               MSG_DONTWAIT | MSG_NOSIGNAL);
+                while (sent < 0 && errno == EINTR);
+                reply->sent = sent < 0 ? 0 : sent;
+            }
+        }
+    }
+
+    static void *kc_help(void *unused) {
+        (void)unused;
+        pthread_mutex_lock(&kc_lock);
+        for (;;) {
+            while (!kc_offered) pthread_cond_wait(&kc_begun, &kc_lock);
+            kc_shared = kc_offered;
+            kc_offered = NULL;
+            pthread_mutex_unlock(&kc_lock);
+            kc_send_some(kc_shared);
+            pthread_mutex_lock(&kc_lock);
+            kc_shared = NULL;
+            pthread_cond_broadcast(&kc_ended);
+        }
+        return NULL;
+    }
+
+    /* A forked child has no such thread, and perhaps a lock that nobody gives back. */
+    static void kc_forget_help(void) {
+        pthread_mutex_init(&kc_lock, NULL);
+        pthread_cond_init(&kc_begun, NULL);
+        pthread_cond_init(&kc_ended, NULL);
+        kc_offered = kc_shared = NULL;
+        kc_helps = 0;
+    }
+
+    /* With the lock. Signals are for Python's main thread. */
+    static int kc_start_help(void) {
+        static int watched;
+        pthread_t thread;
+        sigset_t all, before;
+        if (!watched && pthread_atfork(NULL, NULL, kc_forget_help)) return 0;
+        watched = 1;
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &before);
+        int failed = pthread_create(&thread, NULL, kc_help, NULL);
+        pthread_sigmask(SIG_SETMASK, &before, NULL);
+        if (failed) return 0;
+        pthread_detach(thread);
+        kc_helps = 1;
+        return 1;
+    }
+
+    static void kc_send_alone(kc_reply *replies, int64_t count) {
+        kc_work work = {replies, count, 0};
+        kc_send_some(&work);
+    }
+
+    static void kc_send_shared(kc_reply *replies, int64_t count) {
+        kc_work work = {replies, count, 0};
+        int offered = 0;
+        pthread_mutex_lock(&kc_lock);
+        if (!kc_offered && !kc_shared && (kc_helps || kc_start_help())) {
+            kc_offered = &work;
+            offered = 1;
+            pthread_cond_signal(&kc_begun);
+        }
+        pthread_mutex_unlock(&kc_lock);
+        kc_send_some(&work);
+        if (!offered) return;
+        pthread_mutex_lock(&kc_lock);
+        if (kc_offered == &work) kc_offered = NULL;
+        while (kc_shared == &work) pthread_cond_wait(&kc_ended, &kc_lock);
+        pthread_mutex_unlock(&kc_lock);
+    }
+    """
+    ctypedef struct kc_reply:
+        int descriptor
+        const char* data
+        int64_t size
+        int64_t sent
+    void kc_send_alone(kc_reply* replies, int64_t count) noexcept nogil
+    void kc_send_shared(kc_reply* replies, int64_t count) noexcept nogil
+
+# Of fewer, giving the interpreter's lock away costs more than somebody else gains by it.
+cdef Py_ssize_t UNLOCKED = 64
+# Fewer are sent sooner than another thread is woken.
+cdef Py_ssize_t SHARED = 256
+
+
+cdef class Replies:
+    """Replies to be sent, each with the descriptor of an open socket. They must outlive `send`."""
+
+    def __dealloc__(self):
+        free(self._replies)
+
+    cdef int begin(self) except -1:
+        """Forget what was added and not sent."""
+        self._count = 0
+        return 0
+
+    cdef int add(self, int descriptor, bytes reply) except -1:
+        cdef Py_ssize_t room
+        cdef void* grown
+        if self._count == self._room:
+            room = max(64, 2 * self._room)
+            grown = realloc(self._replies, room * sizeof(kc_reply))
+            if grown == NULL:
+                raise MemoryError()
+            self._replies = grown
+            self._room = room
+        (<kc_reply*>self._replies)[self._count] = kc_reply(
+            descriptor, PyBytes_AS_STRING(reply), PyBytes_GET_SIZE(reply), 0)
+        self._count += 1
+        return 0
+
+    cdef int send(self) except -1:
+        """Send all, as far as the kernel takes them, and forget them: `unsent` tells the rest."""
+        cdef Py_ssize_t count = self._count
+        self._count = 0
+        if count < UNLOCKED:
+            kc_send_alone(<kc_reply*>self._replies, count)
+            return 0
+        with nogil:
+            if count < SHARED:
+                kc_send_alone(<kc_reply*>self._replies, count)
+            else:
+                kc_send_shared(<kc_reply*>self._replies, count)
+        return 0
+
+    cdef bytes unsent(self, Py_ssize_t index):
+        """What is left of the reply that was added as the `index`-th; None: nothing."""
+        cdef kc_reply* reply = &(<kc_reply*>self._replies)[index]
+        if reply.sent == reply.size:
+            return None
+        return PyBytes_FromStringAndSize(reply.data + reply.sent, reply.size - reply.sent)
