@@ -73,9 +73,10 @@ def write_readme(rows: list[Row], on: dict[str, object]) -> None:
         f"`make bench-kafka BENCH_ARGS=--docs` measured this on {on['date']}: Kafka "
         f"{on['kafka']} and pykcoord {on['pykcoord']} in turns, medians. Over the wire: "
         f"{FULL.connections:,} connections with one request outstanding on each, the server on "
-        "one core and the load on most of the other. In process: Kafka's own classes in a warm "
-        f"JVM, and the core. {on['cores']} cores of {on['processor']}, {on['platform']}; "
-        f"{on['java']}; Python {on['python']}; {on['rust']}. Not compared: replication, TLS and "
+        "one core and, where it sends many replies, on what the load leaves of the other. In "
+        f"process: Kafka's own classes in a warm JVM, and the core. {on['cores']} cores of "
+        f"{on['processor']}, {on['platform']}; {on['java']}; Python {on['python']}; "
+        f"{on['rust']}. Not compared: replication, TLS and "
         "authentication, which pykcoord has not. Assignors are in the next table."
     )
     write_table(ROOT / "README.md", MARK, f"{textwrap.fill(about, 128)}\n\n{markdown(rows)}")
