@@ -69,7 +69,7 @@ class Size:
 
 
 FULL = Size(
-    connections=2000, few=200, crowd=100, seconds=5, rounds=2, storms=3,
+    connections=2000, few=200, crowd=100, seconds=5, rounds=3, storms=3,
     groups=100_000, offset_groups=10_000,
 )  # fmt: skip
 SMOKE = Size(
