@@ -2,8 +2,9 @@
 """Connections: framing, one request in flight on each, back-pressure, limits.
 
 A frame is taken only when the one before it is answered (Kafka's SocketServer mutes a channel),
-so responses leave in request order. All frames of one loop iteration go to the handler's turn
-together. This module must never parse a request beyond its API key, block, or read a clock.
+so responses leave in request order. The frames of one loop iteration go to the handler's turn
+together, where they are very many in several. This module must never parse a request beyond its
+API key, block, or read a clock.
 """
 
 from cpython.bytearray cimport (
@@ -16,6 +17,9 @@ from pykcoord.server._sending cimport Replies
 
 # Beyond this, pipelined frames wait in the client's socket, not here.
 cdef Py_ssize_t READ_AHEAD_BYTES = 65536
+# So many do not wait for others: what was read of them should be in the processor's caches still
+# when they are answered, and their clients have something to do again.
+cdef Py_ssize_t TURN_FRAMES = 768
 cdef int API_KEYS = 128
 cdef int BUCKETS = 16
 # Upper bounds in seconds; what takes longer falls into the last, unbounded bucket.
@@ -57,8 +61,9 @@ cdef int _descriptor(transport) except -2:
 cdef class Hub:
     """What the connections of one listener share; the runtime's transport.
 
-    `handler` has `wake()` (frames wait for the next turn), `foreign(connection, ticket, frame)`
-    (an API that the core does not own), `abandoned(ticket)` (its client is gone) and
+    `handler` has `wake()` (frames wait for the next turn), `turn_now()` (enough of them: they need
+    not wait for the end of the loop iteration), `foreign(connection, ticket, frame)` (an API that
+    the core does not own), `abandoned(ticket)` (its client is gone) and
     `refused(client_host, reason)` (one line of log). `seconds` is a clock for latencies.
     Limits: `max_frame_bytes` is socket.request.max.bytes; `max_connections`,
     `max_connections_per_ip` and its `overrides` (ip -> number) close what exceeds them.
@@ -272,13 +277,15 @@ cdef class Connection:
         self._hub.received_bytes_total += length
         if self._waiting is None and self._may_take():
             taken = self._take(start, length)
-            if taken < 0 or taken == length:
-                return
-            self._keep(start + taken, length - taken)
-            self._pause_beyond_bound()
-            return
-        self._keep(start, length)
-        self._take_next()
+            if 0 <= taken < length:
+                self._keep(start + taken, length - taken)
+                self._pause_beyond_bound()
+        else:
+            self._keep(start, length)
+            self._take_next()
+        # Here alone: frames are taken within a turn, too.
+        if len(self._hub._pending) >= TURN_FRAMES:
+            self._hub._handler.turn_now()
 
     def eof_received(self):
         return False  # close: nothing is left to answer to

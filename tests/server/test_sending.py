@@ -32,6 +32,11 @@ async def _ask_together(rig: Rig, clients: list[Client], first: int) -> None:
     assert max(len(frames) for _, frames, _ in rig.node.steps[steps:]) >= MANY // 2
 
 
+def _turns(rig: Rig) -> list[int]:
+    """How many frames each had that had any."""
+    return [len(frames) for _, frames, _ in rig.node.steps if frames]
+
+
 async def _serve_many(rounds: int = 20) -> None:
     async with serving() as rig:
         clients = [await rig.connect() for _ in range(MANY)]
@@ -113,6 +118,9 @@ class _Handler:
     def wake(self) -> None:
         pass
 
+    def turn_now(self) -> None:
+        raise AssertionError("of a few frames")
+
 
 class _Transport:
     """One that sends when the test says so, over a socket that takes little."""
@@ -132,11 +140,42 @@ class _Transport:
     def write(self, data: bytes) -> None:
         self.buffer += data
 
+    def close(self) -> None:
+        self.socket.close()
+        self.client.close()
+
     def received(self, size: int) -> bytes:
         found = b""
         while len(found) < size and (data := self.client.recv(size - len(found))):
             found += data
         return found
+
+
+class _NoSocket(_Transport):
+    """One that only keeps what it is given."""
+
+    def __init__(self) -> None:
+        self.socket = None
+        self.buffer = b""
+
+
+def test_very_many_frames_of_one_loop_iteration_are_several_turns(run):
+    async def main():
+        async with serving() as rig:
+            clients = [
+                (Connection(rig.server.hub, client_address), _NoSocket()) for _ in range(1000)
+            ]
+            for connection, transport in clients:
+                connection.connection_made(transport)
+                connection.data_received(frame(HEARTBEAT))
+            assert _turns(rig) == [768], "before it ends"
+            await rig.until(lambda: not hub.in_flight)
+            assert _turns(rig) == [768, 232]
+            for connection, transport in clients:
+                assert transport.buffer[4:] == struct.pack(">i", 7) + b"beat"
+                connection.connection_lost(None)
+
+    run(main())
 
 
 def test_nothing_overtakes_what_the_transport_has_left_to_send():
@@ -162,5 +201,4 @@ def test_nothing_overtakes_what_the_transport_has_left_to_send():
     answered(b"3")
     assert transport.buffer == b"", "it is sent at once"
     assert taken + rest + transport.received(1) == large + b"2" + b"3"
-    transport.socket.close()
-    transport.client.close()
+    transport.close()
