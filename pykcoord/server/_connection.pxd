@@ -13,6 +13,7 @@ cdef class Hub:
     cdef readonly long long received_bytes_total
     cdef readonly long long sent_bytes_total
     cdef list _pending                    # (ticket, client_host, frame) since the last turn
+    cdef Py_ssize_t _pending_reads        # those of _pending that as a rule write nothing
     cdef double _pending_since
     cdef Replies _replies                 # of the turn that is being delivered
     cdef long long _last_ticket

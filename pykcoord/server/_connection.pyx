@@ -17,9 +17,14 @@ from pykcoord.server._sending cimport Replies
 
 # Beyond this, pipelined frames wait in the client's socket, not here.
 cdef Py_ssize_t READ_AHEAD_BYTES = 65536
-# So many do not wait for others: what was read of them should be in the processor's caches still
-# when they are answered, and their clients have something to do again.
+# So many requests that as a rule write nothing do not wait for others: what was read of them should
+# be in the processor's caches still when they are answered, and their clients have something to do
+# again. Those that write are cheaper together, a turn being an append for each shard.
 cdef Py_ssize_t TURN_FRAMES = 768
+cdef enum:
+    OFFSET_FETCH = 9
+    HEARTBEAT = 12
+    CONSUMER_GROUP_HEARTBEAT = 68
 cdef int API_KEYS = 128
 cdef int BUCKETS = 16
 # Upper bounds in seconds; what takes longer falls into the last, unbounded bucket.
@@ -93,6 +98,7 @@ cdef class Hub:
         """The frames since the last turn: (ticket, client_host, frame without its length)."""
         cdef list frames = self._pending
         self._pending = []
+        self._pending_reads = 0
         return frames
 
     def deliver(self, list replies not None):
@@ -224,6 +230,8 @@ cdef class Hub:
         connection._taken_at = self._pending_since
         self.in_flight[ticket] = connection
         self._pending.append((ticket, connection.client_host, frame))
+        self._pending_reads += _api_key(frame) in (
+            OFFSET_FETCH, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
         return 0
 
     cdef int _finish(self, Connection connection, double now) except -1:
@@ -284,7 +292,7 @@ cdef class Connection:
             self._keep(start, length)
             self._take_next()
         # Here alone: frames are taken within a turn, too.
-        if len(self._hub._pending) >= TURN_FRAMES:
+        if self._hub._pending_reads >= TURN_FRAMES:
             self._hub._handler.turn_now()
 
     def eof_received(self):

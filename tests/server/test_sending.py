@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from support.scripted_node import HEARTBEAT
+from support.scripted_node import COMMIT, HEARTBEAT
 
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.listener import client_address
@@ -159,20 +159,20 @@ class _NoSocket(_Transport):
         self.buffer = b""
 
 
-def test_very_many_frames_of_one_loop_iteration_are_several_turns(run):
+@pytest.mark.parametrize(("key", "turns"), [(HEARTBEAT, [768, 232]), (COMMIT, [1_000])])
+def test_very_many_frames_are_several_turns_where_they_write_nothing(run, key, turns):
     async def main():
         async with serving() as rig:
-            clients = [
-                (Connection(rig.server.hub, client_address), _NoSocket()) for _ in range(1000)
-            ]
+            hub = rig.server.hub
+            clients = [(Connection(hub, client_address), _NoSocket()) for _ in range(1_000)]
             for connection, transport in clients:
                 connection.connection_made(transport)
-                connection.data_received(frame(HEARTBEAT))
-            assert _turns(rig) == [768], "before it ends"
+                connection.data_received(frame(key))
+            assert _turns(rig) == turns[:-1], "the last, when the loop iteration ends"
             await rig.until(lambda: not hub.in_flight)
-            assert _turns(rig) == [768, 232]
+            assert _turns(rig) == turns
             for connection, transport in clients:
-                assert transport.buffer[4:] == struct.pack(">i", 7) + b"beat"
+                assert transport.buffer[4:8] == struct.pack(">i", 7)
                 connection.connection_lost(None)
 
     run(main())
