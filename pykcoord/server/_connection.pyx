@@ -99,6 +99,7 @@ cdef class Hub:
         cdef list frames = self._pending
         self._pending = []
         self._pending_reads = 0
+        self._early_frames = 0
         return frames
 
     def deliver(self, list replies not None):
@@ -234,6 +235,15 @@ cdef class Hub:
             OFFSET_FETCH, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
         return 0
 
+    cdef int _turn_early(self) except -1:
+        """A turn for what waits. Clients that have their answer ask again, and the loop iteration,
+        on which all else waits, has to end: each may be in such a turn once."""
+        cdef Py_ssize_t frames = self._early_frames + len(self._pending)
+        if frames <= len(self.connections):
+            self._handler.turn_now()
+            self._early_frames = frames
+        return 0
+
     cdef int _finish(self, Connection connection, double now) except -1:
         cdef int key = _api_key(connection._frame)
         cdef int bucket = 0
@@ -293,7 +303,7 @@ cdef class Connection:
             self._take_next()
         # Here alone: frames are taken within a turn, too.
         if self._hub._pending_reads >= TURN_FRAMES:
-            self._hub._handler.turn_now()
+            self._hub._turn_early()
 
     def eof_received(self):
         return False  # close: nothing is left to answer to

@@ -130,7 +130,7 @@ cdef Py_ssize_t SHARED = 256
 
 
 cdef class Replies:
-    """Replies to be sent, each with the descriptor of an open socket. They must outlive `send`."""
+    """Replies to be sent, each with the descriptor of an open socket. They must outlive `unsent`."""
 
     def __dealloc__(self):
         free(self._replies)

@@ -1,10 +1,10 @@
 //! The GroupMetadata record: when it is written (states section 11.1), and what it does.
 //!
-//! Durable state of a group changes in [`Machine::apply_to_member`] and [`Machine::apply_generation`]
+//! What it says becomes the group's in [`Machine::apply_to_member`] and [`Machine::apply_generation`]
 //! alone. A record that was read comes there by [`Machine::apply_group_metadata`], which finds out
 //! whose members are meant; a live group comes there directly, since it has written its own, and
-//! debug builds hold that a reader of the record would find the group as it is then. It must not
-//! touch timers, parked requests or ids that were handed out.
+//! debug builds hold that a reader of the record would find the group as it is then. This
+//! module must not touch timers, parked requests or ids that were handed out.
 
 use super::Machine;
 use super::classic::member::{Details, Member};
