@@ -103,9 +103,9 @@ class RuntimeMetrics(Protocol):
 class Runtime:
     """Drives one node with one log and one transport.
 
-    `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait,
-    `turn_now()` where they are many; `stop()` at the end. `on_fatal` is called once, on the loop,
-    with the exception of a broken invariant: nothing is served afterwards.
+    `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait;
+    `stop()` at the end. `on_fatal` is called once, on the loop, with the exception of a broken
+    invariant: nothing is served afterwards.
 
     A node that leads some shards of many begins without `load()`: `release` all, then `expect`
     and `adopt` each that it is to lead. Where `on_shard_lost` is set, a shard whose append failed
@@ -128,7 +128,7 @@ class Runtime:
         self.on_shard_lost: Callable[[int, Failure], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: Transport | None = None
-        self._next_turn: asyncio.Handle | None = None
+        self._awake = False
         self._running = False
         self._committed: list[tuple[int, int]] = []
         self._appends_in_flight: dict[int, int] = {}
@@ -182,15 +182,10 @@ class Runtime:
 
     def wake(self) -> None:
         """Have a turn at the end of this loop iteration. On the loop's thread only."""
-        if self._running and self._next_turn is None:
+        if self._running and not self._awake:
+            self._awake = True
             assert self._loop is not None
-            self._next_turn = self._loop.call_soon(self._turn)
-
-    def turn_now(self) -> None:
-        """Have the turn that was called for, if one was, at once. Not from within a turn."""
-        if self._next_turn is not None:
-            self._next_turn.cancel()
-            self._turn()
+            self._loop.call_soon(self._turn)
 
     @property
     def shards_away(self) -> int:
@@ -217,7 +212,7 @@ class Runtime:
         if not self._running:
             return
         self.wake()
-        while self._next_turn is not None or not self._settled.is_set():
+        while self._awake or not self._settled.is_set():
             await self._settled.wait()
             await asyncio.sleep(0)  # behind the turn that was called for before
         for shard in range(self.log.shards):
@@ -235,7 +230,7 @@ class Runtime:
             self._timer = None
 
     def _turn(self) -> None:
-        self._next_turn = None
+        self._awake = False
         if not self._running:
             return
         assert self._transport is not None

@@ -13,8 +13,6 @@ cdef class Hub:
     cdef readonly long long received_bytes_total
     cdef readonly long long sent_bytes_total
     cdef list _pending                    # (ticket, client_host, frame) since the last turn
-    cdef Py_ssize_t _pending_reads        # those of _pending that as a rule write nothing
-    cdef Py_ssize_t _early_frames         # of this loop iteration: had their turn before its end
     cdef double _pending_since
     cdef Replies _replies                 # of the turn that is being delivered
     cdef long long _last_ticket
@@ -30,7 +28,6 @@ cdef class Hub:
 
     cdef bint _admit(self, Connection connection) except -1
     cdef int _enqueue(self, Connection connection, bytes frame) except -1
-    cdef int _turn_early(self) except -1
     cdef int _finish(self, Connection connection, double now) except -1
     cdef int _refuse(self, Connection connection, str reason) except -1
 

@@ -2,9 +2,8 @@
 """Connections: framing, one request in flight on each, back-pressure, limits.
 
 A frame is taken only when the one before it is answered (Kafka's SocketServer mutes a channel),
-so responses leave in request order. The frames of one loop iteration go to the handler's turn
-together, where they are very many in several. This module must never parse a request beyond its
-API key, block, or read a clock.
+so responses leave in request order. All frames of one loop iteration go to the handler's turn
+together. This module must never parse a request beyond its API key, block, or read a clock.
 """
 
 from cpython.bytearray cimport (
@@ -17,14 +16,6 @@ from pykcoord.server._sending cimport Replies
 
 # Beyond this, pipelined frames wait in the client's socket, not here.
 cdef Py_ssize_t READ_AHEAD_BYTES = 65536
-# So many requests that as a rule write nothing do not wait for others: what was read of them should
-# be in the processor's caches still when they are answered, and their clients have something to do
-# again. Those that write are cheaper together, a turn being an append for each shard.
-cdef Py_ssize_t TURN_FRAMES = 768
-cdef enum:
-    OFFSET_FETCH = 9
-    HEARTBEAT = 12
-    CONSUMER_GROUP_HEARTBEAT = 68
 cdef int API_KEYS = 128
 cdef int BUCKETS = 16
 # Upper bounds in seconds; what takes longer falls into the last, unbounded bucket.
@@ -66,9 +57,8 @@ cdef int _descriptor(transport) except -2:
 cdef class Hub:
     """What the connections of one listener share; the runtime's transport.
 
-    `handler` has `wake()` (frames wait for the next turn), `turn_now()` (enough of them: they need
-    not wait for the end of the loop iteration), `foreign(connection, ticket, frame)` (an API that
-    the core does not own), `abandoned(ticket)` (its client is gone) and
+    `handler` has `wake()` (frames wait for the next turn), `foreign(connection, ticket, frame)`
+    (an API that the core does not own), `abandoned(ticket)` (its client is gone) and
     `refused(client_host, reason)` (one line of log). `seconds` is a clock for latencies.
     Limits: `max_frame_bytes` is socket.request.max.bytes; `max_connections`,
     `max_connections_per_ip` and its `overrides` (ip -> number) close what exceeds them.
@@ -98,8 +88,6 @@ cdef class Hub:
         """The frames since the last turn: (ticket, client_host, frame without its length)."""
         cdef list frames = self._pending
         self._pending = []
-        self._pending_reads = 0
-        self._early_frames = 0
         return frames
 
     def deliver(self, list replies not None):
@@ -231,17 +219,6 @@ cdef class Hub:
         connection._taken_at = self._pending_since
         self.in_flight[ticket] = connection
         self._pending.append((ticket, connection.client_host, frame))
-        self._pending_reads += _api_key(frame) in (
-            OFFSET_FETCH, HEARTBEAT, CONSUMER_GROUP_HEARTBEAT)
-        return 0
-
-    cdef int _turn_early(self) except -1:
-        """A turn for what waits. Clients that have their answer ask again, and the loop iteration,
-        on which all else waits, has to end: each may be in such a turn once."""
-        cdef Py_ssize_t frames = self._early_frames + len(self._pending)
-        if frames <= len(self.connections):
-            self._handler.turn_now()
-            self._early_frames = frames
         return 0
 
     cdef int _finish(self, Connection connection, double now) except -1:
@@ -295,15 +272,13 @@ cdef class Connection:
         self._hub.received_bytes_total += length
         if self._waiting is None and self._may_take():
             taken = self._take(start, length)
-            if 0 <= taken < length:
-                self._keep(start + taken, length - taken)
-                self._pause_beyond_bound()
-        else:
-            self._keep(start, length)
-            self._take_next()
-        # Here alone: frames are taken within a turn, too.
-        if self._hub._pending_reads >= TURN_FRAMES:
-            self._hub._turn_early()
+            if taken < 0 or taken == length:
+                return
+            self._keep(start + taken, length - taken)
+            self._pause_beyond_bound()
+            return
+        self._keep(start, length)
+        self._take_next()
 
     def eof_received(self):
         return False  # close: nothing is left to answer to

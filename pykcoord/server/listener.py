@@ -174,10 +174,6 @@ class Server:
         """Frames wait."""
         self._runtime.wake()
 
-    def turn_now(self) -> None:
-        """So many that they do not wait for others."""
-        self._runtime.turn_now()
-
     def foreign(self, connection: Connection, ticket: int, frame: bytes) -> None:
         """A request of an API that the core does not own."""
         self._dispatcher.handle(connection, ticket, frame)

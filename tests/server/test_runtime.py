@@ -90,25 +90,6 @@ def test_frames_between_two_turns_are_one_step(run):
     run(main())
 
 
-def test_a_turn_that_was_called_for_can_be_had_at_once(run):
-    async def main():
-        runtime, node, _, wire = made()
-        await until(lambda: node.steps)
-        tickets = [wire.send(HEARTBEAT) for _ in range(3)]
-        runtime.turn_now()
-        assert wire.order == tickets, "without waiting for the loop"
-        later = wire.send(HEARTBEAT)
-        for _ in range(3):
-            await asyncio.sleep(0)
-        runtime.turn_now()  # nobody called for it
-        await until(lambda: later in wire.replies)
-        steps = [[ticket for ticket, _, _ in frames] for _, frames, _ in node.steps]
-        assert steps == [[], tickets, [later]], "each turn once"
-        await runtime.stop()
-
-    run(main())
-
-
 def test_a_commit_is_answered_only_when_it_is_durable(run):
     async def main():
         runtime, _, log, wire = made(MemoryLog(1, hold=True))

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import uvloop
-from support.scripted_node import COMMIT, HEARTBEAT
+from support.scripted_node import HEARTBEAT
 
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.listener import client_address
@@ -30,11 +30,6 @@ async def _ask_together(rig: Rig, clients: list[Client], first: int) -> None:
     for number, client in enumerate(clients, first):
         assert await client.read() == struct.pack(">i", number) + b"beat"
     assert max(len(frames) for _, frames, _ in rig.node.steps[steps:]) >= MANY // 2
-
-
-def _turns(rig: Rig) -> list[int]:
-    """How many frames each had that had any."""
-    return [len(frames) for _, frames, _ in rig.node.steps if frames]
 
 
 async def _serve_many(rounds: int = 20) -> None:
@@ -118,9 +113,6 @@ class _Handler:
     def wake(self) -> None:
         pass
 
-    def turn_now(self) -> None:
-        raise AssertionError("of a few frames")
-
 
 class _Transport:
     """One that sends when the test says so, over a socket that takes little."""
@@ -140,51 +132,11 @@ class _Transport:
     def write(self, data: bytes) -> None:
         self.buffer += data
 
-    def close(self) -> None:
-        self.socket.close()
-        self.client.close()
-
     def received(self, size: int) -> bytes:
         found = b""
         while len(found) < size and (data := self.client.recv(size - len(found))):
             found += data
         return found
-
-
-class _NoSocket(_Transport):
-    """One that only keeps what it is given."""
-
-    def __init__(self) -> None:
-        self.socket = None
-        self.buffer = b""
-
-
-@pytest.mark.parametrize(
-    ("key", "again", "turns"),
-    [
-        pytest.param(HEARTBEAT, 0, [768, 232], id="heartbeats"),
-        pytest.param(HEARTBEAT, 768, [768, 1_000], id="a loop iteration ends"),
-        pytest.param(COMMIT, 0, [1_000], id="commits"),
-    ],
-)
-def test_very_many_frames_are_several_turns_where_they_write_nothing(run, key, again, turns):
-    async def main():
-        async with serving() as rig:
-            hub = rig.server.hub
-            clients = [(Connection(hub, client_address), _NoSocket()) for _ in range(1_000)]
-            for connection, transport in clients:
-                connection.connection_made(transport)
-                connection.data_received(frame(key))
-            for connection, _ in clients[:again]:  # those that have their answer
-                connection.data_received(frame(key))
-            assert _turns(rig) == turns[:-1], "the last, when the loop iteration ends"
-            await rig.until(lambda: not hub.in_flight)
-            assert _turns(rig) == turns
-            for connection, transport in clients:
-                assert transport.buffer[4:8] == struct.pack(">i", 7)
-                connection.connection_lost(None)
-
-    run(main())
 
 
 def test_nothing_overtakes_what_the_transport_has_left_to_send():
@@ -210,4 +162,5 @@ def test_nothing_overtakes_what_the_transport_has_left_to_send():
     answered(b"3")
     assert transport.buffer == b"", "it is sent at once"
     assert taken + rest + transport.received(1) == large + b"2" + b"3"
-    transport.close()
+    transport.socket.close()
+    transport.client.close()
