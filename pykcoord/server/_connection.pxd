@@ -52,6 +52,7 @@ cdef class Connection:
     cdef bytearray _waiting               # received, not yet taken; None: nothing
     cdef Py_ssize_t _start                # of what is not yet taken, in _waiting
 
+    cdef int received(self, const char* start, Py_ssize_t length) except -1
     cdef bint _may_take(self) noexcept
     cdef int _abandon(self) except -1
     cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2

@@ -263,22 +263,23 @@ cdef class Connection:
             transport.close()
 
     def data_received(self, bytes data not None):
-        cdef const char* start = PyBytes_AS_STRING(data)
-        cdef Py_ssize_t length = PyBytes_GET_SIZE(data)
+        self.received(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+
+    cdef int received(self, const char* start, Py_ssize_t length) except -1:
+        """What the client sent; it need not outlive this call."""
         cdef Py_ssize_t taken = 0
         if self._closed:
-            return
+            return 0
         self._active = True
         self._hub.received_bytes_total += length
         if self._waiting is None and self._may_take():
             taken = self._take(start, length)
             if taken < 0 or taken == length:
-                return
+                return 0
             self._keep(start + taken, length - taken)
-            self._pause_beyond_bound()
-            return
+            return self._pause_beyond_bound()
         self._keep(start, length)
-        self._take_next()
+        return self._take_next()
 
     def eof_received(self):
         return False  # close: nothing is left to answer to

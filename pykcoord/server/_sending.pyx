@@ -136,7 +136,7 @@ cdef class Replies:
         free(self._replies)
 
     cdef int begin(self) except -1:
-        """Forget what was added and not sent."""
+        """Forget what was added before."""
         self._count = 0
         return 0
 
@@ -156,9 +156,8 @@ cdef class Replies:
         return 0
 
     cdef int send(self) except -1:
-        """Send all, as far as the kernel takes them, and forget them: `unsent` tells the rest."""
+        """Send what was added, as far as the kernel takes it: `unsent` tells the rest."""
         cdef Py_ssize_t count = self._count
-        self._count = 0
         if count < UNLOCKED:
             kc_send_alone(<kc_reply*>self._replies, count)
             return 0

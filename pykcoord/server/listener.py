@@ -18,6 +18,7 @@ from pykcoord.clock import monotonic_seconds
 from pykcoord.errors import KcoordError
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
+from pykcoord.server.accepting import Listener
 from pykcoord.server.api.node_api import Cluster, Peers
 from pykcoord.server.dispatch import Dispatcher
 
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger("pykcoord.server")
 
-_BACKLOG = 4_096
 # Whose form is remembered: parsing an address is most of what accepting its connection costs.
 _KNOWN_ADDRESSES = 4_096
 _GRACE_SECONDS = 5.0
@@ -98,7 +98,7 @@ class Server:
             max_connections_by_ip=dict(max_connections_by_ip or {}),
         )
         self._dispatcher = Dispatcher(self._cluster, self.hub.answer, self.hub.refuse)
-        self._listener: asyncio.Server | None = None
+        self._listener: Listener | None = None
         self._address: tuple[str, int] | None = None
         self._sweep: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -116,13 +116,9 @@ class Server:
         host, port = self._listen
         # One socket, as Kafka: a name of several addresses would get a port for each.
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        self._listener = await loop.create_server(
-            lambda: Connection(self.hub, client_address),
-            *found[0][4][:2],
-            backlog=_BACKLOG,
-            start_serving=False,
-        )
-        self._address = self._listener.sockets[0].getsockname()[:2]
+        family, _, _, _, address = found[0]
+        self._listener = Listener(address, family, lambda: Connection(self.hub, client_address))
+        self._address = self._listener.address
         self._cluster.host, self._cluster.port = self._advertise or (host, self.address[1])
         self._push_topics()
         self._catalogue.on_change(self._push_topics)
@@ -131,7 +127,7 @@ class Server:
         if self._metrics is not None:
             self._metrics.watch(self.hub, self._runtime)
         self._close_idle()
-        await self._listener.start_serving()
+        await self._listener.start()
 
     async def wait_ended(self) -> None:
         """Return once the server was stopped; raise if it ended by a failure of its own."""
@@ -164,6 +160,7 @@ class Server:
             )
             self._runtime.halt()
             self.hub.abort_all()
+        self._listener.end()
         assert self._ended is not None
         if not self._ended.done():
             self._ended.set_result(None)

@@ -21,10 +21,15 @@ from pykcoord.server import Server, TopicCatalogue
 from pykcoord.server.metrics import ServerMetrics
 
 
-@pytest.fixture(params=["asyncio", "uvloop"])
-def run(request: pytest.FixtureRequest) -> Iterator[Callable[[Awaitable[Any]], Any]]:
-    """Runs a coroutine to its end on each kind of loop, within 30 seconds."""
-    factory = uvloop.new_event_loop if request.param == "uvloop" else asyncio.new_event_loop
+@pytest.fixture(params=["asyncio", "uvloop", "unpolled"])
+def run(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[[Awaitable[Any]], Any]]:
+    """Runs a coroutine to its end, within 30 seconds: on each kind of loop, and as on a system
+    where the loop itself reads every connection."""
+    factory = asyncio.new_event_loop if request.param == "asyncio" else uvloop.new_event_loop
+    if request.param == "unpolled":
+        monkeypatch.setattr("pykcoord.server.accepting.IS_AVAILABLE", False)
 
     async def bounded(main: Awaitable[Any]) -> Any:
         async with asyncio.timeout(30):

@@ -1,0 +1,345 @@
+# cython: language_level=3, wraparound=False
+"""Reading many sockets, a bounded number of those that are ready, in the order of a queue.
+
+A loop (asyncio's, libuv's) reads all that is ready before anything else happens. With thousands of
+clients, who ask again as soon as they are answered, that makes a turn of nearly all of them, then
+one of a few, and who comes at the wrong time waits for two long ones. A `Poller` is one descriptor
+to its loop. When it is ready, up to 512 sockets are read, and the loop goes on to their turn, to
+its timers, to what the log has done. The kernel queues what became ready: nobody overtakes.
+
+It must never parse what it reads. It is Linux's epoll: elsewhere `IS_AVAILABLE` is False, and
+asyncio's transports do the same for a connection, one at a time.
+"""
+
+from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from libc.errno cimport errno
+from libc.stdint cimport int64_t, uint32_t
+from libc.stdlib cimport free, malloc
+from posix.unistd cimport close
+
+import os
+
+from pykcoord.server._connection cimport Connection
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <stdint.h>
+    #include <sys/socket.h>
+
+    #ifndef MSG_NOSIGNAL  /* macOS; Python ignores SIGPIPE */
+    #define MSG_NOSIGNAL 0
+    #endif
+    #define KC_AT_ONCE 512      /* sockets: they make a turn worth its cost, and fit into caches */
+    #define KC_READ_MOST 65536  /* bytes of one socket: the rest comes when its turn comes again */
+
+    typedef struct { int descriptor; uint32_t wanted; void *channel; } kc_socket;
+    /* One that was ready: `got` bytes at `data`, 0 at its end; -1: nothing, or an `error`. */
+    typedef struct {
+        kc_socket *socket;
+        uint32_t events;
+        int error;
+        int64_t got;
+        char *data;
+    } kc_ready;
+
+    #ifdef __linux__
+    #include <sys/epoll.h>
+    enum { KC_AVAILABLE = 1, KC_IN = EPOLLIN | EPOLLRDHUP, KC_OUT = EPOLLOUT };
+    enum { KC_BROKEN = EPOLLERR | EPOLLHUP, KC_ENDING = KC_BROKEN | EPOLLRDHUP };
+
+    static int kc_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
+
+    /* Be told, once, when what is wanted can be done, also if it can already; nothing: never. */
+    static int kc_want(int poller, kc_socket *socket, uint32_t wanted) {
+        struct epoll_event event = {.events = wanted | EPOLLET, .data.ptr = socket};
+        int what = !wanted ? EPOLL_CTL_DEL : socket->wanted ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
+        if (!wanted && !socket->wanted) return 0;
+        socket->wanted = wanted;
+        return epoll_ctl(poller, what, socket->descriptor, &event);
+    }
+
+    static int kc_poll(int poller, kc_ready *ready) {
+        struct epoll_event events[KC_AT_ONCE];
+        int count = epoll_wait(poller, events, KC_AT_ONCE, 0);
+        for (int n = 0; n < count; n++)
+            ready[n] = (kc_ready){events[n].data.ptr, events[n].events, 0, -1, 0};
+        return count;
+    }
+    #else
+    #include <stddef.h>
+    enum { KC_AVAILABLE = 0, KC_IN = 1, KC_OUT = 2, KC_BROKEN = 4, KC_ENDING = 12 };
+    static int kc_create(void) { errno = ENOSYS; return -1; }
+    static int kc_want(int poller, kc_socket *socket, uint32_t wanted) { return -1; }
+    static int kc_poll(int poller, kc_ready *ready) { return 0; }
+    #endif
+
+    /* Read what is ready from the `from`-th on while there is room; how far it came. */
+    static int kc_read(kc_ready *ready, int from, int count, char *room, int64_t size) {
+        for (; from < count && size >= KC_READ_MOST; from++) {
+            kc_ready *one = &ready[from];
+            if (!(one->socket->wanted & KC_IN) || !(one->events & (KC_IN | KC_ENDING))) continue;
+            do one->got = recv(one->socket->descriptor, room, KC_READ_MOST, MSG_DONTWAIT);
+            while (one->got < 0 && errno == EINTR);
+            one->error = one->got < 0 && errno != EAGAIN && errno != EWOULDBLOCK ? errno : 0;
+            one->data = room;
+            if (one->got <= 0) continue;
+            room += one->got;
+            size -= one->got;
+        }
+        return from;
+    }
+
+    /* How much the socket took; -1 with errno where it is broken. */
+    static int64_t kc_send(int descriptor, const char *data, int64_t size) {
+        ssize_t sent;
+        do sent = send(descriptor, data, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        while (sent < 0 && errno == EINTR);
+        return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : sent;
+    }
+    """
+    ctypedef struct kc_socket:
+        int descriptor
+        uint32_t wanted
+        void* channel
+    ctypedef struct kc_ready:
+        kc_socket* socket
+        uint32_t events
+        int error
+        int64_t got
+        char* data
+    int KC_AVAILABLE, KC_AT_ONCE, KC_READ_MOST
+    uint32_t KC_IN, KC_OUT, KC_BROKEN, KC_ENDING
+    int kc_create() noexcept nogil
+    int kc_want(int poller, kc_socket* socket, uint32_t wanted) noexcept nogil
+    int kc_poll(int poller, kc_ready* ready) noexcept nogil
+    int kc_read(kc_ready* ready, int begin, int count, char* room, int64_t size) noexcept nogil
+    int64_t kc_send(int descriptor, const char* data, int64_t size) noexcept nogil
+
+IS_AVAILABLE = bool(KC_AVAILABLE)
+
+# What was read is handed on when there is no room for a whole read more.
+cdef int64_t ROOM_BYTES = 8 * KC_READ_MOST
+# Of what a client did not take yet: where its next request waits, and where it is served again.
+cdef Py_ssize_t HIGH_WATER_BYTES = 65536
+cdef Py_ssize_t LOW_WATER_BYTES = 16384
+
+
+cdef class Poller:
+    """Reads the sockets that are given to it, on the loop that made it. Not thread-safe.
+
+    Raises OSError where the system has no more descriptors.
+    """
+    cdef object _loop
+    cdef set _channels
+    cdef int _descriptor
+    cdef kc_ready* _ready
+    cdef char* _room
+
+    def __cinit__(self):
+        self._descriptor = -1
+        self._ready = <kc_ready*>malloc(KC_AT_ONCE * sizeof(kc_ready))
+        self._room = <char*>malloc(ROOM_BYTES)
+        if self._ready == NULL or self._room == NULL:
+            raise MemoryError()
+
+    def __init__(self, loop not None):
+        self._loop = loop
+        self._channels = set()
+        self._descriptor = kc_create()
+        if self._descriptor < 0:
+            raise OSError(errno, os.strerror(errno))
+        loop.add_reader(self._descriptor, self._poll)
+
+    def __dealloc__(self):
+        if self._descriptor >= 0:
+            close(self._descriptor)
+        free(self._ready)
+        free(self._room)
+
+    def add(self, socket not None, Connection connection not None):
+        """Serve a connected socket, which is the poller's from now on, by `connection`."""
+        cdef Channel channel = Channel.__new__(Channel)
+        socket.setblocking(False)
+        channel._poller = self
+        channel._own = socket
+        channel._connection = connection
+        channel._left = bytearray()
+        channel._socket = kc_socket(socket.fileno(), 0, <void*>channel)
+        self._channels.add(channel)
+        try:
+            connection.connection_made(channel)
+        except BaseException:
+            channel._lose(None)
+            raise
+        if not channel._is_closing:
+            channel._want(KC_IN)
+
+    def close(self):
+        """End every connection that is left, at once, and the poller."""
+        cdef Channel channel
+        if self._descriptor < 0:
+            return
+        for channel in list(self._channels):
+            channel._lose(None)
+            channel._end(None)
+        self._loop.remove_reader(self._descriptor)
+        close(self._descriptor)
+        self._descriptor = -1
+
+    def _poll(self):
+        cdef int begin = 0
+        cdef int end, index, count
+        cdef Channel channel
+        with nogil:
+            count = kc_poll(self._descriptor, self._ready)
+        while begin < count:
+            with nogil:
+                end = kc_read(self._ready, begin, count, self._room, ROOM_BYTES)
+            for index in range(begin, end):
+                channel = <Channel>self._ready[index].socket.channel
+                try:
+                    channel._is_ready(&self._ready[index])
+                except Exception as error:
+                    self._loop.call_exception_handler(
+                        {"message": "a connection failed", "exception": error})
+                    channel._lose(error)
+            begin = end
+
+
+cdef class Channel:
+    """A socket of a poller, to its connection: a transport as asyncio has them.
+
+    Its descriptor stays open until the connection was told that it is lost, which happens in a
+    later iteration of the loop.
+    """
+    cdef Poller _poller
+    cdef object _own            # the socket
+    cdef kc_socket _socket
+    cdef Connection _connection
+    cdef bytearray _left        # written, and not yet taken by the socket
+    cdef bint _is_pushed_back   # the connection knows that too much is left
+    cdef bint _is_closing
+    cdef bint _is_lost          # nothing is read or written any more
+
+    def get_extra_info(self, str name not None):
+        """The `socket` and its `peername`; None: there is no such thing."""
+        if name == "socket":
+            return self._own
+        if name == "peername":
+            try:
+                return self._own.getpeername()
+            except OSError:
+                return None  # gone already
+        return None
+
+    def get_write_buffer_size(self):
+        """Bytes that the socket has not taken yet."""
+        return PyByteArray_GET_SIZE(self._left)
+
+    def is_closing(self):
+        """Whether nothing is read any more."""
+        return self._is_closing
+
+    def pause_reading(self):
+        """Leave what comes in the socket."""
+        self._want(self._socket.wanted & ~KC_IN)
+
+    def resume_reading(self):
+        """Read again what comes."""
+        if not self._is_closing:
+            self._want(self._socket.wanted | KC_IN)
+
+    def write(self, bytes data not None):
+        """Send as much as the socket takes, and the rest when it takes more."""
+        cdef Py_ssize_t sent = 0
+        if self._is_lost:
+            return
+        if PyByteArray_GET_SIZE(self._left) == 0:
+            sent = self._send(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
+            if sent < 0 or sent == PyBytes_GET_SIZE(data):
+                return
+            data = data[sent:]
+        self._left += data
+        self._want(self._socket.wanted | KC_OUT)
+        if PyByteArray_GET_SIZE(self._left) > HIGH_WATER_BYTES and not self._is_pushed_back:
+            self._is_pushed_back = True
+            self._connection.pause_writing()
+
+    def close(self):
+        """Read no more, send what is left, and end."""
+        if self._is_closing:
+            return
+        self._is_closing = True
+        self._want(self._socket.wanted & ~KC_IN)
+        if PyByteArray_GET_SIZE(self._left) == 0:
+            self._lose(None)
+
+    def abort(self):
+        """End; what is left is not sent."""
+        self._lose(None)
+
+    cdef int _want(self, uint32_t wanted) except -1:
+        if not self._is_lost and kc_want(self._poller._descriptor, &self._socket, wanted) != 0:
+            self._lose(OSError(errno, os.strerror(errno)))
+        return 0
+
+    cdef int _is_ready(self, kc_ready* ready) except -1:
+        if self._is_lost:
+            return 0
+        if ready.got > 0:
+            if not self._is_closing:
+                self._connection.received(ready.data, ready.got)
+            if ready.got == KC_READ_MOST or ready.events & KC_ENDING:
+                self._want(self._socket.wanted)  # there is more: it is ready again
+        elif ready.got == 0:
+            self.close()  # nothing is left to answer to
+        elif ready.error != 0:
+            self._lose(OSError(ready.error, os.strerror(ready.error)))
+        if ready.events & (KC_OUT | KC_BROKEN) and PyByteArray_GET_SIZE(self._left) != 0:
+            self._send_on()
+        return 0
+
+    cdef int _send_on(self) except -1:
+        cdef Py_ssize_t sent
+        sent = self._send(PyByteArray_AS_STRING(self._left), PyByteArray_GET_SIZE(self._left))
+        if sent < 0:
+            return 0
+        del self._left[:sent]
+        if PyByteArray_GET_SIZE(self._left) == 0:
+            self._want(self._socket.wanted & ~KC_OUT)
+            if self._is_closing:
+                self._lose(None)
+        if self._is_pushed_back and PyByteArray_GET_SIZE(self._left) <= LOW_WATER_BYTES:
+            self._is_pushed_back = False
+            self._connection.resume_writing()
+        return 0
+
+    cdef Py_ssize_t _send(self, const char* data, Py_ssize_t size) except -2:
+        """How much the socket took; -1: it is lost."""
+        cdef Py_ssize_t sent = kc_send(self._socket.descriptor, data, size)
+        if sent >= 0:
+            return sent
+        self._lose(OSError(errno, os.strerror(errno)))
+        return -1
+
+    cdef int _lose(self, error) except -1:
+        """Nothing is read or written any more; the connection is told when the loop goes on."""
+        if self._is_lost:
+            return 0
+        self._is_closing = True
+        kc_want(self._poller._descriptor, &self._socket, 0)
+        self._is_lost = True
+        self._left.clear()
+        self._poller._loop.call_soon(self._end, error)
+        return 0
+
+    def _end(self, error):
+        if self not in self._poller._channels:
+            return  # the poller was closed
+        self._poller._channels.discard(self)
+        try:
+            self._connection.connection_lost(error)
+        finally:
+            self._own.close()
