@@ -279,7 +279,9 @@ static void for_a_while(const char *phase, enum state kind, void (*send)(struct 
 static void connect_all(int from, int to, const struct sockaddr_in *server) {
     for (int i = from; i < to; i++) {
         connect_member(&members[i], server);
-        struct epoll_event event = {.events = EPOLLIN, .data.ptr = &members[i]};
+        // Edge-triggered: replies are read in the order in which they came. Otherwise a socket that
+        // is ready again keeps the place in the kernel's queue that it had for the reply before.
+        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &members[i]};
         epoll_ctl(epoll, EPOLL_CTL_ADD, members[i].socket, &event);
     }
 }
