@@ -12,7 +12,8 @@
 //   hb      heartbeats for SECONDS; rate and latency percentiles
 //   commit  OffsetCommit of PARTITIONS partitions for SECONDS
 //   fetch   OffsetFetch of the same partitions for SECONDS
-//   storm   one member more joins every group at once; time until every group is stable again
+//   storm   one member more joins every group at once; time until every group is stable again. Its
+//           first member asks whether to rejoin once the new one has its id, then every 50 ms
 //   crowd=N every member joins a group of N; time until all are stable
 //   lose=N  after crowd: N members of each group leave at once; time until the others are stable
 //   leave   every member leaves
@@ -41,6 +42,7 @@ static struct member *members;  // one in each group, then the storm's
 static int connections, fill_end;
 static int crowd;      // members of a group, where there is more than one
 static bool *settled;  // by group: of a crowd
+static bool storming;
 static int server_pid, epoll;
 static double phase_seconds;
 
@@ -138,6 +140,8 @@ static void on_join(struct member *member) {
     int error = read_join(member);
     if (error == MEMBER_ID_REQUIRED) {
         send_join(member);
+        struct member *first = &members[member->group];
+        if (storming && first->state == STABLE) send_heartbeat(first);
     } else if (error == NONE) {
         send_sync(member);
     } else {
@@ -301,16 +305,18 @@ static bool is_behind(const struct member *member) {
 
 static bool is_unsettled(const struct member *member) { return !settled[member->group]; }
 
-// Members learn from a heartbeat that they have to join again, as real ones do.
-static void pump_until(bool (*is_over)(void), bool (*beats)(const struct member *)) {
-    double started = now_seconds(), last_beat = 0;
+// Members learn from a heartbeat that they have to join again, as real ones do: those of `beats`
+// send one every STORM_BEAT_SECONDS from `first_beat_after` seconds on.
+static void pump_until(bool (*is_over)(void), bool (*beats)(const struct member *),
+                       double first_beat_after) {
+    double started = now_seconds(), next_beat = started + first_beat_after;
     while (!is_over()) {
         pump(1);
         retry_idle(send_join);
         double now = now_seconds();
         if (now - started > LIMIT_SECONDS) die("the groups do not become stable");
-        if (now - last_beat < STORM_BEAT_SECONDS) continue;
-        last_beat = now;
+        if (now < next_beat) continue;
+        next_beat = now + STORM_BEAT_SECONDS;
         for (int i = 0; i < connections; i++)
             if (members[i].state == STABLE && beats(&members[i])) send_heartbeat(&members[i]);
     }
@@ -322,7 +328,9 @@ static void storm(const struct sockaddr_in *server) {
     begin_phase();
     double started = now_seconds();
     for (int i = connections; i < 2 * connections; i++) send_join(&members[i]);
-    pump_until(storm_is_over, is_behind);
+    storming = true;
+    pump_until(storm_is_over, is_behind, STORM_BEAT_SECONDS);
+    storming = false;
     report("storm", now_seconds() - started, 2 * connections);
 }
 
@@ -351,7 +359,7 @@ static bool crowds_are_settled(void) {
 
 static double settle_crowds(double started) {
     memset(settled, 0, (size_t)connections);
-    pump_until(crowds_are_settled, is_unsettled);
+    pump_until(crowds_are_settled, is_unsettled, 0);
     return now_seconds() - started;
 }
 
