@@ -15,7 +15,6 @@
 #include <unistd.h>
 
 enum { REQUEST_MAX = 1 << 20, REPLY_MIN = 1 << 10, REPLY_MAX = 1 << 24, LENGTH_BYTES = 4 };
-enum { GROUP_DIGITS = 7 };
 
 struct workload workload = {"load-group", "topic", 5, 0, 0};
 

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 enum { ID_MAX = 160 };
+enum { GROUP_DIGITS = 7, MOST_GROUPS = 10000000 };  // of a group's number, in its name
 
 // Kafka's error codes that a member expects.
 enum {
@@ -76,7 +77,8 @@ void send_commit(struct member *member);
 void send_fetch(struct member *member);
 void send_leave(struct member *member);
 
-// Reads what is there; true when `member->reply` holds a whole reply to its last request.
+// Reads what is there; true when `member->reply` holds a whole reply to its last request. Behind it
+// nothing is looked for: that the server is gone is found by the next request.
 bool receive(struct member *member);
 
 // Each takes the reply that `receive` found, and returns its error code: of the first partition

@@ -394,6 +394,7 @@ static void fill(const char *phase, int groups, void (*send)(struct member *)) {
         members[i].generation = -1;  // a commit from outside any generation
     }
     next_group += groups;
+    if (next_group > MOST_GROUPS) die("%s: no more than %d groups", phase, MOST_GROUPS);
     fill_end = next_group;
     double seconds = all(0, connections, send, GONE);
     fill_end = 0;
