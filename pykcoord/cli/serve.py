@@ -331,7 +331,6 @@ def _naming(option: str, address: tuple[str, int]) -> Iterator[None]:
         yield
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
-            # The loop's own words name the address once more.
             reason = "address already in use; take another port, or 0 for a free one"
         else:
             reason = error.strerror or str(error)

@@ -380,7 +380,8 @@ cdef class Connection:
         if self._closed or self._descriptor < 0:
             return False
         if self._is_buffered:
-            self._is_buffered = self._transport.get_write_buffer_size() > 0
+            self._is_buffered = (
+                self._transport.get_write_buffer_size() > 0 or self._transport.is_closing())
         return not self._is_buffered
 
     cdef int _reply(self, bytes reply) except -1:

@@ -51,7 +51,8 @@ cdef extern from *:
 
     static int kc_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
 
-    /* Be told, once, when what is wanted can be done, also if it can already; nothing: never. */
+    /* Be told, once, when what is wanted can be done, also if it can already; nothing: never.
+       -1 with errno: the system cannot. */
     static int kc_want(int poller, kc_socket *socket, uint32_t wanted) {
         struct epoll_event event = {.events = wanted | EPOLLET, .data.ptr = socket};
         int what = !wanted ? EPOLL_CTL_DEL : socket->wanted ? EPOLL_CTL_MOD : EPOLL_CTL_ADD;
@@ -159,14 +160,17 @@ cdef class Poller:
         free(self._room)
 
     def add(self, socket not None, Connection connection not None):
-        """Serve a connected socket, which is the poller's from now on, by `connection`."""
+        """Serve a connected socket, which is the poller's from now on, by `connection`.
+
+        What `connection_made` raises ends the connection, and is raised.
+        """
         cdef Channel channel = Channel.__new__(Channel)
         socket.setblocking(False)
         channel._poller = self
-        channel._own = socket
+        channel._socket_object = socket
         channel._connection = connection
         channel._left = bytearray()
-        channel._socket = kc_socket(socket.fileno(), 0, <void*>channel)
+        channel._watched = kc_socket(socket.fileno(), 0, <void*>channel)
         self._channels.add(channel)
         try:
             connection.connection_made(channel)
@@ -182,11 +186,20 @@ cdef class Poller:
         if self._descriptor < 0:
             return
         for channel in list(self._channels):
-            channel._lose(None)
-            channel._end(None)
+            try:
+                channel._lose(None)
+                channel._end(None)
+            except Exception as error:
+                self._report(error)
         self._loop.remove_reader(self._descriptor)
         close(self._descriptor)
         self._descriptor = -1
+
+    cdef int _report(self, error) except -1:
+        """To the loop's handler of exceptions, which logs it."""
+        self._loop.call_exception_handler(
+            {"message": "a connection failed, and is closed", "exception": error})
+        return 0
 
     def _poll(self):
         cdef int begin = 0
@@ -201,9 +214,10 @@ cdef class Poller:
                 channel = <Channel>self._ready[index].socket.channel
                 try:
                     channel._is_ready(&self._ready[index])
-                except Exception as error:
-                    self._loop.call_exception_handler(
-                        {"message": "a connection failed", "exception": error})
+                except (KeyboardInterrupt, SystemExit):
+                    raise
+                except BaseException as error:  # what others sent is read already: go on
+                    self._report(error)
                     channel._lose(error)
             begin = end
 
@@ -212,11 +226,11 @@ cdef class Channel:
     """A socket of a poller, to its connection: a transport as asyncio has them.
 
     Its descriptor stays open until the connection was told that it is lost, which happens in a
-    later iteration of the loop.
+    later iteration of the loop, or when the poller is closed.
     """
     cdef Poller _poller
-    cdef object _own            # the socket
-    cdef kc_socket _socket
+    cdef object _socket_object
+    cdef kc_socket _watched     # the same socket, to epoll
     cdef Connection _connection
     cdef bytearray _left        # written, and not yet taken by the socket
     cdef bint _is_pushed_back   # the connection knows that too much is left
@@ -226,10 +240,10 @@ cdef class Channel:
     def get_extra_info(self, str name not None):
         """The `socket` and its `peername`; None: there is no such thing."""
         if name == "socket":
-            return self._own
+            return self._socket_object
         if name == "peername":
             try:
-                return self._own.getpeername()
+                return self._socket_object.getpeername()
             except OSError:
                 return None  # gone already
         return None
@@ -244,12 +258,12 @@ cdef class Channel:
 
     def pause_reading(self):
         """Leave what comes in the socket."""
-        self._want(self._socket.wanted & ~KC_IN)
+        self._want(self._watched.wanted & ~KC_IN)
 
     def resume_reading(self):
         """Read again what comes."""
         if not self._is_closing:
-            self._want(self._socket.wanted | KC_IN)
+            self._want(self._watched.wanted | KC_IN)
 
     def write(self, bytes data not None):
         """Send as much as the socket takes, and the rest when it takes more."""
@@ -262,7 +276,7 @@ cdef class Channel:
                 return
             data = data[sent:]
         self._left += data
-        self._want(self._socket.wanted | KC_OUT)
+        self._want(self._watched.wanted | KC_OUT)
         if PyByteArray_GET_SIZE(self._left) > HIGH_WATER_BYTES and not self._is_pushed_back:
             self._is_pushed_back = True
             self._connection.pause_writing()
@@ -272,7 +286,7 @@ cdef class Channel:
         if self._is_closing:
             return
         self._is_closing = True
-        self._want(self._socket.wanted & ~KC_IN)
+        self._want(self._watched.wanted & ~KC_IN)
         if PyByteArray_GET_SIZE(self._left) == 0:
             self._lose(None)
 
@@ -281,8 +295,10 @@ cdef class Channel:
         self._lose(None)
 
     cdef int _want(self, uint32_t wanted) except -1:
-        if not self._is_lost and kc_want(self._poller._descriptor, &self._socket, wanted) != 0:
-            self._lose(OSError(errno, os.strerror(errno)))
+        if not self._is_lost and kc_want(self._poller._descriptor, &self._watched, wanted) != 0:
+            error = OSError(errno, os.strerror(errno))  # the system's bound of what is watched
+            self._poller._report(error)
+            self._lose(error)
         return 0
 
     cdef int _is_ready(self, kc_ready* ready) except -1:
@@ -292,7 +308,7 @@ cdef class Channel:
             if not self._is_closing:
                 self._connection.received(ready.data, ready.got)
             if ready.got == KC_READ_MOST or ready.events & KC_ENDING:
-                self._want(self._socket.wanted)  # there is more: it is ready again
+                self._want(self._watched.wanted)  # there is more: it is ready again
         elif ready.got == 0:
             self.close()  # nothing is left to answer to
         elif ready.error != 0:
@@ -308,7 +324,7 @@ cdef class Channel:
             return 0
         del self._left[:sent]
         if PyByteArray_GET_SIZE(self._left) == 0:
-            self._want(self._socket.wanted & ~KC_OUT)
+            self._want(self._watched.wanted & ~KC_OUT)
             if self._is_closing:
                 self._lose(None)
         if self._is_pushed_back and PyByteArray_GET_SIZE(self._left) <= LOW_WATER_BYTES:
@@ -318,7 +334,7 @@ cdef class Channel:
 
     cdef Py_ssize_t _send(self, const char* data, Py_ssize_t size) except -2:
         """How much the socket took; -1: it is lost."""
-        cdef Py_ssize_t sent = kc_send(self._socket.descriptor, data, size)
+        cdef Py_ssize_t sent = kc_send(self._watched.descriptor, data, size)
         if sent >= 0:
             return sent
         self._lose(OSError(errno, os.strerror(errno)))
@@ -329,7 +345,7 @@ cdef class Channel:
         if self._is_lost:
             return 0
         self._is_closing = True
-        kc_want(self._poller._descriptor, &self._socket, 0)
+        kc_want(self._poller._descriptor, &self._watched, 0)
         self._is_lost = True
         self._left.clear()
         self._poller._loop.call_soon(self._end, error)
@@ -342,4 +358,5 @@ cdef class Channel:
         try:
             self._connection.connection_lost(error)
         finally:
-            self._own.close()
+            self._connection = None  # it has this channel, too: neither would be freed at once
+            self._socket_object.close()

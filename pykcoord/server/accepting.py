@@ -40,7 +40,8 @@ class Listener:
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
 
     async def start(self) -> None:
-        """Begin to accept."""
+        """Begin to accept. Raises OSError where the system has no descriptor for it, or where
+        another has begun to listen on the same address since."""
         if not IS_AVAILABLE:
             self._server = await self._loop.create_server(
                 self._new_connection, sock=self._socket, backlog=_BACKLOG
@@ -85,10 +86,10 @@ class Listener:
 
     def _pause(self, error: OSError) -> None:
         logger.error(
-            "no connection can be accepted, the next attempt is in %g s: %s; "
-            "allow more open files (ulimit -n)",
+            "no connection can be accepted, the next attempt is in %g s: %s%s",
             _PAUSE_SECONDS,
             error.strerror,
+            "; allow more open files (ulimit -n)" if error.errno == errno.EMFILE else "",
             extra={"event": "accept", "reason": error.strerror},
         )
         self._loop.remove_reader(self._socket)

@@ -21,14 +21,15 @@ from pykcoord.server import Server, TopicCatalogue
 from pykcoord.server.metrics import ServerMetrics
 
 
-@pytest.fixture(params=["asyncio", "uvloop", "unpolled"])
+@pytest.fixture(params=["asyncio", "uvloop", "asyncio-unpolled", "uvloop-unpolled"])
 def run(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Awaitable[Any]], Any]]:
     """Runs a coroutine to its end, within 30 seconds: on each kind of loop, and as on a system
     where the loop itself reads every connection."""
-    factory = asyncio.new_event_loop if request.param == "asyncio" else uvloop.new_event_loop
-    if request.param == "unpolled":
+    loop, _, unpolled = request.param.partition("-")
+    factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
+    if unpolled:
         monkeypatch.setattr("pykcoord.server.accepting.IS_AVAILABLE", False)
 
     async def bounded(main: Awaitable[Any]) -> Any:

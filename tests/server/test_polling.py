@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 import os
 import resource
 import socket
 import struct
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -18,6 +20,16 @@ from .conftest import Client, Rig, frame, serving
 
 MANY = 1_200
 MOST_OF_A_TURN = 512
+PAUSE_SECONDS = 0.05
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _many_files() -> Iterator[None]:
+    """Two of them for each of so many clients."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    yield
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
 async def _connect_many(rig: Rig) -> list[socket.socket]:
@@ -64,7 +76,7 @@ def test_a_turn_has_a_bounded_number_of_frames(run, request):
                 client.send(frame(HEARTBEAT))
             await rig.until(lambda: sum(len(frames) for _, frames, _ in rig.node.steps) == MANY)
             largest = max(len(frames) for _, frames, _ in rig.node.steps)
-            if request.node.callspec.params["run"] == "unpolled":
+            if request.node.callspec.params["run"].endswith("unpolled"):
                 assert largest > MOST_OF_A_TURN  # what the poller is there for
             else:
                 assert largest == MOST_OF_A_TURN
@@ -117,8 +129,35 @@ def test_clients_that_send_much_do_not_hold_up_the_others(run):
             for clients in (light, heavy):
                 for number, client in enumerate(clients):
                     assert await client.read() == struct.pack(">i", number) + b"beat"
+            sizes = [len(data) for _, frames, _ in rig.node.steps for _, _, data in frames]
+            assert max(sizes[:20]) < 1_000, "who sends little is served first"
 
     run(main())
+
+
+def test_a_connection_that_has_ended_is_freed_at_once(run):
+    """Not by the collector, which thousands of them would keep busy."""
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            assert await client.ask(frame(HEARTBEAT))
+            (connection,) = rig.server.hub.connections
+            connection.memo = memo = _Memo()
+            gone = weakref.ref(memo)
+            del connection, memo
+            gc.disable()
+            try:
+                client.close()
+                await rig.until(lambda: gone() is None)
+            finally:
+                gc.enable()
+
+    run(main())
+
+
+class _Memo:
+    """What a connection remembers, and takes with it."""
 
 
 def test_what_fails_for_one_connection_is_no_matter_to_the_others(run, caplog):
@@ -157,23 +196,25 @@ def _no_more_files() -> Iterator[None]:
 
 @pytest.mark.parametrize("run", ["asyncio", "uvloop"], indirect=True)
 def test_who_comes_when_no_file_can_be_opened_is_served_later(run, caplog, monkeypatch):
-    monkeypatch.setattr("pykcoord.server.accepting._PAUSE_SECONDS", 0.05)
+    monkeypatch.setattr("pykcoord.server.accepting._PAUSE_SECONDS", PAUSE_SECONDS)
 
     async def main():
         async with serving() as rig:
             before = await rig.connect()
             late = socket.socket()
             late.setblocking(False)
+            begun = asyncio.get_running_loop().time()
             with _no_more_files():
                 late.connect_ex(rig.server.address)
                 for _ in range(20):
                     assert await before.ask(frame(HEARTBEAT))
                     await asyncio.sleep(0.01)
                 assert len(rig.server.hub.connections) == 1
+            seconds = asyncio.get_running_loop().time() - begun
+            assert 2 <= len(caplog.records) <= 2 + seconds / PAUSE_SECONDS
             reader, writer = await asyncio.open_connection(sock=late)
             assert await Client(reader, writer).ask(frame(HEARTBEAT))
 
     with caplog.at_level(logging.ERROR, "pykcoord.server"):
         run(main())
-    assert 2 <= len(caplog.records) <= 5
     assert "Too many open files" in caplog.text

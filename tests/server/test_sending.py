@@ -129,6 +129,9 @@ class _Transport:
     def get_write_buffer_size(self) -> int:
         return len(self.buffer)
 
+    def is_closing(self) -> bool:
+        return False
+
     def write(self, data: bytes) -> None:
         self.buffer += data
 
