@@ -47,8 +47,8 @@ class Listener:
                 self._new_connection, sock=self._socket, backlog=_BACKLOG
             )
             return
-        self._poller = Poller(self._loop)
         self._socket.listen(_BACKLOG)
+        self._poller = Poller(self._loop)
         self._loop.add_reader(self._socket, self._accept)
 
     def close(self) -> None:
