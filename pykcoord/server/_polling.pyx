@@ -21,6 +21,7 @@ from posix.unistd cimport close
 import os
 
 from pykcoord.server._connection cimport Connection
+from pykcoord.server._sending cimport send_once
 
 cdef extern from *:
     """
@@ -28,9 +29,6 @@ cdef extern from *:
     #include <stdint.h>
     #include <sys/socket.h>
 
-    #ifndef MSG_NOSIGNAL  /* macOS; Python ignores SIGPIPE */
-    #define MSG_NOSIGNAL 0
-    #endif
     #define KC_AT_ONCE 512      /* sockets: they make a turn worth its cost, and fit into caches */
     #define KC_READ_MOST 65536  /* bytes of one socket: the rest comes when its turn comes again */
 
@@ -91,14 +89,6 @@ cdef extern from *:
         }
         return from;
     }
-
-    /* How much the socket took; -1 with errno where it is broken. */
-    static int64_t kc_send(int descriptor, const char *data, int64_t size) {
-        ssize_t sent;
-        do sent = send(descriptor, data, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
-        while (sent < 0 && errno == EINTR);
-        return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : sent;
-    }
     """
     ctypedef struct kc_socket:
         int descriptor
@@ -116,7 +106,6 @@ cdef extern from *:
     int kc_want(int poller, kc_socket* socket, uint32_t wanted) noexcept nogil
     int kc_poll(int poller, kc_ready* ready) noexcept nogil
     int kc_read(kc_ready* ready, int begin, int count, char* room, int64_t size) noexcept nogil
-    int64_t kc_send(int descriptor, const char* data, int64_t size) noexcept nogil
 
 IS_AVAILABLE = bool(KC_AVAILABLE)
 
@@ -334,7 +323,7 @@ cdef class Channel:
 
     cdef Py_ssize_t _send(self, const char* data, Py_ssize_t size) except -2:
         """How much the socket took; -1: it is lost."""
-        cdef Py_ssize_t sent = kc_send(self._watched.descriptor, data, size)
+        cdef Py_ssize_t sent = send_once(self._watched.descriptor, data, size)
         if sent >= 0:
             return sent
         self._lose(OSError(errno, os.strerror(errno)))

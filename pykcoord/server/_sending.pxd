@@ -1,5 +1,10 @@
 # The index of _sending.pyx: many replies handed to the kernel in one step.
 
+from libc.stdint cimport int64_t
+
+
+cdef int64_t send_once(int descriptor, const char* data, int64_t size) noexcept nogil
+
 
 cdef class Replies:
     cdef void* _replies  # kc_reply

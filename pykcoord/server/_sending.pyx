@@ -34,6 +34,14 @@ cdef extern from *:
     static kc_work *kc_shared;    /* what it works on */
     static int kc_helps;          /* it was started in this process */
 
+    /* How much the socket took; -1 with errno where it is broken. */
+    static int64_t kc_send(int descriptor, const char *data, int64_t size) {
+        ssize_t sent;
+        do sent = send(descriptor, data, (size_t)size, MSG_DONTWAIT | MSG_NOSIGNAL);
+        while (sent < 0 && errno == EINTR);
+        return sent < 0 && (errno == EAGAIN || errno == EWOULDBLOCK) ? 0 : sent;
+    }
+
     static void kc_send_some(kc_work *work) {
         int64_t first;
         while ((first = __atomic_fetch_add(&work->next, KC_TAKEN_AT_ONCE, __ATOMIC_RELAXED))
@@ -41,10 +49,7 @@ cdef extern from *:
             int64_t end = first + KC_TAKEN_AT_ONCE;
             for (int64_t n = first; n < end && n < work->count; n++) {
                 kc_reply *reply = &work->replies[n];
-                ssize_t sent;
-                do sent = send(reply->descriptor, reply->data, (size_t)reply->size,
-                               MSG_DONTWAIT | MSG_NOSIGNAL);
-                while (sent < 0 && errno == EINTR);
+                int64_t sent = kc_send(reply->descriptor, reply->data, reply->size);
                 reply->sent = sent < 0 ? 0 : sent;
             }
         }
@@ -120,6 +125,7 @@ cdef extern from *:
         const char* data
         int64_t size
         int64_t sent
+    int64_t kc_send(int descriptor, const char* data, int64_t size) noexcept nogil
     void kc_send_alone(kc_reply* replies, int64_t count) noexcept nogil
     void kc_send_shared(kc_reply* replies, int64_t count) noexcept nogil
 
@@ -127,6 +133,11 @@ cdef extern from *:
 cdef Py_ssize_t UNLOCKED = 64
 # Fewer are sent sooner than another thread is woken.
 cdef Py_ssize_t SHARED = 256
+
+
+cdef int64_t send_once(int descriptor, const char* data, int64_t size) noexcept nogil:
+    """How much the socket took; -1 with errno where it is broken."""
+    return kc_send(descriptor, data, size)
 
 
 cdef class Replies:
