@@ -169,7 +169,8 @@ impl GroupScope<'_> {
     }
 
     /// `name` is needed where the topic is new, `place` is what `locate` said where it is not.
-    #[inline]
+    // As of `OffsetCommitValue::parse`: what a call returned would be waited for.
+    #[inline(always)]
     fn store(
         &mut self,
         found: Option<TopicIndex>,

@@ -52,7 +52,9 @@ pub struct OffsetCommitValue<'a> {
 }
 
 impl<'a> OffsetCommitValue<'a> {
-    #[inline]
+    // A call would return it through memory in small pieces, and its caller wait for them to read it
+    // in larger ones: a seventh of a recovery, with `GroupScope::store`.
+    #[inline(always)]
     pub fn parse(value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(value);
         let version = reader.i16()?;
