@@ -74,7 +74,8 @@ SLOW_DOWNS = [
         "let Some(delayed) = self.wheel.payload_mut(id)", 3 * _allocation("id"),
     ),
     SlowDown(
-        ("heartbeat", "node-heartbeat", "node-heartbeat-many"), "the member id copied, 3 times",
+        ("heartbeat", "heartbeat-many", "node-heartbeat", "node-heartbeat-many"),
+        "the member id copied, 3 times",
         f"{CORE}/group/classic/heartbeat.rs",
         "let of = self.group(group);", _copies(3, "request.member_id"),
     ),

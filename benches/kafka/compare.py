@@ -32,7 +32,6 @@ from benches.kafka.servers import (
     TOPIC,
     Kafka,
     Kfake,
-    Loaded,
     Pykcoord,
     Server,
     build_kfake,
@@ -69,7 +68,7 @@ class Size:
 
 
 FULL = Size(
-    connections=2000, few=200, crowd=100, seconds=5, rounds=3, storms=3,
+    connections=2000, few=200, crowd=100, seconds=5, rounds=3, storms=5,
     groups=100_000, offset_groups=10_000,
 )  # fmt: skip
 SMOKE = Size(
@@ -79,6 +78,7 @@ SMOKE = Size(
 
 Phase = dict[str, float]
 Run = dict[str, Phase]  # by name of the phase
+Speeds = tuple[list[float], list[float]]  # of rounds: Kafka's and pykcoord's
 
 
 class Load:
@@ -141,30 +141,36 @@ def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[s
     return runs
 
 
-def measure_recovery(kafka: Kafka, directory: Path) -> tuple[Loaded, Loaded]:
+def measure_recovery(kafka: Kafka, directory: Path, rounds: int) -> Speeds:
     """Kafka restarted on its log with one loading thread, and pykcoord on a copy of that log, in
-    `directory`, on one core."""
+    `directory`, on one core: records a second in each round."""
     console.print("recovery: both read the log that Kafka wrote")
     kafka.threads = 1
-    kafka.start()
-    by_kafka = kafka.loaded()
-    kafka.stop()
-    pykcoord = Pykcoord(directory, "os", one_core=True)
-    for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
-        shutil.copytree(partition, pykcoord.directory / partition.name)
-    os.sync()  # as Kafka's own is since its end: a start syncs what it is to continue
-    with pykcoord:
-        by_pykcoord = pykcoord.loaded()
-    return by_kafka, Loaded(by_kafka.records, by_pykcoord.seconds)
+    by_kafka, by_pykcoord = [], []
+    for number in range(rounds):
+        kafka.start()
+        loaded = kafka.loaded()
+        kafka.stop()
+        pykcoord = Pykcoord(directory / str(number), "os", one_core=True)
+        for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
+            shutil.copytree(partition, pykcoord.directory / partition.name)
+        os.sync()  # as Kafka's own is since its end: a start syncs what it is to continue
+        with pykcoord:
+            seconds = pykcoord.loaded().seconds
+        shutil.rmtree(pykcoord.directory)
+        records = loaded.records or 0
+        by_kafka.append(records / max(loaded.seconds, 1e-3))
+        by_pykcoord.append(records / max(seconds, 1e-3))
+    return by_kafka, by_pykcoord
 
 
-def measure_recovery_of_groups(size: Size, load: Load, directory: Path) -> tuple[Loaded, Loaded]:
+def measure_recovery_of_groups(size: Size, load: Load, directory: Path) -> Speeds:
     """The same for a log of groups of one member, without commits."""
     kafka = Kafka(directory / "kafka-groups")
     with kafka:
         create_topic(kafka)
         load.run(kafka, ["find", "join", f"fill={size.groups}", "leave"])
-    return measure_recovery(kafka, directory / "recovery-groups")
+    return measure_recovery(kafka, directory / "recovery-groups", size.rounds)
 
 
 def measure_memory(size: Size, load: Load, server: Server) -> tuple[float, float]:
@@ -244,17 +250,14 @@ def rows_of_load(runs: dict[str, list[Run]], size: Size) -> list[Row]:
 
 
 def rows_of_state(
-    recovery: tuple[Loaded, Loaded],
-    of_groups: tuple[Loaded, Loaded],
+    recovery: Speeds,
+    of_groups: Speeds,
     memory: dict[str, tuple[float, float]],
     core: tuple[float, float],
 ) -> list[Row]:
-    def speeds(both: tuple[Loaded, Loaded]) -> list[float]:
-        return [(loaded.records or 0) / max(loaded.seconds, 1e-3) for loaded in both]
-
     rows = [
-        Row("recovery", "records/s", *speeds(recovery), least=4, note=QUOTED["recovery"]),
-        Row("", "of groups/s", *speeds(of_groups), least=4, note=QUOTED["recovery of groups"]),
+        Row.of_rounds("recovery", "records/s", *recovery, least=4, note=QUOTED["recovery"]),
+        Row.of_rounds("", "of groups/s", *of_groups, least=4, note=QUOTED["recovery of groups"]),
     ]
     for place, (what, most) in enumerate((("group", 450), ("offset", 48))):
         name = {"group": "memory of a one-member group", "offset": "of an offset, 100 a group"}
@@ -285,7 +288,7 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
             create_topic(servers[KAFKA])
             runs = measure_rounds(size, load, servers)
             load.run(kafka, LONGER_LOG, OFFSETS_A_GROUP)
-        recovery = measure_recovery(kafka, directory / "recovery")
+        recovery = measure_recovery(kafka, directory / "recovery", size.rounds)
         of_groups = measure_recovery_of_groups(size, load, directory)
         memory = {}
         for name, server in (

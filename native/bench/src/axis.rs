@@ -6,8 +6,8 @@
 use kcoord_core::assignor::Strategy;
 
 use crate::assigning::Assigning;
-use crate::codec::{Codec, ManyBeats, OverNode};
-use crate::groups::{Beats, Commits, Fetches, Joins, Storm};
+use crate::codec::{Codec, NodeBeats, OverNode};
+use crate::groups::{Beats, Commits, Fetches, Joins, ManyBeats, Storm};
 use crate::loading::{Kind, Loading};
 use crate::rows::AsRows;
 use crate::timers::{Adding, Cancelling, Expiring, Watching};
@@ -34,7 +34,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 32] = [
+pub static AXES: [Axis; 33] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -45,6 +45,7 @@ pub static AXES: [Axis; 32] = [
         Watching::new(n, 100)
     }),
     axis!("heartbeat", "a heartbeat, 256 in a batch, groups at random", 2_000, Beats::new),
+    axis!("heartbeat-many", "the same, without tickets: codes back", 2_000, ManyBeats::new),
     axis!("join-sync", "a new group of one: joined, synced, recorded", 1_000, Joins::new),
     axis!("storm", "a group of one that gets a member: until stable", 500, Storm::new),
     axis!("commit-1", "a commit of one partition, recorded", 1_000, |n| Commits::new(n, 1)),
@@ -60,7 +61,7 @@ pub static AXES: [Axis; 32] = [
     axis!("codec-commit-5", "the same, of five partitions", 2_000, Codec::commits),
     axis!("codec-fetch-5", "the same, of five offsets", 2_000, Codec::fetches),
     axis!("node-heartbeat", "from frame to frame, 50 shards", 2_000, OverNode::heartbeats),
-    axis!("node-heartbeat-many", "without frames, 50 shards", 2_000, ManyBeats::new),
+    axis!("node-heartbeat-many", "without frames, 50 shards", 2_000, NodeBeats::new),
     axis!("node-commit-1", "from frame to frame, of one partition", 1_000, |n| {
         OverNode::commits(n, 1)
     }),

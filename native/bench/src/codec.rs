@@ -13,7 +13,7 @@ use kcoord_wire::node::{Frame, Node, Topic, Turn};
 
 use crate::axis::{Work, shuffled};
 use crate::groups::{
-    Member, NOW_MS, TOPIC, commit, config, fetch, group_id, heartbeat, join, sync,
+    Member, NOW_MS, TOPIC, commit, config, fetch, framed, group_id, heartbeat, join, sync,
 };
 
 const SHARDS: usize = 50;
@@ -167,19 +167,19 @@ impl Work for OverNode {
 }
 
 /// Heartbeats of many members at once, without frames, each a group's only one.
-pub struct ManyBeats {
+pub struct NodeBeats {
     node: Node,
     members: Vec<Member>,
 }
 
-impl ManyBeats {
+impl NodeBeats {
     pub fn new(count: usize) -> Self {
         let (node, members) = node_of_groups(count);
-        ManyBeats { node, members }
+        NodeBeats { node, members: framed(members.iter()).collect() }
     }
 }
 
-impl Work for ManyBeats {
+impl Work for NodeBeats {
     fn round(&mut self) -> u64 {
         let beats = self.members.iter().map(|one| (one.group_id, one.member_id, 1));
         let codes = self.node.heartbeat_many(NOW_MS, beats);

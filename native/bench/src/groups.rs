@@ -230,7 +230,7 @@ pub fn fetch(group_id: &'static str, partitions: i32) -> OffsetFetchRequest<'sta
 }
 
 /// Names of their own for requests in this order, one after the other, as their frames hold them.
-fn framed<'a, Members>(members: Members) -> impl Iterator<Item = Member>
+pub fn framed<'a, Members>(members: Members) -> impl Iterator<Item = Member>
 where
     Members: Iterator<Item = &'a Member> + Clone,
 {
@@ -287,6 +287,38 @@ impl Beats {
 impl Work for Beats {
     fn round(&mut self) -> u64 {
         self.0.round()
+    }
+}
+
+/// Heartbeats in, error codes out: no tickets, and no response that waits in the shard.
+pub struct ManyBeats {
+    hosted: Hosted,
+    beats: Vec<HeartbeatRequest<'static>>,
+    codes: Vec<ErrorCode>,
+}
+
+impl ManyBeats {
+    pub fn new(count: usize) -> Self {
+        let mut hosted = Hosted::new();
+        let members = hosted.groups_of_one(count);
+        let order = shuffled(count);
+        let members = framed(order.iter().map(|index| &members[*index]));
+        let beats = members.map(|member| heartbeat(&member)).collect();
+        ManyBeats { hosted, beats, codes: Vec::with_capacity(BATCH) }
+    }
+}
+
+impl Work for ManyBeats {
+    fn round(&mut self) -> u64 {
+        let mut answered = 0;
+        for batch in self.beats.chunks(BATCH) {
+            self.hosted.shard.heartbeat_batch(NOW_MS, batch, &mut self.codes);
+            assert!(self.codes.iter().all(|code| *code == ErrorCode::None));
+            answered += self.codes.len() as u64;
+            self.codes.clear();
+        }
+        assert_eq!(answered, self.beats.len() as u64);
+        answered
     }
 }
 
