@@ -1,7 +1,7 @@
 //! Writing a batch that lost records, or got a delete horizon, as Kafka's MemoryRecords.filterTo
 //! does: offsets, the batch's extent and its producer stay; times and the CRC are written anew.
 
-use kcoord_core::record::batch::BATCH_OVERHEAD;
+use kcoord_core::record::batch::{BATCH_OVERHEAD, CRC_AT, CRC_FROM};
 use kcoord_core::record::writer::{varint_len, write_varint};
 use kcoord_core::record::{Attributes, BatchHeader, Record};
 
@@ -9,8 +9,6 @@ use kcoord_core::record::{Attributes, BatchHeader, Record};
 const LASTING: i16 = 0b11_1000;
 const DELETE_HORIZON: i16 = 1 << 6;
 const NO_TIMESTAMP: i64 = -1;
-const CRC_AT: usize = 17;
-const CRC_FROM: usize = 21;
 
 /// Appends the batch of `header` with `records` only, at least one. With a `delete_horizon_ms` the
 /// batch says from when on its tombstones, or its marker, may go (KIP-534).

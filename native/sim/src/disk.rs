@@ -3,11 +3,8 @@
 //! prove: recovery follows the rules of the log on a real disk.
 
 use kcoord_core::outbox::Append;
-use kcoord_core::record::batch::{BATCH_OVERHEAD, BatchHeader};
+use kcoord_core::record::batch::{BATCH_OVERHEAD, BatchHeader, CRC_AT, CRC_FROM};
 
-/// Where the CRC of a batch stands, and where the bytes that it covers begin.
-const CRC_AT: usize = 17;
-const CRC_FROM: usize = 21;
 /// The length field counts what stands behind it.
 const LENGTH_AT: usize = 8;
 const LENGTH_END: usize = 12;

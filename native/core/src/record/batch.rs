@@ -11,6 +11,9 @@ use crate::outbox::Append;
 
 /// Bytes of a batch before its records.
 pub const BATCH_OVERHEAD: usize = 61;
+/// Where its CRC-32C stands, which covers what follows it: whoever writes the batch puts it there.
+pub const CRC_AT: usize = 17;
+pub const CRC_FROM: usize = CRC_AT + 4;
 /// Bytes before and including the length field.
 const LENGTH_END: usize = 12;
 const MAGIC: u8 = 2;

@@ -1,11 +1,7 @@
 //! Records for a log: whole RecordBatches v2 with their CRC, back to back.
 
 use kcoord_core::outbox::Append;
-use kcoord_core::record::batch::BatchHeader;
-
-/// Where the CRC stands, and what it covers: all behind it.
-const CRC_AT: usize = 17;
-const CRC_FROM: usize = 21;
+use kcoord_core::record::batch::{BatchHeader, CRC_AT, CRC_FROM};
 
 #[derive(Default)]
 pub struct Batches {
