@@ -1,5 +1,4 @@
-"""Kafka's own classes in process beside pykcoord's core, in turns: `python -m
-benches.kafka.in_process`.
+"""Kafka's own classes in process beside pykcoord's core, in turns, for benches.kafka.run.
 
 Kafka's side is benches/kafka/java/inprocess, measured by JMH as single shots in a JVM of its own,
 warm; pykcoord's is native/bench, with the allocator of the extension. A ratio is that of the two
@@ -73,8 +72,9 @@ def _heartbeats(groups: int, least: float) -> Pair:
 
 
 def _of_service(what: str, benchmark: str, axis: str, least: float, each: int = 1) -> Pair:
-    """Requests as objects on both sides; below, what pykcoord's node does from frame to frame."""
-    framed = "node-heartbeat" if benchmark == "heartbeat" else f"node-{axis}"
+    """Requests as objects on both sides, 50 partitions; below, what pykcoord's node does from frame
+    to frame."""
+    framed = axis.replace("sharded", "node").removesuffix("-many")
     return Pair(
         f"whole service: {what}", "M/s", (f"Service.{benchmark}",), (axis,),
         100_000 if benchmark == "heartbeat" else 20_000, least, each=each,
@@ -94,9 +94,9 @@ PAIRS = [
         work=0.5,
     ),
     _of_service("heartbeats of 100,000 groups", "heartbeat", "node-heartbeat-many", 30),
-    _of_service("commits of 1", "commit", "commit-1", 8, each=1),
-    _of_service("commits of 5", "commit", "commit-5", 8, each=5),
-    _of_service("fetches of 5", "fetch", "fetch-5", 15, each=5),
+    _of_service("commits of 1", "commit", "sharded-commit-1", 8, each=1),
+    _of_service("commits of 5", "commit", "sharded-commit-5", 8, each=5),
+    _of_service("fetches of 5", "fetch", "sharded-fetch-5", 15, each=5),
     Pair("timers added", "M/s", ("Timers.add",), ("timer-add",), 1_000_000, 3),
     Pair("timers cancelled", "M/s", ("Timers.cancel",), ("timer-cancel",), 1_000_000, 5),
     Pair(
@@ -162,7 +162,7 @@ def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> float:
         command += ["-p", f"each={pair.each}"]
     if pair.log is not None:
         log = BUILD / f"{pair.log}-{entries}.log"
-        if not log.exists():
+        if not log.exists() or log.stat().st_mtime < PROGRAM.stat().st_mtime:
             subprocess.run([PROGRAM, "write-log", pair.log, str(entries), log], check=True)
         command += ["-p", f"file={log}"]
     _output(command)

@@ -10,6 +10,7 @@ use crate::codec::{Codec, NodeBeats, OverNode};
 use crate::groups::{Beats, Commits, Fetches, Joins, ManyBeats, Storm};
 use crate::loading::{Kind, Loading};
 use crate::rows::AsRows;
+use crate::sharded::Sharded;
 use crate::timers::{Adding, Cancelling, Expiring, Watching};
 
 pub trait Work {
@@ -34,7 +35,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 33] = [
+pub static AXES: [Axis; 36] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -51,6 +52,13 @@ pub static AXES: [Axis; 33] = [
     axis!("commit-1", "a commit of one partition, recorded", 1_000, |n| Commits::new(n, 1)),
     axis!("commit-5", "a commit of five partitions, recorded", 1_000, |n| Commits::new(n, 5)),
     axis!("fetch-5", "a fetch of five offsets", 2_000, |n| Fetches::new(n, 5)),
+    axis!("sharded-commit-1", "a commit of one partition, 50 shards", 1_000, |n| {
+        Sharded::commits(n, 1)
+    }),
+    axis!("sharded-commit-5", "the same, of five partitions", 1_000, |n| Sharded::commits(n, 5)),
+    axis!("sharded-fetch-5", "a fetch of five offsets, 50 shards", 2_000, |n| {
+        Sharded::fetches(n, 5)
+    }),
     axis!("load-commits", "a record of a log of commits", 10_000, |n| {
         Loading::new(n, Kind::Commits)
     }),

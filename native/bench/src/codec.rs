@@ -15,8 +15,10 @@ use crate::axis::{Work, shuffled};
 use crate::groups::{
     Member, NOW_MS, TOPIC, commit, config, fetch, framed, group_id, heartbeat, join, sync,
 };
+use crate::hosted::{BEAT_MS, MADE_OVER_MS, moment, seal, succeeded};
 
-const SHARDS: usize = 50;
+/// As many as Kafka's log of offsets has partitions.
+pub const SHARDS: usize = 50;
 const SEED: [u8; 32] = [7; 32];
 const HOST: &str = "/127.0.0.1";
 const COMMITTED: i32 = 5;
@@ -122,41 +124,58 @@ impl Work for Codec {
     }
 }
 
-/// The same frames in each round, in turns, from members of groups of one.
+/// The same frames in each round, in turns, from members of groups of one; a round lasts as long as
+/// a member takes to beat again.
 pub struct OverNode {
-    node: Node,
+    hosted: HostedNode,
+    api: ApiKey,
     frames: Vec<Vec<u8>>,
 }
 
 impl OverNode {
-    fn new(count: usize, frame: impl Fn(&Member) -> Vec<u8>) -> Self {
-        let (node, members) = node_of_groups(count);
-        OverNode { node, frames: members.iter().map(frame).collect() }
+    /// One round was made, and looked at.
+    fn new(count: usize, api: ApiKey, frame: impl Fn(&Member) -> Vec<u8>) -> Self {
+        let (hosted, members) = node_of_groups(count);
+        OverNode { hosted, api, frames: members.iter().map(frame).collect() }.checked()
     }
 
     pub fn heartbeats(count: usize) -> Self {
-        OverNode::new(count, heartbeat_frame)
+        OverNode::new(count, ApiKey::Heartbeat, heartbeat_frame)
     }
 
     pub fn commits(count: usize, partitions: i32) -> Self {
-        let mut over = OverNode::new(count, |member| commit_frame(member, partitions));
-        over.round(); // the first commits of groups are another matter
-        over
+        OverNode::new(count, ApiKey::OffsetCommit, |member| commit_frame(member, partitions))
     }
 
     pub fn fetches(count: usize) -> Self {
         let mut over = OverNode::commits(count, COMMITTED);
         let member = |index| Member { group_id: group_id(index).leak(), member_id: "" };
+        over.api = ApiKey::OffsetFetch;
         over.frames = shuffled(count).into_iter().map(|at| fetch_frame(&member(at))).collect();
-        over
+        over.checked()
+    }
+
+    fn checked(mut self) -> Self {
+        let api = self.api;
+        let mut answered = 0;
+        for batch in self.frames.chunks(BATCH) {
+            self.hosted.turn(batch, |turn, _, at| {
+                assert!(is_success(answer(api, turn, at)));
+                answered += 1;
+            });
+        }
+        assert_eq!(answered, self.frames.len());
+        self
     }
 }
 
 impl Work for OverNode {
     fn round(&mut self) -> u64 {
         let mut answered = 0;
-        for batch in self.frames.chunks(BATCH) {
-            turn(&mut self.node, batch, |turn, _, _| {
+        let (began_ms, turns) = (self.hosted.now_ms, self.frames.len().div_ceil(BATCH));
+        for (at, batch) in self.frames.chunks(BATCH).enumerate() {
+            self.hosted.now_ms = began_ms + moment(BEAT_MS, at + 1, turns);
+            self.hosted.turn(batch, |turn, _, _| {
                 black_box(turn);
                 answered += 1;
             });
@@ -168,87 +187,130 @@ impl Work for OverNode {
 
 /// Heartbeats of many members at once, without frames, each a group's only one.
 pub struct NodeBeats {
-    node: Node,
+    hosted: HostedNode,
     members: Vec<Member>,
 }
 
 impl NodeBeats {
     pub fn new(count: usize) -> Self {
-        let (node, members) = node_of_groups(count);
-        NodeBeats { node, members: framed(members.iter()).collect() }
+        let (hosted, members) = node_of_groups(count);
+        NodeBeats { hosted, members: framed(members.iter()).collect() }
     }
 }
 
 impl Work for NodeBeats {
     fn round(&mut self) -> u64 {
+        self.hosted.now_ms += BEAT_MS;
+        self.hosted.turn(&[], |_, ticket, _| panic!("nobody asked, and {ticket} is answered"));
         let beats = self.members.iter().map(|one| (one.group_id, one.member_id, 1));
-        let codes = self.node.heartbeat_many(NOW_MS, beats);
+        let codes = self.hosted.node.heartbeat_many(self.hosted.now_ms, beats);
         assert!(codes.iter().all(|code| *code == ErrorCode::None));
         codes.len() as u64
     }
 }
 
-/// A node that serves stable groups of one, and their members in random order.
-fn node_of_groups(count: usize) -> (Node, Vec<Member>) {
+/// A node, with what a host does for it.
+struct HostedNode {
+    node: Node,
+    now_ms: i64,
+    batch: Vec<u8>,
+}
+
+/// A node that serves stable groups of one, joined over a session's time, and their members in
+/// random order.
+fn node_of_groups(count: usize) -> (HostedNode, Vec<Member>) {
     let mut node = Node::new(config(), SHARDS, &SEED);
     let id = Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
     let name = TOPIC.into();
     node.set_topics([Topic { name, id, partitions: 100, end_offsets: Vec::new() }]);
     (0..SHARDS).for_each(|shard| node.loaded(shard, NOW_MS, 0));
+    let mut hosted = HostedNode { node, now_ms: NOW_MS, batch: Vec::new() };
     let ids: Vec<&'static str> = (0..count).map(|index| &*group_id(index).leak()).collect();
     let mut members = Vec::with_capacity(count);
-    for some in ids.chunks(BATCH) {
-        members.extend(join_all(&mut node, some));
+    let portions = count.div_ceil(BATCH);
+    for (portion, some) in ids.chunks(BATCH).enumerate() {
+        hosted.now_ms = NOW_MS + moment(MADE_OVER_MS, portion, portions);
+        members.extend(hosted.join_all(some));
     }
     let members = shuffled(count).into_iter().map(|index| members[index]).collect();
-    (node, members)
+    (hosted, members)
 }
 
-/// One turn, and one more if it appended or a timer is due; `replied` gets the ticket of each
-/// answer, which is the frame's place, and where the answer stands.
-fn turn(node: &mut Node, batch: &[Vec<u8>], mut replied: impl FnMut(&Turn, u64, (usize, usize))) {
-    let numbered = batch.iter().enumerate();
-    let frames: Vec<Frame<'_>> = numbered
-        .map(|(place, bytes)| Frame { ticket: place as u64, client_host: HOST, bytes })
-        .collect();
-    let (mut frames, mut committed) = (&frames[..], Vec::new());
-    loop {
-        let turn = node.step(NOW_MS, frames, &committed);
-        for (ticket, start, end) in &turn.replies {
-            replied(&turn, *ticket, (*start, *end));
+impl HostedNode {
+    /// One turn, and one more if it appended or a timer is due; `replied` gets the ticket of each
+    /// answer, which is the frame's place, and where the answer stands.
+    fn turn(&mut self, batch: &[Vec<u8>], mut replied: impl FnMut(&Turn, u64, (usize, usize))) {
+        let numbered = batch.iter().enumerate();
+        let frames: Vec<Frame<'_>> = numbered
+            .map(|(place, bytes)| Frame { ticket: place as u64, client_host: HOST, bytes })
+            .collect();
+        let (mut frames, mut committed) = (&frames[..], Vec::new());
+        loop {
+            let turn = self.node.step(self.now_ms, frames, &committed);
+            for (ticket, start, end) in &turn.replies {
+                replied(&turn, *ticket, (*start, *end));
+            }
+            frames = &[];
+            committed.clear();
+            for (shard, append) in &turn.appends {
+                seal(append, &mut self.batch);
+                committed.push((*shard, append.end_offset()));
+            }
+            let is_due = turn.next_timeout_ms.is_some_and(|due_ms| due_ms <= self.now_ms);
+            if committed.is_empty() && !is_due {
+                break;
+            }
         }
-        frames = &[];
-        committed = turn.appends.iter().map(|(at, append)| (*at, append.end_offset())).collect();
-        let is_due = turn.next_timeout_ms.is_some_and(|due_ms| due_ms <= NOW_MS);
-        if committed.is_empty() && !is_due {
-            break;
-        }
+    }
+
+    fn join_all(&mut self, ids: &[&'static str]) -> Vec<Member> {
+        let body = |group_id: &&'static str| match join(group_id, "") {
+            Request::JoinGroup(request) => RequestBody::JoinGroup(request),
+            other => unreachable!("{other:?}"),
+        };
+        let joins: Vec<Vec<u8>> =
+            ids.iter().map(|id| frame(ApiKey::JoinGroup, &body(id))).collect();
+        let mut members = Vec::with_capacity(ids.len());
+        self.turn(&joins, |turn, ticket, at| {
+            let ResponseBody::JoinGroup(joined) = answer(ApiKey::JoinGroup, turn, at) else {
+                unreachable!("a join is answered as one");
+            };
+            assert_eq!(joined.error_code, ErrorCode::None);
+            let member_id = String::from(joined.member_id).leak();
+            members.push(Member { group_id: ids[ticket as usize], member_id });
+        });
+        let body = |one: &Member| match sync(one, 1, &[one.member_id]) {
+            Request::SyncGroup(request) => RequestBody::SyncGroup(request),
+            other => unreachable!("{other:?}"),
+        };
+        let syncs: Vec<Vec<u8>> =
+            members.iter().map(|one| frame(ApiKey::SyncGroup, &body(one))).collect();
+        let mut synced = 0;
+        self.turn(&syncs, |turn, _, at| {
+            assert!(is_success(answer(ApiKey::SyncGroup, turn, at)));
+            synced += 1;
+        });
+        assert_eq!(synced, ids.len());
+        members
     }
 }
 
-fn join_all(node: &mut Node, ids: &[&'static str]) -> Vec<Member> {
-    let body = |group_id: &&'static str| match join(group_id, "") {
-        Request::JoinGroup(request) => RequestBody::JoinGroup(request),
-        other => unreachable!("{other:?}"),
-    };
-    let joins: Vec<Vec<u8>> = ids.iter().map(|id| frame(ApiKey::JoinGroup, &body(id))).collect();
-    let mut members = Vec::with_capacity(ids.len());
-    turn(node, &joins, |turn, ticket, (start, end)| {
-        let reply = &turn.buffer[start + 4..end];
-        let (_, mut reader) = open_response(ApiKey::JoinGroup, 3, reply).expect("a sound header");
-        let joined = api::join_group::decode_response(3, &mut reader).expect("a sound body");
-        assert_eq!(joined.error_code, ErrorCode::None);
-        let member_id = String::from(joined.member_id).leak();
-        members.push(Member { group_id: ids[ticket as usize], member_id });
-    });
-    let body = |one: &Member| match sync(one, 1, &[one.member_id]) {
-        Request::SyncGroup(request) => RequestBody::SyncGroup(request),
-        other => unreachable!("{other:?}"),
-    };
-    let syncs: Vec<Vec<u8>> =
-        members.iter().map(|one| frame(ApiKey::SyncGroup, &body(one))).collect();
-    let mut synced = 0;
-    turn(node, &syncs, |_, _, _| synced += 1);
-    assert_eq!(synced, ids.len());
-    members
+/// The answer that stands there.
+fn answer(api: ApiKey, turn: &Turn, (start, end): (usize, usize)) -> ResponseBody {
+    let version = version(api);
+    let (_, mut body) =
+        open_response(api, version, &turn.buffer[start + 4..end]).expect("a sound header");
+    api::decode_response(api, version, &mut body).expect("a sound body")
+}
+
+fn is_success(body: ResponseBody) -> bool {
+    match body {
+        ResponseBody::Heartbeat(code) => succeeded(&Response::Heartbeat(code)),
+        ResponseBody::SyncGroup(synced) => succeeded(&Response::SyncGroup(synced)),
+        ResponseBody::OffsetCommit(commit) => succeeded(&Response::OffsetCommit(commit)),
+        ResponseBody::OffsetFetch(groups) => {
+            groups.into_iter().all(|group| succeeded(&Response::OffsetFetch(group)))
+        }
+        _ => false,
+    }
 }

@@ -3,21 +3,20 @@
 //! Requests are made before they are measured, as a decoder hands them over; their strings live
 //! until the program ends. Appended records count as durable at once.
 
-use std::hint::black_box;
-
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
-use kcoord_core::{Config, ErrorCode, Shard};
+use kcoord_core::{Config, ErrorCode};
 
 use crate::axis::{Work, shuffled};
+use crate::hosted::{BEAT_MS, Hosted, moment};
 
 pub const NOW_MS: i64 = 1_700_000_000_000;
 pub const TOPIC: &str = "orders-placed";
 /// Requests that arrive together.
-const BATCH: usize = 256;
+pub const BATCH: usize = 256;
 const TOPIC_ID: Uuid = Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
 
-type Asked = (RequestContext<'static>, Request<'static>);
+pub type Asked = (RequestContext<'static>, Request<'static>);
 
 /// A group's id and its only member's.
 #[derive(Clone, Copy)]
@@ -29,6 +28,8 @@ pub struct MemberOf<'a> {
 /// One whose names live until the program ends.
 pub type Member = MemberOf<'static>;
 
+pub const SESSION_MS: i32 = 45_000;
+
 pub fn config() -> Config {
     Config { group_initial_rebalance_delay_ms: 0, ..Config::default() }
 }
@@ -37,128 +38,14 @@ pub fn group_id(index: usize) -> String {
     format!("orders-app-{index:07}")
 }
 
-fn kept(text: &str) -> &'static str {
+pub fn kept(text: &str) -> &'static str {
     String::from(text).leak()
-}
-
-/// A shard that serves, with what a host does for it.
-pub struct Hosted {
-    pub shard: Shard,
-    tickets: Ticket,
-    made: usize,
-}
-
-impl Hosted {
-    pub fn new() -> Self {
-        let mut shard = Shard::new(config());
-        shard.loaded(NOW_MS, 0);
-        Hosted { shard, tickets: 0, made: 0 }
-    }
-
-    pub fn context(&mut self) -> RequestContext<'static> {
-        self.tickets += 1;
-        RequestContext {
-            ticket: self.tickets,
-            api_version: 3,
-            client_id: "orders-service-1",
-            client_host: "/127.0.0.1",
-            uuid: u128::from(self.tickets).wrapping_mul(0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835),
-        }
-    }
-
-    /// Asks, and reports what was appended durable.
-    fn ask(&mut self, batch: &[Asked]) {
-        self.shard.handle_batch(NOW_MS, batch);
-        self.settle();
-    }
-
-    pub fn settle(&mut self) {
-        while let Some(append) = black_box(self.shard.poll_append()) {
-            self.shard.handle_committed(NOW_MS, append.end_offset());
-            self.shard.reuse(append.records);
-        }
-    }
-
-    /// How many responses there are; none of them may say an error.
-    pub fn answered(&mut self) -> u64 {
-        let mut answered = 0;
-        while let Some((_, response)) = self.shard.poll_response() {
-            assert!(succeeded(&response), "{response:?}");
-            black_box(response);
-            answered += 1;
-        }
-        answered
-    }
-
-    /// New groups, joined and synced.
-    fn groups_of_one(&mut self, count: usize) -> Vec<Member> {
-        let ids: Vec<_> = self.names(count);
-        let mut members = Vec::with_capacity(count);
-        for some in ids.chunks(BATCH) {
-            members.extend(self.join_all(some));
-        }
-        members
-    }
-
-    fn names(&mut self, count: usize) -> Vec<&'static str> {
-        let first = self.made;
-        self.made += count;
-        (first..self.made).map(|index| &*group_id(index).leak()).collect()
-    }
-
-    /// At most a batch of groups that nobody was in.
-    fn join_all(&mut self, ids: &[&'static str]) -> Vec<Member> {
-        let joins: Vec<Asked> = ids.iter().map(|id| (self.context(), join(id, ""))).collect();
-        let mut members = Vec::with_capacity(ids.len());
-        self.join(&joins, |group_id, member_id| {
-            members.push(Member { group_id, member_id: kept(member_id) });
-        });
-        let syncs: Vec<Asked> =
-            members.iter().map(|one| (self.context(), sync(one, 1, &[one.member_id]))).collect();
-        self.ask(&syncs);
-        assert_eq!(self.answered(), ids.len() as u64);
-        members
-    }
-
-    /// Joins of empty groups, until they are answered.
-    fn join(&mut self, joins: &[Asked], mut joined: impl FnMut(&'static str, &str)) {
-        self.ask(joins);
-        // The initial delay of zero is a timer that is due at once.
-        self.shard.handle_timeout(NOW_MS);
-        self.settle();
-        for (_, request) in joins {
-            let (Some((_, Response::JoinGroup(response))), Request::JoinGroup(asked)) =
-                (self.shard.poll_response(), request)
-            else {
-                panic!("no answer to {request:?}");
-            };
-            assert_eq!(response.error_code, ErrorCode::None);
-            joined(asked.group_id, &response.member_id);
-        }
-    }
-}
-
-fn succeeded(response: &Response) -> bool {
-    let none = |code: ErrorCode| code == ErrorCode::None;
-    match response {
-        Response::Heartbeat(code) => none(*code),
-        Response::JoinGroup(joined) => none(joined.error_code),
-        Response::SyncGroup(synced) => none(synced.error_code),
-        Response::OffsetCommit(response) => {
-            response.topics.iter().all(|topic| topic.partitions.iter().all(|(_, code)| none(*code)))
-        }
-        Response::OffsetFetch(response) => response
-            .topics
-            .iter()
-            .all(|topic| topic.partitions.iter().all(|partition| partition.committed_offset >= 0)),
-        _ => false,
-    }
 }
 
 pub fn join<'a>(group_id: &'a str, member_id: &'a str) -> Request<'a> {
     Request::JoinGroup(JoinGroupRequest {
         group_id,
-        session_timeout_ms: 45_000,
+        session_timeout_ms: SESSION_MS,
         rebalance_timeout_ms: 300_000,
         member_id,
         group_instance_id: None,
@@ -249,7 +136,8 @@ where
     })
 }
 
-/// The same requests again in each round, in batches.
+/// The same requests again in each round, in batches; a round lasts as long as a member takes to
+/// beat again.
 struct Repeated {
     hosted: Hosted,
     requests: Vec<Asked>,
@@ -258,7 +146,8 @@ struct Repeated {
 impl Repeated {
     fn new(count: usize, ask: impl Fn(&Member) -> Request<'static>) -> Self {
         let mut hosted = Hosted::new();
-        let members = hosted.groups_of_one(count);
+        let ids = hosted.names(count);
+        let members = hosted.members_over_time(&ids);
         let order = shuffled(count);
         let members = framed(order.iter().map(|index| &members[*index]));
         let requests = members.map(|member| (hosted.context(), ask(&member))).collect();
@@ -267,7 +156,9 @@ impl Repeated {
 
     fn round(&mut self) -> u64 {
         let mut answered = 0;
-        for batch in self.requests.chunks(BATCH) {
+        let (began_ms, batches) = (self.hosted.now_ms, self.requests.len().div_ceil(BATCH));
+        for (at, batch) in self.requests.chunks(BATCH).enumerate() {
+            self.hosted.advance(began_ms + moment(BEAT_MS, at + 1, batches));
             self.hosted.ask(batch);
             answered += self.hosted.answered();
         }
@@ -300,7 +191,8 @@ pub struct ManyBeats {
 impl ManyBeats {
     pub fn new(count: usize) -> Self {
         let mut hosted = Hosted::new();
-        let members = hosted.groups_of_one(count);
+        let ids = hosted.names(count);
+        let members = hosted.members_over_time(&ids);
         let order = shuffled(count);
         let members = framed(order.iter().map(|index| &members[*index]));
         let beats = members.map(|member| heartbeat(&member)).collect();
@@ -311,8 +203,10 @@ impl ManyBeats {
 impl Work for ManyBeats {
     fn round(&mut self) -> u64 {
         let mut answered = 0;
-        for batch in self.beats.chunks(BATCH) {
-            self.hosted.shard.heartbeat_batch(NOW_MS, batch, &mut self.codes);
+        let (began_ms, batches) = (self.hosted.now_ms, self.beats.len().div_ceil(BATCH));
+        for (at, batch) in self.beats.chunks(BATCH).enumerate() {
+            self.hosted.advance(began_ms + moment(BEAT_MS, at + 1, batches));
+            self.hosted.shard.heartbeat_batch(self.hosted.now_ms, batch, &mut self.codes);
             assert!(self.codes.iter().all(|code| *code == ErrorCode::None));
             answered += self.codes.len() as u64;
             self.codes.clear();
@@ -416,7 +310,8 @@ impl Storm {
 
 impl Work for Storm {
     fn prepare(&mut self) {
-        self.members = self.hosted.groups_of_one(self.count);
+        let ids = self.hosted.names(self.count);
+        self.members = ids.chunks(BATCH).flat_map(|some| self.hosted.join_all(some)).collect();
         self.joins.clear();
         for one in &self.members {
             for member_id in ["", one.member_id] {
@@ -447,7 +342,7 @@ impl Work for Storm {
                 {
                     let context = self.hosted.context();
                     let request = sync(one, 2, assigned);
-                    self.hosted.shard.handle_request(NOW_MS, &context, &request);
+                    self.hosted.shard.handle_request(self.hosted.now_ms, &context, &request);
                 }
             }
             self.hosted.settle();

@@ -1,5 +1,6 @@
 //! A log is read into a new shard: commits of five partitions, or records of groups of one member.
 
+use kcoord_core::record::batch::BATCH_OVERHEAD;
 use kcoord_core::record::offset_commit::OFFSET_COMMIT_KEY_TYPE;
 use kcoord_core::record::writer::write_record;
 use kcoord_core::record::{
@@ -14,6 +15,8 @@ use crate::groups::{NOW_MS, TOPIC, group_id};
 
 const PARTITIONS: usize = 100;
 const COMMITTED: usize = 5;
+/// Records of a batch: of those that a broker writes for 2,000 clients, half have more.
+const RECORDS_A_BATCH: usize = 65;
 /// As the log hands them over.
 const CHUNK_BYTES: usize = 512 << 10;
 
@@ -61,12 +64,15 @@ impl Work for Loading {
 pub struct Log {
     pub chunks: Vec<Vec<u8>>,
     records: usize,
+    /// Of the batch that is not whole yet.
+    open: Vec<u8>,
+    open_count: usize,
 }
 
 impl Log {
     /// Commits of all partitions of groups in turns; or groups, each in five generations.
     pub fn new(records: usize, kind: Kind) -> Self {
-        let mut log = Log { chunks: Vec::new(), records: 0 };
+        let mut log = Log { chunks: Vec::new(), records: 0, open: Vec::new(), open_count: 0 };
         let groups = match kind {
             Kind::Commits => (records / PARTITIONS / 2).max(1),
             Kind::Groups => (records / 5).max(1),
@@ -84,15 +90,16 @@ impl Log {
                 Kind::Groups => log.group(&group, 1 + (number / groups) as i32),
             }
         }
+        log.end_batch();
         log
     }
 
     fn commit(&mut self, group: &str, first: i32) {
-        let (mut key, mut value, mut records) = (Vec::new(), Vec::new(), Vec::new());
-        for delta in 0..COMMITTED as i32 {
+        let (mut key, mut value) = (Vec::new(), Vec::new());
+        for partition in first..first + COMMITTED as i32 {
             key.clear();
             value.clear();
-            OffsetCommitKey { group, topic: TOPIC, partition: first + delta }
+            OffsetCommitKey { group, topic: TOPIC, partition }
                 .encode(OFFSET_COMMIT_KEY_TYPE, &mut key);
             OffsetCommitValue {
                 offset: self.records as i64,
@@ -103,13 +110,12 @@ impl Log {
                 topic_id: Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0),
             }
             .encode(4, &mut value);
-            write_record(&mut records, 0, delta, &key, Some(&value));
+            self.record(&key, &value);
         }
-        self.batch(&records, COMMITTED);
     }
 
     fn group(&mut self, group: &str, generation: i32) {
-        let (mut key, mut value, mut records) = (Vec::new(), Vec::new(), Vec::new());
+        let (mut key, mut value) = (Vec::new(), Vec::new());
         let member_id = format!("consumer-{group}-1-6f1c1d6a-0b54-4c5c-9d0b-7e1f0f3f7f0a");
         GroupMetadataKey { group }.encode(&mut key);
         GroupMetadataValue {
@@ -130,28 +136,41 @@ impl Log {
             }],
         }
         .encode(3, &mut value);
-        write_record(&mut records, 0, 0, &key, Some(&value));
-        self.batch(&records, 1);
+        self.record(&key, &value);
     }
 
-    fn batch(&mut self, records: &[u8], count: usize) {
+    fn record(&mut self, key: &[u8], value: &[u8]) {
+        write_record(&mut self.open, 0, self.open_count as i32, key, Some(value));
+        self.open_count += 1;
+        self.records += 1;
+        if self.open_count == RECORDS_A_BATCH {
+            self.end_batch();
+        }
+    }
+
+    fn end_batch(&mut self) {
+        if self.open_count == 0 {
+            return;
+        }
         let header = BatchHeader {
-            base_offset: self.records as i64,
+            base_offset: (self.records - self.open_count) as i64,
             partition_leader_epoch: 0,
             crc: 0,
             attributes: Attributes(0),
-            last_offset_delta: count as i32 - 1,
+            last_offset_delta: self.open_count as i32 - 1,
             base_timestamp: NOW_MS,
             max_timestamp: NOW_MS,
             producer_id: -1,
             producer_epoch: -1,
             base_sequence: 0,
-            records_count: count as i32,
+            records_count: self.open_count as i32,
         };
-        if self.chunks.last().is_none_or(|chunk| chunk.len() > CHUNK_BYTES - 4096) {
+        let length = BATCH_OVERHEAD + self.open.len();
+        if self.chunks.last().is_none_or(|chunk| chunk.len() + length > CHUNK_BYTES) {
             self.chunks.push(Vec::with_capacity(CHUNK_BYTES));
         }
-        header.encode(records, self.chunks.last_mut().expect("a chunk was just made"));
-        self.records += count;
+        header.encode(&self.open, self.chunks.last_mut().expect("a chunk was just made"));
+        self.open.clear();
+        self.open_count = 0;
     }
 }

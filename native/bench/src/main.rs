@@ -5,8 +5,10 @@ mod assigning;
 mod axis;
 mod codec;
 mod groups;
+mod hosted;
 mod loading;
 mod rows;
+mod sharded;
 mod timers;
 mod weighing;
 

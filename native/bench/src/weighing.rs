@@ -3,7 +3,8 @@
 use kcoord_core::request::Request;
 use kcoord_core::response::Response;
 
-use crate::groups::{Hosted, MemberOf, NOW_MS, commit, group_id, join, sync};
+use crate::groups::{MemberOf, commit, group_id, join, sync};
+use crate::hosted::Hosted;
 
 /// Offsets of a group that has many.
 const OFFSETS_A_GROUP: i32 = 100;
@@ -61,7 +62,7 @@ impl Scale {
         self.made += 1;
         self.ask(&join(group_id, ""));
         // The initial delay of zero is a timer that is due at once.
-        self.hosted.shard.handle_timeout(NOW_MS);
+        self.hosted.shard.handle_timeout(self.hosted.now_ms);
         self.hosted.settle();
         let Some((_, Response::JoinGroup(joined))) = self.hosted.shard.poll_response() else {
             panic!("{group_id}: its member has not joined");
@@ -76,7 +77,7 @@ impl Scale {
 
     fn ask(&mut self, request: &Request<'_>) {
         let context = self.hosted.context();
-        self.hosted.shard.handle_request(NOW_MS, &context, request);
+        self.hosted.shard.handle_request(self.hosted.now_ms, &context, request);
         self.hosted.settle();
     }
 }

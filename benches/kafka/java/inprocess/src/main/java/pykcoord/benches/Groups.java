@@ -27,6 +27,7 @@ import org.openjdk.jmh.annotations.Scope;
 import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
+import org.openjdk.jmh.infra.BenchmarkParams;
 
 @BenchmarkMode(Mode.SingleShotTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -66,18 +67,26 @@ public class Groups {
         List<OffsetCommitRequestData> commits = new ArrayList<>();
         List<OffsetFetchRequestGroup> fetches = new ArrayList<>();
 
+        /** Holds what the benchmark asks, and nothing else: a collector pays for all there is. */
         @Setup(Level.Trial)
-        public void open() {
+        public void open(BenchmarkParams benchmark) {
             shard = new Shard();
             List<Shard.Member> members = shard.joinAll(Shard.joins(0, entries));
             Collections.shuffle(members, new Random(5));
+            boolean beats = benchmark.getBenchmark().endsWith(".heartbeat");
             for (Shard.Member joined : members) {
                 Shard.Member member = joined.decoded();
-                heartbeats.add(Shard.heartbeat(member));
-                commits.add(commit(member, each));
-                fetches.add(fetch(member, each));
+                if (beats) {
+                    heartbeats.add(Shard.heartbeat(member));
+                } else {
+                    commits.add(commit(member, each));
+                }
             }
             commitAll();
+            if (benchmark.getBenchmark().endsWith(".fetch")) {
+                commits.clear();
+                members.forEach(joined -> fetches.add(fetch(joined.decoded(), each)));
+            }
         }
 
         final int commitAll() {

@@ -57,6 +57,7 @@ import org.openjdk.jmh.annotations.Scope;
 import org.openjdk.jmh.annotations.Setup;
 import org.openjdk.jmh.annotations.State;
 import org.openjdk.jmh.annotations.TearDown;
+import org.openjdk.jmh.infra.BenchmarkParams;
 
 @BenchmarkMode(Mode.SingleShotTime)
 @OutputTimeUnit(TimeUnit.NANOSECONDS)
@@ -76,8 +77,9 @@ public class Service {
     private final RequestContext ofCommit = Shard.context(ApiKeys.OFFSET_COMMIT, (short) 7);
     private final RequestContext ofFetch = Shard.context(ApiKeys.OFFSET_FETCH, (short) 5);
 
+    /** As {@link Groups.Stable}: what the benchmark asks, and nothing else. */
     @Setup(Level.Trial)
-    public void open() {
+    public void open(BenchmarkParams benchmark) {
         GroupCoordinatorConfig config =
             GroupCoordinatorConfig.fromProps(Map.of("group.initial.rebalance.delay.ms", 0));
         service = new GroupCoordinatorService.Builder(1, config)
@@ -99,13 +101,20 @@ public class Service {
         }
         List<Shard.Member> members = joinAll(Shard.joins(0, entries));
         Collections.shuffle(members, new Random(5));
+        boolean beats = benchmark.getBenchmark().endsWith(".heartbeat");
         for (Shard.Member joined : members) {
             Shard.Member member = joined.decoded();
-            heartbeats.add(Shard.heartbeat(member));
-            commits.add(Groups.commit(member, each));
-            fetches.add(Groups.fetch(member, each));
+            if (beats) {
+                heartbeats.add(Shard.heartbeat(member));
+            } else {
+                commits.add(Groups.commit(member, each));
+            }
         }
         commit();
+        if (benchmark.getBenchmark().endsWith(".fetch")) {
+            commits.clear();
+            members.forEach(joined -> fetches.add(Groups.fetch(joined.decoded(), each)));
+        }
     }
 
     private List<Shard.Member> joinAll(List<JoinGroupRequestData> joins) {

@@ -55,6 +55,8 @@ import org.apache.kafka.timeline.SnapshotRegistry;
 final class Shard implements AutoCloseable {
     static final int BATCH = 256;
     private static final int BATCH_BYTES = 1 << 20;
+    /** Records between two snapshots of a load, as in CoordinatorLoaderImpl. */
+    private static final int COMMIT_INTERVAL = 16_384;
     private static final byte[] SUBSCRIPTION = new byte[64];
     private static final byte[] ASSIGNMENT = new byte[48];
 
@@ -140,8 +142,7 @@ final class Shard implements AutoCloseable {
         if (builder != null) {
             builder.build();
             builder = null;
-            snapshots.idempotentCreateSnapshot(offset);
-            snapshots.deleteSnapshotsUpTo(offset);
+            commit(offset);
         }
     }
 
@@ -230,6 +231,7 @@ final class Shard implements AutoCloseable {
     /** Reads a log as Kafka's loader does; returns how many records it had. */
     int load(ByteBuffer log) {
         int records = 0;
+        int committed = 0;
         for (var batch : MemoryRecords.readableRecords(log.duplicate()).batches()) {
             try (var iterator = batch.streamingIterator(
                     org.apache.kafka.common.utils.BufferSupplier.NO_CACHING)) {
@@ -240,10 +242,18 @@ final class Shard implements AutoCloseable {
                     records++;
                 }
             }
+            if (records - committed >= COMMIT_INTERVAL) {
+                committed = records;
+                commit(committed);
+            }
         }
-        snapshots.idempotentCreateSnapshot(records);
-        snapshots.deleteSnapshotsUpTo(records);
+        commit(records);
         return records;
+    }
+
+    private void commit(long end) {
+        snapshots.idempotentCreateSnapshot(end);
+        snapshots.deleteSnapshotsUpTo(end);
     }
 
     @Override

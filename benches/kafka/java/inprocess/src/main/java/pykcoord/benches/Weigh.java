@@ -1,6 +1,6 @@
 // Bytes of heap, after full collections, that Kafka's shard keeps of a group of one member with its
 // session timer, of a committed offset at 100 a group, and of one that is the only one of its group
-// (the group itself left out). Prints the three.
+// (groups and members left out). Prints the three.
 
 package pykcoord.benches;
 
@@ -19,19 +19,22 @@ public final class Weigh {
         int groups = Integer.parseInt(arguments[0]);
         int offsetGroups = Integer.parseInt(arguments[1]);
         try (Shard shard = new Shard()) {
-            join(shard, 0, PORTION);
-            commit(shard, simple("warm-up", PORTION), 100);
+            List<Shard.Member> warm = join(shard, 0, PORTION);
+            commit(shard, warm, 100);
             long before = heap();
             join(shard, PORTION, groups);
             long withGroups = heap();
-            commit(shard, simple("offsets", offsetGroups), 100);
+            List<Shard.Member> many = join(shard, PORTION + groups, offsetGroups);
+            long withoutOffsets = heap();
+            commit(shard, many, 100);
             long withOffsets = heap();
-            List<Shard.Member> members = join(shard, PORTION + groups, groups);
+            List<Shard.Member> members = join(
+                shard, PORTION + groups + offsetGroups, groups);
             long withoutSingle = heap();
             commit(shard, members, 1);
             long withSingle = heap();
             System.out.printf("%d %d %d%n", (withGroups - before) / groups,
-                (withOffsets - withGroups) / (offsetGroups * 100L),
+                (withOffsets - withoutOffsets) / (offsetGroups * 100L),
                 (withSingle - withoutSingle) / groups);
         }
     }
@@ -46,15 +49,6 @@ public final class Weigh {
         return members;
     }
 
-    /** Commits of nobody's member, which make a group. */
-    private static List<Shard.Member> simple(String prefix, int count) {
-        List<Shard.Member> members = new ArrayList<>();
-        for (int group = 0; group < count; group++) {
-            members.add(new Shard.Member(prefix + "-" + group, ""));
-        }
-        return members;
-    }
-
     private static void commit(Shard shard, List<Shard.Member> members, int partitions) {
         for (Shard.Member member : members) {
             OffsetCommitRequestTopic topic =
@@ -62,12 +56,11 @@ public final class Weigh {
             for (int partition = 0; partition < partitions; partition++) {
                 topic.partitions().add(new OffsetCommitRequestPartition()
                     .setPartitionIndex(partition).setCommittedOffset(1_000_000 + partition)
-                    .setCommittedLeaderEpoch(-1).setCommittedMetadata(""));
+                    .setCommittedLeaderEpoch(3).setCommittedMetadata(""));
             }
-            int generation = member.memberId().isEmpty() ? -1 : 1;
             shard.write(shard.coordinator.commitOffset(shard.context(ApiKeys.OFFSET_COMMIT),
                 new OffsetCommitRequestData().setGroupId(member.groupId())
-                    .setGenerationIdOrMemberEpoch(generation).setMemberId(member.memberId())
+                    .setGenerationIdOrMemberEpoch(1).setMemberId(member.memberId())
                     .setTopics(List.of(topic))));
             shard.flush();
         }
