@@ -2,13 +2,15 @@
 and says whether each is caught.
 
 The tree is copied to build/bench/slow-downs, one statement is put into the code behind each axis
-there, and all is compiled once. Writes the table of docs/benchmarks.md with --docs. Must never
-touch the sources themselves.
+there, and all is compiled once; the program does the one of the axis that it is asked for, and no
+other. It is counted with none as well: what is over its bound without was not caught. Writes the
+table of docs/benchmarks.md with --docs. Must never touch the sources themselves.
 """
 
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
@@ -20,11 +22,26 @@ from benches import counts
 ROOT = Path(__file__).parents[1]
 COPY = ROOT / "build" / "bench" / "slow-downs"
 MARK = "<!-- python -m benches.slow_downs -->\n"
+# Set while the program is to do none of them.
+NONE_OF_THEM = "KCOORD_NO_SLOW_DOWN"
+
+
+def put_before(before: str, statement: str, text: str, path: str) -> str:
+    """The text of `path` with a statement before the one line that starts with `before`."""
+    lines = text.splitlines(keepends=True)
+    places = [at for at, line in enumerate(lines) if line.strip().startswith(before)]
+    assert len(places) == 1, (
+        f"{path}: {len(places)} lines start with {before!r}, not one; "
+        "benches/slow_downs.py names the line before which its work goes"
+    )
+    lines.insert(places[0], statement + "\n")
+    return "".join(lines)
 
 
 @dataclass(frozen=True)
 class SlowDown:
-    """`work` is put before the one line of `path` that starts with `before`."""
+    """`work` is put before the one line of `path` that starts with `before`, and done where the
+    slow-down with its number is asked for."""
 
     axes: tuple[str, ...]
     what: str
@@ -32,15 +49,23 @@ class SlowDown:
     before: str
     work: str
 
-    def applied_to(self, text: str) -> str:
-        lines = text.splitlines(keepends=True)
-        places = [at for at, line in enumerate(lines) if line.strip().startswith(self.before)]
-        assert len(places) == 1, (
-            f"{self.path}: {len(places)} lines start with {self.before!r}, not one; "
-            "benches/slow_downs.py names the line before which its work goes"
-        )
-        lines.insert(places[0], self.work + "\n")
-        return "".join(lines)
+    def applied_to(self, text: str, number: int) -> str:
+        crate = "crate" if self.path.startswith(CORE) else "kcoord_core"
+        chosen = f"{crate}::SLOW_DOWN.load(core::sync::atomic::Ordering::Relaxed) == {number}"
+        return put_before(self.before, f"if {chosen} {{ {self.work} }}", text, self.path)
+
+
+@dataclass(frozen=True)
+class Judged:
+    slow_down: SlowDown
+    slowed: counts.Verdict
+    as_it_is: counts.Verdict
+
+    @property
+    def is_caught(self) -> bool:
+        """Of an axis without a bound, neither is known."""
+        allowed = 1 + self.slowed.tolerance
+        return self.slowed.ratio > allowed and self.as_it_is.ratio <= allowed
 
 
 def _copies(number: int, text: str) -> str:
@@ -55,7 +80,7 @@ def _passes(number: int, count: str) -> str:
     return f"for at in 0..{number} * {count} {{ core::hint::black_box(at); }}"
 
 
-CORE, WIRE = "native/core/src", "native/wire/src"
+CORE, WIRE, MAIN = "native/core/src", "native/wire/src", "native/bench/src/main.rs"
 SLOW_DOWNS = [
     SlowDown(
         ("timer-add",), "an allocation", f"{CORE}/timer/wheel.rs",
@@ -90,13 +115,13 @@ SLOW_DOWNS = [
         _copies(40, "request.group_id"),
     ),
     SlowDown(
-        ("commit-1", "commit-5", "node-commit-1", "node-commit-5"),
+        tuple(f"{way}commit-{each}" for way in ("", "node-", "sharded-") for each in (1, 5)),
         "the topic copied for each record, 8 times",
         f"{CORE}/offset/apply.rs",
         "let record_offset = outbox.emit(now_ms, &key, Some(&encoded));", _copies(8, "topic"),
     ),
     SlowDown(
-        ("fetch-5", "node-fetch-5"), "the topic copied for each offset, twice",
+        ("fetch-5", "node-fetch-5", "sharded-fetch-5"), "the topic copied for each offset, twice",
         f"{CORE}/offset/fetch.rs",
         "match offsets.committed_at(topics, topic, partition)", _copies(2, "wanted.name"),
     ),
@@ -151,7 +176,7 @@ SLOW_DOWNS = [
 
 
 def copy_and_slow_down() -> None:
-    """The native sources as they are now, with all slow-downs."""
+    """The native sources as they are now, with all slow-downs, and what chooses one of them."""
     shutil.rmtree(COPY, ignore_errors=True)
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(
@@ -161,28 +186,48 @@ def copy_and_slow_down() -> None:
     for name in filter(None, listed.stdout.split("\0")):
         (COPY / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, COPY / name)
-    for each in SLOW_DOWNS:
+    with (COPY / CORE / "lib.rs").open("a") as library:
+        library.write("pub static SLOW_DOWN: core::sync::atomic::AtomicUsize = ")
+        library.write("core::sync::atomic::AtomicUsize::new(0);\n")
+    for number, each in enumerate(SLOW_DOWNS, 1):
         path = COPY / each.path
-        path.write_text(each.applied_to(path.read_text()))
+        path.write_text(each.applied_to(path.read_text(), number))
+    path = COPY / MAIN
+    path.write_text(put_before("match run() {", chooser(), path.read_text(), MAIN))
 
 
-def judge() -> list[tuple[SlowDown, counts.Verdict]]:
+def chooser() -> str:
+    """What the program does first: asks for the slow-down of the axis that it is to run."""
+    arms = ""
+    for number, each in enumerate(SLOW_DOWNS, 1):
+        arms += " | ".join(f'Some("{axis}")' for axis in each.axes) + f" => {number}, "
+    number = f"match std::env::args().nth(1).as_deref() {{ {arms}_ => 0 }}"
+    store = f"kcoord_core::SLOW_DOWN.store({number}, std::sync::atomic::Ordering::Relaxed);"
+    return f'if std::env::var_os("{NONE_OF_THEM}").is_none() {{ {store} }}'
+
+
+def judge() -> list[Judged]:
     """What the gate says of each axis in the copy."""
     counts.PROGRAM = COPY / "target" / "counts" / "kcoord-bench"
     counts.PROFILES = COPY / "counts"
     axes = counts.build_program(COPY)
     bounds, made_by = counts.Bounds.read(counts.BOUNDS.read_text()), counts.compiler()
-    verdicts = {v.axis: v for v in counts.judge(counts.count_all(axes), bounds, made_by)}
-    return [(each, verdicts[axis]) for each in SLOW_DOWNS for axis in each.axes]
+
+    def verdicts() -> dict[str, counts.Verdict]:
+        return {v.axis: v for v in counts.judge(counts.count_all(axes), bounds, made_by)}
+
+    slowed = verdicts()
+    os.environ[NONE_OF_THEM] = "1"
+    as_it_is = verdicts()
+    return [Judged(each, slowed[axis], as_it_is[axis]) for each in SLOW_DOWNS for axis in each.axes]
 
 
-def markdown(judged: list[tuple[SlowDown, counts.Verdict]]) -> str:
+def markdown(judged: list[Judged]) -> str:
     rows = ["| axis | made slower by | in | instructions | |", "| --- | --- | --- | ---: | --- |"]
-    for each, verdict in judged:
-        said = "caught" if verdict.failure else "**missed**"
-        rows.append(
-            f"| {verdict.axis} | {each.what} | `{each.path}` | {verdict.ratio - 1:+.0%} | {said} |"
-        )
+    for each in judged:
+        axis, of = each.slowed.axis, each.slow_down
+        said = "caught" if each.is_caught else "**missed**"
+        rows.append(f"| {axis} | {of.what} | `{of.path}` | {each.slowed.ratio - 1:+.0%} | {said} |")
     return "\n".join(rows) + "\n"
 
 
@@ -200,10 +245,16 @@ def main() -> int:
     counts.console.print(table, soft_wrap=True, markup=False)
     if options.docs:
         counts.write_table(ROOT / "docs" / "benchmarks.md", MARK, table)
-    missed = [verdict.axis for _, verdict in judged if not verdict.failure]
+    missed = [f"{each.slowed.axis} ({_told(each)})" for each in judged if not each.is_caught]
     if missed:
         counts.console.print(f"[red]not caught:[/] {', '.join(missed)}")
     return 1 if missed else 0
+
+
+def _told(each: Judged) -> str:
+    if each.slowed.bound is None:
+        return "it has no bound"
+    return f"{each.slowed.ratio:.2f} of its bound, {each.as_it_is.ratio:.2f} as it is"
 
 
 if __name__ == "__main__":

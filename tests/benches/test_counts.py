@@ -101,5 +101,17 @@ def test_every_axis_has_a_slow_down_that_fits_the_code() -> None:
     bounds = counts.Bounds.read(counts.BOUNDS.read_text())
     slowed = {axis for each in slow_downs.SLOW_DOWNS for axis in each.axes}
     assert slowed == set(bounds.by_axis)
-    for each in slow_downs.SLOW_DOWNS:
-        assert each.work in each.applied_to((ROOT / each.path).read_text())
+    for number, each in enumerate(slow_downs.SLOW_DOWNS, 1):
+        assert each.work in each.applied_to((ROOT / each.path).read_text(), number)
+
+
+def test_a_slow_down_is_caught_where_it_alone_is_what_is_too_much() -> None:
+    def judged(slowed: float, as_it_is: float, bound: counts.Bound | None) -> slow_downs.Judged:
+        found = (counts.Verdict("axis", each, bound, 0.1) for each in (slowed, as_it_is))
+        return slow_downs.Judged(slow_downs.SLOW_DOWNS[0], *found)
+
+    bound = counts.Bound(100.0, "abc1234")
+    assert judged(115.0, 105.0, bound).is_caught
+    assert not judged(105.0, 100.0, bound).is_caught
+    assert not judged(130.0, 115.0, bound).is_caught
+    assert not judged(130.0, 100.0, None).is_caught
