@@ -274,6 +274,11 @@ static int take_int16(void) {
 
 static int take_int32(void) { return big_endian(take(4)); }
 
+static int64_t take_int64(void) {
+    int64_t high = take_int32();
+    return high * ((int64_t)1 << 32) + (uint32_t)take_int32();
+}
+
 static void take_string(char *text) {
     int size = take_int16();
     if (size >= ID_MAX) die("a string of %d bytes", size);
@@ -339,15 +344,17 @@ int read_join(struct member *member) {
 int read_commit(struct member *member) {
     begin_reply(member);
     take_int32();
-    int first_error = NONE;
+    int first_error = NONE, found = 0;
     for (int topics = take_int32(); topics > 0; topics--) {
         skip_string();
         for (int partitions = take_int32(); partitions > 0; partitions--) {
             take_int32();
             int error = take_int16();
             if (first_error == NONE) first_error = error;
+            found++;
         }
     }
+    if (found != workload.partitions) die("a commit of %d partitions", found);
     return first_error;
 }
 
@@ -358,9 +365,12 @@ int read_fetch(struct member *member) {
     for (int topics = take_int32(); topics > 0; topics--) {
         skip_string();
         for (int partitions = take_int32(); partitions > 0; partitions--) {
-            take(4 + 8 + 4);  // partition, offset, leader epoch
+            take_int32();
+            int64_t offset = take_int64();
+            take_int32();  // leader epoch
             skip_string();
             int error = take_int16();
+            if (error == NONE && offset < 0) die("a fetch of an offset that was not committed");
             if (first_error == NONE) first_error = error;
             found++;
         }

@@ -2,9 +2,9 @@
 
 Each round loads Kafka, then pykcoord (`--flush os`, as Kafka does), then pykcoord with `--flush
 commit`, and kfake where there is Go, all with the same program (load.c); figures are medians of the
-rounds. Afterwards both read the log that Kafka wrote, and take 100,000 one-member groups and a
-million offsets; what was only measured of Kafka's classes in process is quoted, and said to be. It
-must never touch servers or files of anybody else.
+rounds. Afterwards both read the log that Kafka wrote; and 100,000 one-member groups and a million
+offsets are weighed, in Kafka's broker and in pykcoord's core. It must never touch servers or files
+of anybody else.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 
 from benches.counts import build_program, weigh
-from benches.kafka.rows import QUOTED, Row, told_figure
+from benches.kafka.rows import Row, told_figure
 from benches.kafka.servers import (
     PARTITIONS,
     TOPIC,
@@ -173,19 +173,22 @@ def measure_recovery_of_groups(size: Size, load: Load, directory: Path) -> Speed
     return measure_recovery(kafka, directory / "recovery-groups", size.rounds)
 
 
-def measure_memory(size: Size, load: Load, server: Server) -> tuple[float, float]:
-    """Bytes of a one-member group, and of a committed offset at 100 a group."""
+def measure_memory(size: Size, load: Load, kafka: Kafka) -> tuple[float, float]:
+    """Bytes of heap of a one-member group, and of a committed offset at 100 a group: what 99 more
+    take than the first, so that the group is left out, as it is of the core's."""
     # What requests in flight take is there before, as it is in any server that was busy once.
     warm = size.connections
-    load.run(server, ["find", "join", f"fill={warm}", "leave"])
-    load.run(server, [f"fill-offsets={warm}"], OFFSETS_A_GROUP)
-    before = server.live_bytes()
-    load.run(server, [f"fill={size.groups}"])
-    with_groups = server.live_bytes()
-    load.run(server, [f"fill-offsets={size.offset_groups}"], OFFSETS_A_GROUP)
-    with_offsets = server.live_bytes()
-    offsets = size.offset_groups * OFFSETS_A_GROUP
-    return (with_groups - before) / size.groups, (with_offsets - with_groups) / offsets
+    load.run(kafka, ["find", "join", f"fill={warm}", "leave"])
+    load.run(kafka, [f"fill-offsets={warm}"], OFFSETS_A_GROUP)
+    before = kafka.live_bytes()
+    load.run(kafka, [f"fill={size.groups}"])
+    with_groups = kafka.live_bytes()
+    load.run(kafka, [f"fill-offsets={size.offset_groups}"], 1)
+    with_one_each = kafka.live_bytes()
+    load.run(kafka, [f"fill-offsets={size.offset_groups}"], OFFSETS_A_GROUP)
+    one, many = with_one_each - with_groups, kafka.live_bytes() - with_one_each
+    offsets = size.offset_groups * (OFFSETS_A_GROUP - 1)
+    return (with_groups - before) / size.groups, (many - one) / offsets
 
 
 def measure_core(size: Size) -> tuple[float, float]:
@@ -252,18 +255,24 @@ def rows_of_load(runs: dict[str, list[Run]], size: Size) -> list[Row]:
 def rows_of_state(
     recovery: Speeds,
     of_groups: Speeds,
-    memory: dict[str, tuple[float, float]],
+    memory: tuple[float, float],
     core: tuple[float, float],
 ) -> list[Row]:
     rows = [
-        Row.of_rounds("recovery", "records/s", *recovery, least=4, note=QUOTED["recovery"]),
-        Row.of_rounds("", "of groups/s", *of_groups, least=4, note=QUOTED["recovery of groups"]),
+        Row.of_rounds(
+            name, unit, *speeds, least=4, note="a broker's start: cold, loads in 1 thread"
+        )
+        for name, unit, speeds in (
+            ("recovery", "records/s", recovery),
+            ("", "of groups/s", of_groups),
+        )
     ]
-    for place, (what, most) in enumerate((("group", 450), ("offset", 48))):
-        name = {"group": "memory of a one-member group", "offset": "of an offset, 100 a group"}
-        note = f"{QUOTED[what]}; resident in our server: {memory[OS][place]:.0f} B"
-        figures = memory[KAFKA][place], core[place]
-        rows.append(Row(name[what], "B, live", *figures, most_itself=most, note=note))
+    for name, kafka, own, most in zip(
+        ("memory of a one-member group", "of an offset, 100 a group"),
+        memory, core, (450, 48), strict=True,
+    ):  # fmt: skip
+        note = "broker's heap beside our core"
+        rows.append(Row(name, "B, live", kafka, own, most_itself=most, note=note))
     return rows
 
 
@@ -290,16 +299,11 @@ def compare(size: Size, pin: bool) -> tuple[dict[str, list[Run]], list[Row]]:
             load.run(kafka, LONGER_LOG, OFFSETS_A_GROUP)
         recovery = measure_recovery(kafka, directory / "recovery", size.rounds)
         of_groups = measure_recovery_of_groups(size, load, directory)
-        memory = {}
-        for name, server in (
-            (KAFKA, Kafka(directory / "kafka-memory")),
-            (OS, Pykcoord(directory / "os-memory", "os")),
-        ):
-            console.print(f"memory of {server.name}")
-            with server:
-                if name == KAFKA:
-                    create_topic(server)
-                memory[name] = measure_memory(size, load, server)
+        kafka = Kafka(directory / "kafka-memory")
+        console.print(f"memory of {kafka.name}")
+        with kafka:
+            create_topic(kafka)
+            memory = measure_memory(size, load, kafka)
         of_state = rows_of_state(recovery, of_groups, memory, measure_core(size))
         return runs, rows_of_load(runs, size) + of_state
     finally:

@@ -15,11 +15,15 @@
 //   storm   one member more joins every group at once; time until every group is stable again. Its
 //           first member asks whether to rejoin once the new one has its id, then every 50 ms
 //   crowd=N every member joins a group of N; time until all are stable
-//   lose=N  after crowd: N members of each group leave at once; time until the others are stable
+//   lose=N  after crowd: N members of each group leave at once; time until the others are stable.
+//           They ask whether to rejoin once the last has left, then every 50 ms
 //   leave   every member leaves
 //   fill=N  N further one-member groups over the same connections, one after the other on each,
 //           with a subscription of 64 bytes and an assignment of 48; they stay
 //   fill-offsets=N  N further groups that are only offsets, each of PARTITIONS partitions
+//
+// Errors that pass are counted: of a coordinator that loads, or of a group that changes in a phase
+// that has groups change. Any other ends the process, as does a phase beyond its limit.
 //
 // The topic `topic` must exist with at least PARTITIONS partitions.
 #define _GNU_SOURCE
@@ -42,7 +46,8 @@ static struct member *members;  // one in each group, then the storm's
 static int connections, fill_end;
 static int crowd;      // members of a group, where there is more than one
 static bool *settled;  // by group: of a crowd
-static bool storming;
+static int *leaving;   // by group: members whose leaving is to be answered, in `lose`
+static bool rebalancing, storming;
 static int server_pid, epoll;
 static double phase_seconds;
 
@@ -136,12 +141,15 @@ static bool may_pass(int error) {
            error == NOT_COORDINATOR || error == UNKNOWN_MEMBER_ID || error == REBALANCE_IN_PROGRESS;
 }
 
+static void ask_if_stable(struct member *member) {
+    if (member->state == STABLE) send_heartbeat(member);
+}
+
 static void on_join(struct member *member) {
     int error = read_join(member);
     if (error == MEMBER_ID_REQUIRED) {
         send_join(member);
-        struct member *first = &members[member->group];
-        if (storming && first->state == STABLE) send_heartbeat(first);
+        if (storming) ask_if_stable(&members[member->group]);
     } else if (error == NONE) {
         send_sync(member);
     } else {
@@ -171,7 +179,7 @@ static void on_heartbeat(struct member *member) {
         return;
     }
     count_error(error);
-    if (error != REBALANCE_IN_PROGRESS && error != ILLEGAL_GENERATION)
+    if (!rebalancing || (error != REBALANCE_IN_PROGRESS && error != ILLEGAL_GENERATION))
         die("Heartbeat: error %d", error);
     send_join(member);
 }
@@ -194,6 +202,15 @@ static void on_offsets(struct member *member, int error, enum state kind,
         next_of_fill(member, send);
     else
         again(member, kind, send);
+}
+
+static void on_leave(struct member *member) {
+    int error = read_leave(member), group = member->group;
+    if (error != NONE) die("LeaveGroup: error %d", error);
+    member->state = GONE;
+    done++;
+    if (leaving[group] == 0 || --leaving[group] > 0) return;
+    for (int i = group * crowd; i < (group + 1) * crowd; i++) ask_if_stable(&members[i]);
 }
 
 static void on_reply(struct member *member) {
@@ -222,10 +239,7 @@ static void on_reply(struct member *member) {
         on_offsets(member, read_fetch(member), FETCHING, send_fetch);
         break;
     case LEAVING:
-        error = read_leave(member);
-        if (error != NONE) count_error(error);
-        member->state = GONE;
-        done++;
+        on_leave(member);
         break;
     default:
         die("a reply in state %d", member->state);
@@ -306,10 +320,10 @@ static bool is_behind(const struct member *member) {
 static bool is_unsettled(const struct member *member) { return !settled[member->group]; }
 
 // Members learn from a heartbeat that they have to join again, as real ones do: those of `beats`
-// send one every STORM_BEAT_SECONDS from `first_beat_after` seconds on.
-static void pump_until(bool (*is_over)(void), bool (*beats)(const struct member *),
-                       double first_beat_after) {
-    double started = now_seconds(), next_beat = started + first_beat_after;
+// send one every STORM_BEAT_SECONDS.
+static void pump_until(bool (*is_over)(void), bool (*beats)(const struct member *)) {
+    double started = now_seconds(), next_beat = started + STORM_BEAT_SECONDS;
+    rebalancing = true;
     while (!is_over()) {
         pump(1);
         retry_idle(send_join);
@@ -318,8 +332,9 @@ static void pump_until(bool (*is_over)(void), bool (*beats)(const struct member 
         if (now < next_beat) continue;
         next_beat = now + STORM_BEAT_SECONDS;
         for (int i = 0; i < connections; i++)
-            if (members[i].state == STABLE && beats(&members[i])) send_heartbeat(&members[i]);
+            if (beats(&members[i])) ask_if_stable(&members[i]);
     }
+    rebalancing = false;
 }
 
 static void storm(const struct sockaddr_in *server) {
@@ -329,7 +344,7 @@ static void storm(const struct sockaddr_in *server) {
     double started = now_seconds();
     for (int i = connections; i < 2 * connections; i++) send_join(&members[i]);
     storming = true;
-    pump_until(storm_is_over, is_behind, STORM_BEAT_SECONDS);
+    pump_until(storm_is_over, is_behind);
     storming = false;
     report("storm", now_seconds() - started, 2 * connections);
 }
@@ -359,7 +374,7 @@ static bool crowds_are_settled(void) {
 
 static double settle_crowds(double started) {
     memset(settled, 0, (size_t)connections);
-    pump_until(crowds_are_settled, is_unsettled, 0);
+    pump_until(crowds_are_settled, is_unsettled);
     return now_seconds() - started;
 }
 
@@ -379,6 +394,7 @@ static void lose(int count) {
     if (crowd == 0 || count < 1 || count >= crowd) die("lose: fewer than a crowd, after it joined");
     for (int i = 0; i < connections; i++) members[i].generation_before = members[i].generation;
     double started = now_seconds();
+    for (int group = 0; group < connections / crowd; group++) leaving[group] = count;
     for (int i = 0; i < connections; i++)
         if (i % crowd >= crowd - count) send_leave(&members[i]);
     report("lose", settle_crowds(started), connections / crowd * (crowd - count));
@@ -403,13 +419,16 @@ static void fill(const char *phase, int groups, void (*send)(struct member *)) {
 
 static void leave(void) {
     double started = now_seconds();
-    long leaving = 0;
+    long sent = 0;
     for (int i = 0; i < 2 * connections; i++) {
         if (members[i].state != STABLE) continue;
         send_leave(&members[i]);
-        leaving++;
+        sent++;
     }
-    while (done < leaving && now_seconds() - started < LIMIT_SECONDS) pump(20);
+    while (done < sent) {
+        pump(20);
+        if (now_seconds() - started > LIMIT_SECONDS) die("not all left within the limit");
+    }
     report("leave", now_seconds() - started, done);
 }
 
@@ -467,6 +486,7 @@ int main(int count, char **arguments) {
     setrlimit(RLIMIT_NOFILE, &files);
     members = calloc((size_t)(2 * connections), sizeof *members);
     settled = calloc((size_t)connections, sizeof *settled);
+    leaving = calloc((size_t)connections, sizeof *leaving);
     epoll = epoll_create1(0);
     for (int i = 0; i < 2 * connections; i++) members[i].group = i % connections;
     connect_all(0, connections, &server);

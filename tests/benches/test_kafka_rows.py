@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 from pathlib import Path
 
 import pytest
+from support.kafka.jars import VERSION
 
 # benches is no part of the package; what runs it stands at the root.
 sys.path.append(str(Path(__file__).parents[2]))
@@ -46,11 +48,39 @@ def test_a_missed_goal_is_shown() -> None:
     assert missed.endswith("| 4.00x |  | >= 5x | **missed** |  |")
 
 
+def test_a_missed_goal_is_told_with_the_name_of_its_axis() -> None:
+    below = Row("", "p99 ms", 1.0, 2.0, most=1)
+    assert run.names_of_missed([ROWS[0], below, ROWS[1]]) == [
+        "timers added, p99 ms",
+        "purgatory, M/s",
+    ]
+
+
+def test_the_last_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run, "WHOLE", tmp_path / "compare.json")
+    monkeypatch.setattr(run, "PART", tmp_path / "compare-part.json")
+    with pytest.raises(SystemExit, match="nothing was measured yet"):
+        run.last(only_whole=False)
+    run.PART.touch()
+    assert run.last(only_whole=False) == run.PART
+    with pytest.raises(SystemExit, match="no whole run was measured yet"):
+        run.last(only_whole=True)
+    run.WHOLE.touch()
+    os.utime(run.WHOLE, (1, 1))
+    assert run.last(only_whole=False) == run.PART
+    assert run.last(only_whole=True) == run.WHOLE
+
+
+def test_both_sides_are_of_one_kafka() -> None:
+    pom = (in_process.SOURCES / "pom.xml").read_text()
+    assert f"<kafka.version>{VERSION}</kafka.version>" in pom
+
+
 def test_the_table_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     readme = (ROOT / "README.md").read_text()
     (tmp_path / "README.md").write_text(readme)
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    on = dict.fromkeys(("kafka", "pykcoord", "cores", "processor", "date"), "7")
+    on = dict.fromkeys(("kafka", "pykcoord", "cores", "processor", "date", "commit"), "7")
     run.write_readme(ROWS, {**on, **dict.fromkeys(("platform", "java", "python", "rust"), "8")})
     written = (tmp_path / "README.md").read_text()
     before, after = readme.split(run.MARK)[0], readme.split("<!-- make bench-assignors -->")[1]
