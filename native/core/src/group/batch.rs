@@ -43,13 +43,17 @@ impl Machine {
                 black_box(context.ticket); // the answer bears it: fetch its line, too
                 names(request)
             }));
+            self.fetch_offsets_early(window, &guesses);
             for ((context, request), guess) in window.iter().zip(guesses) {
                 match request {
                     Request::Heartbeat(heartbeat) => {
                         let error_code = self.heartbeat_guessed(now_ms, guess, heartbeat);
                         self.outbox.respond(context.ticket, Response::Heartbeat(error_code));
                     }
-                    _ => self.handle_request(now_ms, context, request),
+                    _ => {
+                        self.registry.expect(guess);
+                        self.handle_request(now_ms, context, request);
+                    }
                 }
             }
         }
@@ -119,9 +123,34 @@ impl Machine {
     /// them: nothing is believed of what is found.
     pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
         let guesses = self.fetch_early::<WINDOW>(group_ids.map(|group_id| Some((group_id, ""))));
-        let offsets = stage(&guesses, WINDOW, |group| self.group(group).offsets.as_deref());
-        let entries = stage(&offsets, WINDOW, GroupOffsets::first);
-        let extras = stage(&offsets, WINDOW, GroupOffsets::first_extra);
+        self.touch_offsets(&guesses, WINDOW);
+    }
+
+    /// The same for what commits and fetches of offsets will read.
+    #[inline]
+    fn fetch_offsets_early<const N: usize>(
+        &self,
+        window: &[(RequestContext<'_>, Request<'_>)],
+        guesses: &[Guess; N],
+    ) {
+        let asks = |(_, request): &(RequestContext<'_>, Request<'_>)| {
+            matches!(request, Request::OffsetCommit(_) | Request::OffsetFetch(_))
+        };
+        if !window.iter().any(asks) {
+            return;
+        }
+        let mut of_those = *guesses;
+        for (guess, asked) in of_those.iter_mut().zip(window) {
+            *guess = guess.filter(|_| asks(asked));
+        }
+        self.touch_offsets(&of_those, window.len());
+    }
+
+    #[inline]
+    fn touch_offsets<const N: usize>(&self, groups: &[Guess; N], count: usize) {
+        let offsets = stage(groups, count, |group| self.group(group).offsets.as_deref());
+        let entries = stage(&offsets, count, GroupOffsets::first);
+        let extras = stage(&offsets, count, GroupOffsets::first_extra);
         let mut touched = 0;
         for (entry, extra) in entries.into_iter().zip(extras) {
             touched ^= entry.map_or(0, |entry| entry.key()) ^ extra.copied().unwrap_or_default();
@@ -129,7 +158,8 @@ impl Machine {
         black_box(touched);
     }
 
-    /// The guess is checked: another group may have the same hash, or the row by now.
+    /// As `heartbeat` with what `expect` would say, but nothing is written for it: the guess is
+    /// checked, since another group may have the same hash, or the row by now.
     fn heartbeat_guessed(
         &mut self,
         now_ms: i64,

@@ -13,7 +13,8 @@ impl Machine {
         let mut ticket_count = 0;
         for group in self.registry.rows() {
             let of = self.group(group);
-            assert_eq!(self.registry.find(of.id.as_str()), Some(group));
+            let id = of.id.as_bytes();
+            assert_eq!(self.registry.find_hashed(self.registry.hash_bytes(id), id), Some(group));
             let pending = of.rebalance.as_ref().map(|soft| soft.pending.sorted_rows());
             let pending = pending.unwrap_or_default();
             member_count += of.member_rows().len() + pending.len();

@@ -48,11 +48,12 @@ fn fetch_topic(
     require_stable: bool,
 ) -> OffsetFetchResponseTopic {
     let Some(topic) = topics.find(wanted.name) else { return nothing(wanted) };
+    let mut last = None;
     let partitions = wanted.partition_indexes.iter().map(|&partition| {
         if require_stable && offsets.is_pending(key(topic, partition)) {
             return absent(partition, ErrorCode::UnstableOffsetCommit);
         }
-        match offsets.committed_at(topics, topic, partition) {
+        match offsets.committed_behind(&mut last, topics, topic, partition) {
             Some(committed) if same_topic(committed.topic_id, wanted.topic_id) => {
                 present(partition, &committed)
             }

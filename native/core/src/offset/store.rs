@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entries::{Entries, Entry, Key, key};
+use super::entries::{Entries, Entry, Key, Place, key};
 use super::pending::{Extra, Pending, PendingOffset};
 use super::topic_table::{TopicIndex, TopicTable};
 use crate::request::Uuid;
@@ -83,7 +83,7 @@ impl GroupOffsets {
         topic: &str,
         partition: i32,
     ) -> Option<CommittedOffset<'a>> {
-        self.committed_at(topics, topics.find(topic)?, partition)
+        self.committed_behind(&mut None, topics, topics.find(topic)?, partition)
     }
 
     /// All committed offsets by topic name, then partition.
@@ -121,13 +121,22 @@ impl GroupOffsets {
             .map(move |entry| (entry.partition, self.view(topics, entry)))
     }
 
-    pub(super) fn committed_at<'a>(
+    /// `last` is where the one that was asked for before was found: partitions come in order.
+    #[inline(always)]
+    pub(super) fn committed_behind<'a>(
         &'a self,
+        last: &mut Option<Place>,
         topics: &TopicTable,
         topic: TopicIndex,
         partition: i32,
     ) -> Option<CommittedOffset<'a>> {
-        let place = self.entries.locate(key(topic, partition)).ok()?;
+        let key = key(topic, partition);
+        let found = match *last {
+            Some(last) => self.entries.locate_behind(last, key),
+            None => self.entries.locate(key),
+        };
+        let place = found.ok()?;
+        *last = Some(place);
         Some(self.view(topics, self.entries.entry(place)))
     }
 
@@ -176,12 +185,14 @@ impl GroupOffsets {
         self.side.take_if(empty);
     }
 
+    #[inline(always)]
     fn view<'a>(&'a self, topics: &TopicTable, entry: &Entry) -> CommittedOffset<'a> {
         let extra = self.side.as_ref().and_then(|side| side.extras.get(&entry.key()));
         view(topics, entry, extra)
     }
 }
 
+#[inline(always)]
 fn view<'a>(topics: &TopicTable, entry: &Entry, extra: Option<&'a Extra>) -> CommittedOffset<'a> {
     CommittedOffset {
         offset: entry.offset,
