@@ -123,7 +123,8 @@ SLOW_DOWNS = [
     SlowDown(
         ("fetch-5", "node-fetch-5", "sharded-fetch-5"), "the topic copied for each offset, twice",
         f"{CORE}/offset/fetch.rs",
-        "match offsets.committed_behind(&mut last, topics, topic, partition)", _copies(2, "wanted.name"),
+        "match offsets.committed_behind(&mut last, topics, topic, partition)",
+        _copies(2, "wanted.name"),
     ),
     SlowDown(
         ("load-commits", "load-groups"), "the key copied for each record, 4 times",
