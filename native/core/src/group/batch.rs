@@ -158,22 +158,16 @@ impl Machine {
         black_box(touched);
     }
 
-    /// As `heartbeat` with what `expect` would say, but nothing is written for it: the guess is
-    /// checked, since another group may have the same hash, or the row by now.
+    /// As `heartbeat` with what `expect` would say, but nothing is written for it.
     fn heartbeat_guessed(
         &mut self,
         now_ms: i64,
         guess: Guess,
         request: &HeartbeatRequest<'_>,
     ) -> ErrorCode {
-        match guess {
-            Some(group)
-                if !request.group_id.is_empty()
-                    && self.group(group).id.as_bytes() == request.group_id.as_bytes() =>
-            {
-                self.heartbeat_in(group, now_ms, request)
-            }
-            _ => self.heartbeat(now_ms, request),
+        match self.registry.confirmed(guess, request.group_id.as_bytes()) {
+            Some(group) => self.heartbeat_in(group, now_ms, request),
+            None => self.heartbeat(now_ms, request),
         }
     }
 }

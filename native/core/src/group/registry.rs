@@ -150,7 +150,7 @@ pub struct Registry {
     pub hasher: RandomState,
     table: HashTable<(u32, u32)>,
     /// The row that will probably be asked for next. Never believed: its id is compared.
-    likely: u32,
+    likely: Option<u32>,
     pub groups: Slab<Group>,
     pub members: Slab<Member>,
     interner: Interner,
@@ -161,7 +161,7 @@ impl Registry {
         Registry {
             hasher: RandomState::with_seeds(seed[0], seed[1], !seed[0], !seed[1]),
             table: HashTable::new(),
-            likely: NO_ROW,
+            likely: None,
             groups: Slab::new(),
             members: Slab::new(),
             interner: Interner::default(),
@@ -178,18 +178,20 @@ impl Registry {
 
     #[inline]
     pub fn find(&self, group_id: &str) -> Option<u32> {
-        let is_likely = self.likely != NO_ROW
-            && !group_id.is_empty() // as the id of a row that was given up is
-            && self.groups[self.likely].id.as_bytes() == group_id.as_bytes();
-        if is_likely {
-            return Some(self.likely);
-        }
-        self.find_hashed(self.hash(group_id), group_id.as_bytes())
+        let likely = self.confirmed(self.likely, group_id.as_bytes());
+        likely.or_else(|| self.find_hashed(self.hash(group_id), group_id.as_bytes()))
     }
 
     /// What [`guess`](Self::guess) said of the group that is asked for next.
     pub fn expect(&mut self, guess: Option<u32>) {
-        self.likely = guess.unwrap_or(NO_ROW);
+        self.likely = guess;
+    }
+
+    /// The guess, if its row is this group's still: another group may have the same hash, or the row
+    /// by now. (The empty id is that of rows that were given up.)
+    #[inline]
+    pub fn confirmed(&self, guess: Option<u32>, group_id: &[u8]) -> Option<u32> {
+        guess.filter(|row| !group_id.is_empty() && self.groups[*row].id.as_bytes() == group_id)
     }
 
     pub fn find_hashed(&self, hash: u64, group_id: &[u8]) -> Option<u32> {

@@ -243,9 +243,7 @@ impl Machine {
         key: &CommitKey<'_>,
         is_needed: bool,
     ) -> Result<Option<u32>, DecodeError> {
-        let is_it = |row: &u32| self.group(*row).id.as_bytes() == key.group;
-        // A row that was given up in this window has the empty id.
-        let guess = key.guess.filter(|row| !key.group.is_empty() && is_it(row));
+        let guess = self.registry.confirmed(key.guess, key.group);
         if let Some(row) = guess.or_else(|| self.registry.find_hashed(key.hash, key.group)) {
             return Ok(Some(row));
         }
