@@ -67,8 +67,8 @@ CRATES = {
     "kcoord-core": set(),
     "kcoord-log": {"kcoord-core"},
     "kcoord-wire": {"kcoord-core"},
-    "kcoord-bench": {"kcoord-core", "kcoord-wire"},
-    "kcoord-sim": {"kcoord-core", "kcoord-wire"},
+    "kcoord-bench": {"kcoord-core", "kcoord-log", "kcoord-wire"},
+    "kcoord-sim": {"kcoord-core", "kcoord-log", "kcoord-wire"},
     "kcoord-python": {"kcoord-core", "kcoord-log", "kcoord-wire"},
 }
 

@@ -5,10 +5,10 @@ use std::hint::black_box;
 
 use kcoord_core::outbox::Append;
 use kcoord_core::record::BatchHeader;
-use kcoord_core::record::batch::{CRC_AT, CRC_FROM};
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
 use kcoord_core::{ErrorCode, Shard};
+use kcoord_log::write_sealed;
 
 use crate::groups::{Asked, BATCH, Member, NOW_MS, SESSION_MS, config, group_id, join, kept, sync};
 
@@ -137,9 +137,7 @@ impl Hosted {
 /// What a host writes: the whole batch, with its checksum.
 pub fn seal(append: &Append, batch: &mut Vec<u8>) {
     batch.clear();
-    BatchHeader::plain(append).encode(&append.records, batch);
-    let crc = crc32c::crc32c(&batch[CRC_FROM..]);
-    batch[CRC_AT..CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+    write_sealed(&BatchHeader::plain(append), &append.records, batch);
     black_box(batch);
 }
 

@@ -17,3 +17,4 @@ mod transactions;
 
 pub use cleaner::{Cleaner, Options};
 pub use key_map::KeyMap;
+pub use rewrite::write_sealed;

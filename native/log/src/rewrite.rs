@@ -56,7 +56,8 @@ pub fn write_empty(header: &BatchHeader, out: &mut Vec<u8>) {
     write_sealed(&rewritten, &[], out);
 }
 
-fn write_sealed(header: &BatchHeader, records: &[u8], out: &mut Vec<u8>) {
+/// Appends the batch of `header` with these records as they stand in a log, and its CRC.
+pub fn write_sealed(header: &BatchHeader, records: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     out.reserve(BATCH_OVERHEAD + records.len());
     header.encode(records, out);

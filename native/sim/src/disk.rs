@@ -4,6 +4,7 @@
 
 use kcoord_core::outbox::Append;
 use kcoord_core::record::batch::{BATCH_OVERHEAD, BatchHeader, CRC_AT, CRC_FROM};
+use kcoord_log::write_sealed;
 
 /// The length field counts what stands behind it.
 const LENGTH_AT: usize = 8;
@@ -47,10 +48,7 @@ impl Log {
 
     pub fn write(&mut self, append: &Append) {
         assert_eq!(append.base_offset, self.written_end, "appends follow each other");
-        let start = self.bytes.len();
-        BatchHeader::plain(append).encode(&append.records, &mut self.bytes);
-        let crc = crc32c::crc32c(&self.bytes[start + CRC_FROM..]);
-        self.bytes[start + CRC_AT..start + CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+        write_sealed(&BatchHeader::plain(append), &append.records, &mut self.bytes);
         self.written_end = append.end_offset();
     }
 

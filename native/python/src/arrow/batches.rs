@@ -1,7 +1,8 @@
 //! Records for a log: whole RecordBatches v2 with their CRC, back to back.
 
 use kcoord_core::outbox::Append;
-use kcoord_core::record::batch::{BatchHeader, CRC_AT, CRC_FROM};
+use kcoord_core::record::BatchHeader;
+use kcoord_log::write_sealed;
 
 #[derive(Default)]
 pub struct Batches {
@@ -11,11 +12,8 @@ pub struct Batches {
 
 impl Batches {
     pub fn push(&mut self, append: &Append) {
-        let start = self.bytes.len();
         let header =
             BatchHeader { partition_leader_epoch: self.leader_epoch, ..BatchHeader::plain(append) };
-        header.encode(&append.records, &mut self.bytes);
-        let crc = crc32c::crc32c(&self.bytes[start + CRC_FROM..]);
-        self.bytes[start + CRC_AT..start + CRC_FROM].copy_from_slice(&crc.to_be_bytes());
+        write_sealed(&header, &append.records, &mut self.bytes);
     }
 }
