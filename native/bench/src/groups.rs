@@ -240,12 +240,15 @@ impl Fetches {
         let ask = |member: &Member| Request::OffsetCommit(commit(member, partitions));
         let mut repeated = Repeated::new(count, ask);
         repeated.round();
-        for (_, request) in &mut repeated.requests {
-            let Request::OffsetCommit(asked) = request else { unreachable!("they were commits") };
-            *request = Request::OffsetFetch(fetch(asked.group_id, partitions));
-        }
+        repeated.requests.iter_mut().for_each(|asked| ask_for_offsets(asked, partitions));
         Fetches(repeated)
     }
+}
+
+/// A fetch of what was committed, in place of the commit.
+pub fn ask_for_offsets((_, request): &mut Asked, partitions: i32) {
+    let Request::OffsetCommit(asked) = request else { unreachable!("it was a commit") };
+    *request = Request::OffsetFetch(fetch(asked.group_id, partitions));
 }
 
 impl Work for Fetches {

@@ -8,7 +8,7 @@ use kcoord_wire::node::routing::shard_of;
 
 use crate::axis::{Work, shuffled};
 use crate::codec::SHARDS;
-use crate::groups::{Asked, Member, NOW_MS, commit, fetch, framed, group_id};
+use crate::groups::{Asked, Member, NOW_MS, ask_for_offsets, commit, framed, group_id};
 use crate::hosted::{BEAT_MS, Hosted, MADE_OVER_MS, moment};
 
 /// Requests that are outstanding together. (Kafka's service has all of a shot.)
@@ -56,9 +56,8 @@ impl Sharded {
 
     pub fn fetches(count: usize, partitions: i32) -> Self {
         let mut sharded = Sharded::commits(count, partitions);
-        for (_, request) in sharded.batches.iter_mut().flat_map(|one| &mut one.requests).flatten() {
-            let Request::OffsetCommit(asked) = request else { unreachable!("they were commits") };
-            *request = Request::OffsetFetch(fetch(asked.group_id, partitions));
+        for asked in sharded.batches.iter_mut().flat_map(|one| &mut one.requests).flatten() {
+            ask_for_offsets(asked, partitions);
         }
         sharded
     }
