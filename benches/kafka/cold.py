@@ -17,16 +17,24 @@ import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
-from benches.kafka.compare import BUILD, Load, Size, console, create_topic
+from kio.index import load_response_schema
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_reader
+
+from benches.kafka.compare import BUILD, Load, Size, console, copy_log, create_topic
 from benches.kafka.rows import Row
 from benches.kafka.servers import Kafka, Pykcoord, Server, ServerError
+from tests.support.kio_client import decode, encode
 
 STARTS = 3
 MOST_EMPTY_S, MOST_FULL_S = 0.3, 1.0
 _LIMIT_S = 120.0
 _PAUSE_S = 0.005
-_CLIENT = b"cold-start"
+# Keys of requests, and versions.
+_FIND_COORDINATOR = 10, 1
+_OFFSET_FETCH = 9, 5  # of all offsets, where no topics are named
 
 Offsets = dict[tuple[str, int], int]  # by topic and partition
 
@@ -75,8 +83,7 @@ def _full(size: Size, directory: Path, starts: int) -> tuple[list[float], list[f
         if not committed:
             raise ServerError(f"{kafka.name} has no offset of {group}: {committed}")
     own = Pykcoord(directory / "os-full", "os")
-    for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
-        shutil.copytree(partition, own.directory / partition.name)
+    copy_log(kafka, own)
     seconds: tuple[list[float], list[float]] = ([], [])
     for _ in range(starts):
         for server, times in zip((kafka, own), seconds, strict=True):
@@ -94,6 +101,8 @@ def group_name(number: int) -> str:
 def seconds_to_first_answer(server: Server, group: str, committed: Offsets) -> float:
     """Starts the server, and stops it. Kafka's folder is formatted before."""
     server.command()
+    for question in (_FIND_COORDINATOR, _OFFSET_FETCH):
+        entity_reader(load_response_schema(*question))  # which takes its time once
     began = time.perf_counter()
     server.launch()
     try:
@@ -113,57 +122,28 @@ def _answer(port: int, group: str) -> Offsets | None:
     """What is committed; None while the server does not say."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as client:
         client.settimeout(5)
-        # FindCoordinator v1 makes Kafka create the log where there is none.
-        name = _string(group.encode())
-        error = _ask(client, 10, 1, name + b"\0")[4:6]
-        # OffsetFetch v5 of all offsets: its error code comes last.
-        if error == b"\0\0" and (told := _ask(client, 9, 5, name + b"\xff" * 4))[-2:] == error:
-            return _offsets(told)
+        # Makes Kafka create the log where there is none.
+        found = _ask(client, *_FIND_COORDINATOR, key=group, key_type=0)
+        if found.error_code is ErrorCode.none:
+            told = _ask(client, *_OFFSET_FETCH, group_id=group, topics=None)
+            return None if told.error_code is not ErrorCode.none else _offsets(told)
     return None
 
 
-def _offsets(told: bytes) -> Offsets:
-    """Of the body of a reply to OffsetFetch v5."""
-    rest = memoryview(told)[4:]  # throttle time
-
-    def take(layout: str) -> tuple[int, ...]:
-        nonlocal rest
-        size = struct.calcsize(layout)
-        fields, rest = struct.unpack(layout, rest[:size]), rest[size:]
-        return fields
-
-    def take_string() -> str:
-        nonlocal rest
-        size = max(0, take(">h")[0])
-        text, rest = str(rest[:size], "utf-8"), rest[size:]
-        return text
-
-    offsets = {}
-    for _ in range(take(">i")[0]):
-        topic = take_string()
-        for _ in range(take(">i")[0]):
-            partition, offset, _ = take(">iqi")
-            take_string()  # metadata
-            (error,) = take(">h")
-            assert error == 0, f"{topic}-{partition}: error {error}"
-            offsets[topic, partition] = offset
-    return offsets
+def _offsets(told: Any) -> Offsets:
+    each = [(topic.name, one) for topic in told.topics for one in topic.partitions]
+    assert all(one.error_code is ErrorCode.none for _, one in each), told
+    return {(topic, one.partition_index): one.committed_offset for topic, one in each}
 
 
-def _ask(client: socket.socket, api_key: int, version: int, body: bytes) -> bytes:
-    """The body of the answer."""
-    request = struct.pack(">hhi", api_key, version, 7) + _string(_CLIENT) + body
-    client.sendall(struct.pack(">i", len(request)) + request)
+def _ask(client: socket.socket, key: int, version: int, /, **fields: Any) -> Any:
+    client.sendall(encode(key, version, **fields))
     with client.makefile("rb") as answer:
         (length,) = struct.unpack(">i", _exactly(answer.read(4), 4))
-        return _exactly(answer.read(length), length)[4:]
+        return decode(key, version, _exactly(answer.read(length), length))
 
 
 def _exactly(data: bytes, length: int) -> bytes:
     if len(data) != length:
         raise ConnectionError("the server ended the connection")
     return data
-
-
-def _string(text: bytes) -> bytes:
-    return struct.pack(">h", len(text)) + text

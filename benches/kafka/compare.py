@@ -141,6 +141,11 @@ def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[s
     return runs
 
 
+def copy_log(kafka: Kafka, pykcoord: Pykcoord) -> None:
+    for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
+        shutil.copytree(partition, pykcoord.directory / partition.name)
+
+
 def measure_recovery(kafka: Kafka, directory: Path, rounds: int) -> Speeds:
     """Kafka restarted on its log with one loading thread, and pykcoord on a copy of that log, in
     `directory`, on one core: records a second in each round."""
@@ -152,8 +157,7 @@ def measure_recovery(kafka: Kafka, directory: Path, rounds: int) -> Speeds:
         loaded = kafka.loaded()
         kafka.stop()
         pykcoord = Pykcoord(directory / str(number), "os", one_core=True)
-        for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
-            shutil.copytree(partition, pykcoord.directory / partition.name)
+        copy_log(kafka, pykcoord)
         os.sync()  # as Kafka's own is since its end: a start syncs what it is to continue
         with pykcoord:
             seconds = pykcoord.loaded().seconds
