@@ -34,6 +34,7 @@ pub mod finding;
 mod frozen;
 mod group;
 pub mod inspect;
+pub mod java_hash;
 pub mod limits;
 pub mod offset;
 pub mod outbox;

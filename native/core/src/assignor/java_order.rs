@@ -12,15 +12,6 @@ const SMALLEST_CAPACITY: usize = 16;
 const LEAST_TREE_CAPACITY: usize = 64;
 const LONGEST_BUCKET: u32 = 8;
 
-/// `String.hashCode`: over UTF-16 units, wrapping.
-pub fn hash_code(text: &str) -> u32 {
-    let step = |hash: u32, unit: u16| hash.wrapping_mul(31).wrapping_add(u32::from(unit));
-    if text.is_ascii() {
-        return text.bytes().fold(0, |hash, unit| step(hash, u16::from(unit)));
-    }
-    text.encode_utf16().fold(0, step)
-}
-
 /// `TopicPartition.hashCode`, from the hash code of the topic's name.
 pub fn partition_hash_code(topic: u32, partition: u32) -> u32 {
     (31u32.wrapping_add(partition)).wrapping_mul(31).wrapping_add(topic)
@@ -216,9 +207,10 @@ impl HashSet {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::java_hash::java_hash;
 
     fn order(names: &[&str]) -> Vec<String> {
-        let hashes: Vec<u32> = names.iter().map(|name| hash_code(name)).collect();
+        let hashes: Vec<u32> = names.iter().map(|name| java_hash(name)).collect();
         map_order(&hashes).iter().map(|&at| names[at as usize].to_owned()).collect()
     }
 
@@ -253,7 +245,7 @@ mod tests {
         let of = |names: &[&str]| -> Vec<u32> {
             let ids: Vec<&str> = vec!["Aa", "BB", "C0"];
             let key = |name: &&str| ids.iter().position(|id| id == name).unwrap() as u32;
-            grouping_order(names.iter().map(|name| (hash_code(name), key(name))))
+            grouping_order(names.iter().map(|name| (java_hash(name), key(name))))
         };
         assert_eq!(of(&["Aa", "BB", "Aa", "C0"]), [1, 0, 2]);
         assert_eq!(of(&["C0", "BB", "Aa", "BB"]), [0, 1, 2]);

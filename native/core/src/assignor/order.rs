@@ -2,11 +2,11 @@
 
 use super::group::Group;
 use super::java_order;
+use crate::java_hash::java_hash;
 
 /// Members as a Java `HashMap` iterates them that was filled in the order of JoinGroup's answer.
 pub fn hash_order(group: &Group<'_>) -> Vec<u32> {
-    let hashes: Vec<u32> =
-        group.members().iter().map(|member| java_order::hash_code(member.id)).collect();
+    let hashes: Vec<u32> = group.members().iter().map(|member| java_hash(member.id)).collect();
     java_order::map_order(&hashes)
 }
 

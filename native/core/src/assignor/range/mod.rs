@@ -9,6 +9,7 @@ mod rack;
 use super::group::{Assignment, Group};
 use super::java_order;
 use super::order::{Subscribers, hash_order, member_order};
+use crate::java_hash::java_hash;
 
 /// Assigns all partitions of `group` as a consumer's leader does.
 pub fn assign(group: &Group<'_>) -> Assignment {
@@ -76,6 +77,6 @@ fn topic_order(group: &Group<'_>, by_hash: &[u32]) -> Vec<u32> {
 
 fn in_map_order(group: &Group<'_>, topics: &[u32]) -> Vec<u32> {
     let hashes: Vec<u32> =
-        topics.iter().map(|&topic| java_order::hash_code(group.names[topic as usize])).collect();
+        topics.iter().map(|&topic| java_hash(group.names[topic as usize])).collect();
     java_order::map_order(&hashes).into_iter().map(|at| topics[at as usize]).collect()
 }

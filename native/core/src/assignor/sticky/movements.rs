@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 
 use super::super::java_order::{self, HashSet};
+use crate::java_hash::java_hash;
 
 const NONE: u32 = u32::MAX;
 
@@ -163,5 +164,5 @@ impl Movements {
 
 /// `TopicPartition.hashCode` of the partitions of a topic.
 pub fn partition_hash(topic_name: &str, number: u32) -> u32 {
-    java_order::partition_hash_code(java_order::hash_code(topic_name), number)
+    java_order::partition_hash_code(java_hash(topic_name), number)
 }

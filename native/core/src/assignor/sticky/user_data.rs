@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::super::java_order;
+use crate::java_hash::java_hash;
 use crate::record::{DecodeError, Reader};
 
 /// A topic, by the bytes of its name, and the numbers of some of its partitions.
@@ -31,7 +32,7 @@ impl<'a> StickyUserData<'a> {
                     (names.len() as u32 - 1, Vec::new())
                 });
                 group.1.push(number);
-                (java_order::hash_code(topic), group.0)
+                (java_hash(topic), group.0)
             })
             .collect();
         let order = java_order::grouping_order(keys.into_iter());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::state::State;
 use crate::group::Machine;
+use crate::java_hash::java_hash;
 use crate::request::{JoinGroupProtocol, JoinGroupRequest};
 
 /// Protocol name -> number of members that list it. Kept only while a group is not at rest.
@@ -109,14 +110,9 @@ fn in_hash_map_order<T>(entries: &mut [(&str, T)]) {
         capacity *= 2;
     }
     entries.sort_by_key(|(name, _)| {
-        let hash = java_hash_code(name);
+        let hash = java_hash(name);
         (hash ^ (hash >> 16)) as usize & (capacity - 1)
     });
-}
-
-/// `String.hashCode`: over UTF-16 units.
-fn java_hash_code(text: &str) -> u32 {
-    text.encode_utf16().fold(0u32, |hash, unit| hash.wrapping_mul(31).wrapping_add(unit.into()))
 }
 
 #[cfg(test)]
