@@ -89,6 +89,15 @@ impl Entries {
         }
     }
 
+    /// The entry of the key and those behind it, as far as they lie together; none without it.
+    #[inline]
+    pub fn run(&self, key: Key) -> &[Entry] {
+        match self.locate(key) {
+            Ok(Place(chunk, at)) => &self.chunks()[chunk][at..],
+            Err(_) => &[],
+        }
+    }
+
     /// The same, if the entry may well stand right behind another one: commits come in order.
     #[inline]
     pub fn locate_behind(&self, Place(chunk, at): Place, key: Key) -> Result<Place, Place> {

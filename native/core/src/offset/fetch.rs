@@ -1,7 +1,7 @@
 //! OffsetFetch, once the group has accepted it (spec/offsets.md 4).
 
-use super::entries::key;
-use super::store::{CommittedOffset, GroupOffsets};
+use super::entries::{Entry, key};
+use super::store::GroupOffsets;
 use super::topic_table::TopicTable;
 use crate::error::ErrorCode;
 use crate::request::{OffsetFetchRequest, OffsetFetchTopic, Uuid};
@@ -48,14 +48,20 @@ fn fetch_topic(
     require_stable: bool,
 ) -> OffsetFetchResponseTopic {
     let Some(topic) = topics.find(wanted.name) else { return nothing(wanted) };
-    let mut last = None;
+    let any_topic_id = wanted.topic_id.is_zero();
+    let is_wanted = |entry: &Entry| {
+        any_topic_id || same_topic(topics.topic_id(topic, entry.topic_id), wanted.topic_id)
+    };
+    let pending = if require_stable { offsets.pending() } else { None };
+    let mut behind: &[Entry] = &[];
     let partitions = wanted.partition_indexes.iter().map(|&partition| {
-        if require_stable && offsets.is_pending(key(topic, partition)) {
+        let key = key(topic, partition);
+        if pending.is_some_and(|pending| pending.contains(key)) {
             return absent(partition, ErrorCode::UnstableOffsetCommit);
         }
-        match offsets.committed_behind(&mut last, topics, topic, partition) {
-            Some(committed) if same_topic(committed.topic_id, wanted.topic_id) => {
-                present(partition, &committed)
+        match offsets.entry_behind(&mut behind, key) {
+            Some(entry) if is_wanted(entry) => {
+                present(partition, entry.offset, entry.leader_epoch, offsets.metadata(entry))
             }
             _ => absent(partition, ErrorCode::None),
         }
@@ -74,7 +80,7 @@ fn fetch_all(
             if require_stable && offsets.is_pending(key(topic, partition)) {
                 return absent(partition, ErrorCode::UnstableOffsetCommit);
             }
-            present(partition, &committed)
+            present(partition, committed.offset, committed.leader_epoch, committed.metadata)
         });
         OffsetFetchResponseTopic {
             name: topics.name(topic).into(),
@@ -103,12 +109,18 @@ fn respond_topic(
     OffsetFetchResponseTopic { name: wanted.name.into(), topic_id: wanted.topic_id, partitions }
 }
 
-fn present(partition_index: i32, committed: &CommittedOffset<'_>) -> OffsetFetchResponsePartition {
+fn present(
+    partition_index: i32,
+    committed_offset: i64,
+    committed_leader_epoch: i32,
+    metadata: &str,
+) -> OffsetFetchResponsePartition {
     OffsetFetchResponsePartition {
         partition_index,
-        committed_offset: committed.offset,
-        committed_leader_epoch: committed.leader_epoch,
-        metadata: committed.metadata.into(),
+        committed_offset,
+        committed_leader_epoch,
+        // Most have none: nothing is to be copied.
+        metadata: if metadata.is_empty() { Box::default() } else { metadata.into() },
         error_code: ErrorCode::None,
     }
 }

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use super::entries::{Entries, Entry, Key, Place, key};
+use super::entries::{Entries, Entry, Key, key};
 use super::pending::{Extra, Pending, PendingOffset};
 use super::topic_table::{TopicIndex, TopicTable};
 use crate::request::Uuid;
@@ -83,7 +83,8 @@ impl GroupOffsets {
         topic: &str,
         partition: i32,
     ) -> Option<CommittedOffset<'a>> {
-        self.committed_behind(&mut None, topics, topics.find(topic)?, partition)
+        let entry = self.entries.run(key(topics.find(topic)?, partition)).first()?;
+        Some(self.view(topics, entry))
     }
 
     /// All committed offsets by topic name, then partition.
@@ -121,23 +122,23 @@ impl GroupOffsets {
             .map(move |entry| (entry.partition, self.view(topics, entry)))
     }
 
-    /// `last` is where the one that was asked for before was found: partitions come in order.
-    #[inline(always)]
-    pub(super) fn committed_behind<'a>(
+    /// `behind` is what stands behind the one that was asked for before: partitions come in order.
+    #[inline]
+    pub(super) fn entry_behind<'a>(
         &'a self,
-        last: &mut Option<Place>,
-        topics: &TopicTable,
-        topic: TopicIndex,
-        partition: i32,
-    ) -> Option<CommittedOffset<'a>> {
-        let key = key(topic, partition);
-        let found = match *last {
-            Some(last) => self.entries.locate_behind(last, key),
-            None => self.entries.locate(key),
-        };
-        let place = found.ok()?;
-        *last = Some(place);
-        Some(self.view(topics, self.entries.entry(place)))
+        behind: &mut &'a [Entry],
+        key: Key,
+    ) -> Option<&'a Entry> {
+        let is_next = behind.first().is_some_and(|next| next.key() == key);
+        let run = if is_next { *behind } else { self.entries.run(key) };
+        let (entry, rest) = run.split_first()?;
+        *behind = rest;
+        Some(entry)
+    }
+
+    #[inline]
+    pub(super) fn metadata(&self, entry: &Entry) -> &str {
+        self.extra(entry).map_or("", |extra| &extra.metadata)
     }
 
     /// Partitions with a pending transactional offset; one that two producers hold comes twice.
@@ -187,8 +188,12 @@ impl GroupOffsets {
 
     #[inline(always)]
     fn view<'a>(&'a self, topics: &TopicTable, entry: &Entry) -> CommittedOffset<'a> {
-        let extra = self.side.as_ref().and_then(|side| side.extras.get(&entry.key()));
-        view(topics, entry, extra)
+        view(topics, entry, self.extra(entry))
+    }
+
+    #[inline]
+    fn extra(&self, entry: &Entry) -> Option<&Extra> {
+        self.side.as_ref()?.extras.get(&entry.key())
     }
 }
 
