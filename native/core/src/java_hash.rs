@@ -1,19 +1,26 @@
 //! Java's `String.hashCode`: where groups live, and how a `HashMap` iterates, depend on it.
 
-const UNITS: usize = 4;
-
 /// Over the units of UTF-16, wrapping: each is added to 31 times what those before it made.
 pub fn java_hash(text: &str) -> u32 {
     if !text.is_ascii() {
         return text.encode_utf16().fold(0, step);
     }
-    // A step waits for the one before: four at once wait once.
-    let (fours, rest) = text.as_bytes().as_chunks::<UNITS>();
-    let hash = fours.iter().fold(0u32, |hash, four| {
-        let of_four = four.iter().fold(0, |of_four, unit| step(of_four, u16::from(*unit)));
-        hash.wrapping_mul(31u32.pow(UNITS as u32)).wrapping_add(of_four)
+    let (eights, rest) = text.as_bytes().as_chunks();
+    let hash = eights.iter().fold(0u32, |hash, eight| {
+        hash.wrapping_mul(31u32.pow(4).wrapping_pow(2)).wrapping_add(hash_eight(*eight))
     });
     rest.iter().fold(hash, |hash, unit| step(hash, u16::from(*unit)))
+}
+
+/// Of eight units, which would wait for each other: pairs of them side by side in one word, then
+/// pairs of those, none of which outgrows its lane.
+fn hash_eight(eight: [u8; 8]) -> u32 {
+    const ONES: u64 = 0x00ff_00ff_00ff_00ff;
+    const TWOS: u64 = 0x0000_ffff_0000_ffff;
+    let ones = u64::from_le_bytes(eight);
+    let twos = (ones & ONES) * 31 + (ones >> 8 & ONES);
+    let fours = (twos & TWOS) * 31u64.pow(2) + (twos >> 16 & TWOS);
+    (fours as u32).wrapping_mul(31u32.pow(4)).wrapping_add((fours >> 32) as u32)
 }
 
 fn step(hash: u32, unit: u16) -> u32 {
@@ -38,6 +45,15 @@ mod tests {
             ("polygenelubricants", i32::MIN),
         ] {
             assert_eq!(java_hash(text).cast_signed(), hash, "{text}");
+        }
+    }
+
+    #[test]
+    fn eight_at_once_are_as_one_by_one() {
+        let text: String = (' '..='\x7f').collect();
+        for (from, to) in (0..text.len()).flat_map(|to| (0..=to).map(move |from| (from, to))) {
+            let slowly = text[from..to].encode_utf16().fold(0, step);
+            assert_eq!(java_hash(&text[from..to]), slowly, "{from}..{to}");
         }
     }
 }
