@@ -91,17 +91,11 @@ impl Codec {
             partition_index,
             committed_offset: 1_000_000,
             committed_leader_epoch: 3,
-            metadata: "".into(),
+            metadata: "",
             error_code: ErrorCode::None,
         };
-        let partitions = (0..COMMITTED).map(partition).collect();
-        let topic =
-            OffsetFetchResponseTopic { name: TOPIC.into(), topic_id: Uuid::ZERO, partitions };
-        let answer = OffsetFetchResponse {
-            group_id: group_id(7).into(),
-            error_code: ErrorCode::None,
-            topics: vec![topic],
-        };
+        let mut answer = OffsetFetchResponse::new(&group_id(7), ErrorCode::None);
+        answer.push_topic(TOPIC, Uuid::ZERO, (0..COMMITTED).map(partition));
         Codec::new(count, fetch_frame, ResponseBody::OffsetFetch(vec![answer]))
     }
 }

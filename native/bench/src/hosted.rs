@@ -151,9 +151,8 @@ pub fn succeeded(response: &Response) -> bool {
             response.topics.iter().all(|topic| topic.partitions.iter().all(|(_, code)| none(*code)))
         }
         Response::OffsetFetch(response) => response
-            .topics
-            .iter()
-            .all(|topic| topic.partitions.iter().all(|partition| partition.committed_offset >= 0)),
+            .topics()
+            .all(|mut topic| topic.partitions.all(|partition| partition.committed_offset >= 0)),
         _ => false,
     }
 }

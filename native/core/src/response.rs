@@ -2,6 +2,10 @@
 //! after the frame it answers is gone.
 
 use crate::error::ErrorCode;
+pub use crate::fetched::{
+    OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
+    OffsetFetchResponseTopic,
+};
 use crate::request::Uuid;
 
 #[derive(Clone, Debug, PartialEq)]
@@ -37,15 +41,12 @@ impl Response {
                 topics.flat_map(|t| &mut t.partitions).for_each(|(_, code)| *code = error_code);
                 Response::OffsetCommit(response)
             }
-            Response::OffsetFetch(mut response) => {
-                response.error_code = error_code;
-                for partition in response.topics.iter_mut().flat_map(|t| &mut t.partitions) {
-                    partition.committed_offset = -1;
-                    partition.committed_leader_epoch = -1;
-                    partition.metadata = "".into();
-                    partition.error_code = error_code;
-                }
-                Response::OffsetFetch(response)
+            Response::OffsetFetch(response) => {
+                let mut refused = response.map_partitions(|partition| {
+                    OffsetFetchResponsePartition::absent(partition.partition_index, error_code)
+                });
+                refused.error_code = error_code;
+                Response::OffsetFetch(refused)
             }
             Response::OffsetDelete(_) => {
                 Response::OffsetDelete(OffsetDeleteResponse { error_code, topics: Vec::new() })
@@ -127,31 +128,6 @@ pub struct OffsetCommitResponseTopic {
     pub topic_id: Uuid,
     /// Partition index and its result, in request order.
     pub partitions: Vec<(i32, ErrorCode)>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct OffsetFetchResponse {
-    pub group_id: Box<str>,
-    pub error_code: ErrorCode,
-    pub topics: Vec<OffsetFetchResponseTopic>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct OffsetFetchResponseTopic {
-    pub name: Box<str>,
-    pub topic_id: Uuid,
-    pub partitions: Vec<OffsetFetchResponsePartition>,
-}
-
-#[derive(Clone, Debug, PartialEq)]
-pub struct OffsetFetchResponsePartition {
-    pub partition_index: i32,
-    /// -1: none.
-    pub committed_offset: i64,
-    /// -1: none.
-    pub committed_leader_epoch: i32,
-    pub metadata: Box<str>,
-    pub error_code: ErrorCode,
 }
 
 #[derive(Clone, Debug, PartialEq)]

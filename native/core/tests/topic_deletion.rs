@@ -52,12 +52,12 @@ fn stored(shard: &mut Shard, group_id: &str) -> Vec<(String, i32)> {
     shard.handle_request(0, &context(2), &request);
     let responses = settle(shard);
     let [Response::OffsetFetch(response)] = &responses[..] else { panic!("{responses:?}") };
-    let partitions = |topic: &kcoord_core::response::OffsetFetchResponseTopic| {
-        let name = topic.name.to_string();
-        let of = topic.partitions.iter().map(|partition| partition.partition_index);
+    let partitions = |topic: kcoord_core::response::OffsetFetchResponseTopic<'_>| {
+        let name = topic.name().to_string();
+        let of = topic.partitions.map(|partition| partition.partition_index);
         of.map(move |index| (name.clone(), index)).collect::<Vec<_>>()
     };
-    response.topics.iter().flat_map(partitions).collect()
+    response.topics().flat_map(partitions).collect()
 }
 
 #[test]

@@ -178,7 +178,7 @@ fn each_code(answer: &ResponseBody, mut count: impl FnMut(ErrorCode)) {
         ResponseBody::OffsetFetch(groups) => {
             for group in groups {
                 count(group.error_code);
-                let partitions = group.topics.iter().flat_map(|topic| &topic.partitions);
+                let partitions = group.topics().flat_map(|topic| topic.partitions);
                 partitions.for_each(|partition| count(partition.error_code));
             }
         }

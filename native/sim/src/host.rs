@@ -150,9 +150,11 @@ impl Host {
                 *code = ErrorCode::None;
             }
             (Some(Break::StaleRead), ResponseBody::OffsetFetch(groups)) => {
-                let topics = groups.iter_mut().flat_map(|group| &mut group.topics);
-                for partition in topics.flat_map(|topic| &mut topic.partitions) {
-                    partition.committed_offset = (partition.committed_offset - 1).max(-1);
+                for group in groups {
+                    *group = group.map_partitions(|mut partition| {
+                        partition.committed_offset = (partition.committed_offset - 1).max(-1);
+                        partition
+                    });
                 }
             }
             _ => {}

@@ -453,11 +453,10 @@ fn shown(answer: &kcoord_wire::api::ResponseBody) -> String {
         }
         A::OffsetFetch(groups) => {
             let group = |group: &kcoord_core::response::OffsetFetchResponse| {
-                let topics = group.topics.iter().flat_map(|topic| {
-                    let of = topic.partitions.iter();
-                    of.map(|p| {
-                        format!("{}-{}={}", topic.name, p.partition_index, p.committed_offset)
-                    })
+                let topics = group.topics().flat_map(|topic| {
+                    let name = topic.name();
+                    let of = topic.partitions;
+                    of.map(move |p| format!("{name}-{}={}", p.partition_index, p.committed_offset))
                 });
                 (group.error_code, topics.collect::<Vec<_>>())
             };

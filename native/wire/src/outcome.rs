@@ -46,7 +46,7 @@ impl Outcome {
             ResponseBody::LeaveGroup(response) => left(&response),
             ResponseBody::OffsetCommit(response) => committed(&response),
             ResponseBody::OffsetFetch(groups) => Outcome::first(groups.iter().flat_map(|group| {
-                let partitions = group.topics.iter().flat_map(|topic| &topic.partitions);
+                let partitions = group.topics().flat_map(|topic| topic.partitions);
                 let codes = partitions.map(|partition| partition.error_code);
                 [group.error_code].into_iter().chain(codes)
             })),

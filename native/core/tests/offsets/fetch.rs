@@ -3,8 +3,17 @@
 use kcoord_core::error::ErrorCode;
 use kcoord_core::offset::fetch;
 use kcoord_core::request::{OffsetCommitPartition, Uuid};
+use kcoord_core::response::{OffsetFetchResponse, OffsetFetchResponsePartition};
 
 use crate::story::*;
+
+fn partition_of(
+    response: &OffsetFetchResponse,
+    topic: usize,
+    partition: usize,
+) -> OffsetFetchResponsePartition<'_> {
+    response.topics().nth(topic).unwrap().partitions.nth(partition).unwrap()
+}
 
 #[test]
 fn what_is_not_there_is_not_an_error() {
@@ -20,11 +29,10 @@ fn what_is_not_there_is_not_an_error() {
         ]
     );
     let absent = fetch::fetch(None, &story.tables.topics, &fetch_request(Some(wanted), false));
-    let partition = &absent.topics[1].partitions[1];
-    assert_eq!((partition.committed_offset, partition.committed_leader_epoch), (-1, -1));
-    assert_eq!((&*partition.metadata, partition.error_code), ("", NONE));
+    let partition = partition_of(&absent, 1, 1);
+    assert_eq!(partition, OffsetFetchResponsePartition::absent(0, NONE));
     let all = fetch::fetch(None, &story.tables.topics, &fetch_request(None, true));
-    assert!(all.topics.is_empty() && all.error_code == NONE);
+    assert!(all.topics().next().is_none() && all.error_code == NONE);
 }
 
 #[test]
@@ -48,13 +56,13 @@ fn leader_epoch_and_metadata_come_back() {
     story.commit(&request(vec![("t", ID, vec![noted])]));
     let response =
         fetch::fetch(Some(&story.offsets), &story.tables.topics, &fetch_request(None, false));
-    let partition = &response.topics[0].partitions[0];
-    assert_eq!((partition.committed_leader_epoch, &*partition.metadata), (5, "m"));
+    let partition = partition_of(&response, 0, 0);
+    assert_eq!((partition.committed_leader_epoch, partition.metadata), (5, "m"));
     // null takes the metadata away.
     story.committed("t", &[(0, 2)]);
     let response =
         fetch::fetch(Some(&story.offsets), &story.tables.topics, &fetch_request(None, false));
-    assert_eq!(&*response.topics[0].partitions[0].metadata, "");
+    assert_eq!(partition_of(&response, 0, 0).metadata, "");
 }
 
 /// Probe O8.
@@ -96,7 +104,7 @@ fn an_offset_of_another_incarnation_is_as_none() {
     }
     let request = fetch_request(Some(vec![("t", OTHER_ID, vec![0])]), false);
     let response = fetch::fetch(Some(&story.offsets), &story.tables.topics, &request);
-    assert_eq!(response.topics[0].topic_id, OTHER_ID);
+    assert_eq!(response.topics().next().unwrap().topic_id, OTHER_ID);
 }
 
 #[test]
@@ -104,5 +112,5 @@ fn a_refusal_is_the_groups() {
     let wanted = fetch_request(Some(vec![("t", ID, vec![0])]), false);
     let response = fetch::refuse(&wanted, ErrorCode::UnknownMemberId);
     assert_eq!(response.error_code, ErrorCode::UnknownMemberId);
-    assert!(response.topics.is_empty());
+    assert!(response.topics().next().is_none());
 }

@@ -96,14 +96,15 @@ impl Story {
 
     pub fn fetch(&self, request: &OffsetFetchRequest<'_>) -> Vec<Fetched> {
         let response = fetch::fetch(Some(&self.offsets), &self.tables.topics, request);
-        assert_eq!((&*response.group_id, response.error_code), ("g", NONE));
-        let answer = |topic: kcoord_core::response::OffsetFetchResponseTopic| {
-            let partitions = topic.partitions.iter();
-            let partitions =
-                partitions.map(|at| (at.partition_index, at.committed_offset, at.error_code));
-            (topic.name.to_string(), partitions.collect())
+        assert_eq!((response.group_id(), response.error_code), ("g", NONE));
+        let answer = |topic: kcoord_core::response::OffsetFetchResponseTopic<'_>| {
+            let name = topic.name().to_string();
+            let partition = |at: kcoord_core::response::OffsetFetchResponsePartition<'_>| {
+                (at.partition_index, at.committed_offset, at.error_code)
+            };
+            (name, topic.partitions.map(partition).collect())
         };
-        response.topics.into_iter().map(answer).collect()
+        response.topics().map(answer).collect()
     }
 
     pub fn fetch_all(&self) -> Vec<Fetched> {

@@ -136,12 +136,12 @@ fn administrative(response: &Response, names: &Names) -> String {
         }
         Response::OffsetFetch(fetched) => {
             text.push_str(&kafka_name(fetched.error_code));
-            for topic in &fetched.topics {
-                for at in &topic.partitions {
+            for topic in fetched.topics() {
+                for at in topic.partitions.clone() {
                     let _ = write!(
                         text,
                         " [{}:{}={} {}]",
-                        topic.name,
+                        topic.name(),
                         at.partition_index,
                         at.committed_offset,
                         kafka_name(at.error_code)

@@ -341,8 +341,8 @@ fn told(answer: &OffsetFetchResponse, version: i16, key: Key) -> Option<Option<i
         // By id: what was committed to another topic of this name does not show.
         return None;
     }
-    let topics = answer.topics.iter().filter(|topic| *topic.name == *TOPICS[key.1]);
-    let mut partitions = topics.flat_map(|topic| &topic.partitions);
+    let topics = answer.topics().filter(|topic| topic.name() == TOPICS[key.1]);
+    let mut partitions = topics.flat_map(|topic| topic.partitions);
     match partitions.find(|partition| partition.partition_index == key.2) {
         None => Some(None),
         Some(found) if found.error_code.is_error() => None,

@@ -3,9 +3,7 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{OffsetFetchRequest, OffsetFetchTopic};
-use kcoord_core::response::{
-    OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
-};
+use kcoord_core::response::{OffsetFetchResponse, OffsetFetchResponsePartition};
 
 use super::{decode_topic, encode_topic};
 use crate::header::ApiKey;
@@ -69,7 +67,7 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchRes
     if version >= 8 {
         out.array_length(groups.len());
         for group in groups {
-            out.string(&group.group_id);
+            out.string(group.group_id());
             encode_topics(&mut out, version, group);
             out.error_code(group.error_code);
             out.tags();
@@ -86,18 +84,20 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchRes
 
 fn encode_topics(out: &mut Writer<'_>, version: i16, group: &OffsetFetchResponse) {
     let failed = group.error_code.is_error();
-    let topics = if failed && version >= 2 { &[][..] } else { &group.topics };
-    out.array_length(topics.len());
-    for topic in topics {
-        encode_topic(out, version, &topic.name, topic.topic_id);
+    if failed && version >= 2 {
+        return out.array_length(0);
+    }
+    out.array_length(group.topics().count());
+    for topic in group.topics() {
+        encode_topic(out, version, topic.name(), topic.topic_id);
         out.array_length(topic.partitions.len());
-        for partition in &topic.partitions {
+        for partition in topic.partitions {
             out.i32(partition.partition_index);
             out.i64(partition.committed_offset);
             if version >= 5 {
                 out.i32(partition.committed_leader_epoch);
             }
-            out.string(&partition.metadata);
+            out.string(partition.metadata);
             out.error_code(if failed { group.error_code } else { partition.error_code });
             out.tags();
         }
@@ -111,19 +111,13 @@ pub fn error_response(
     request: &OffsetFetchRequest<'_>,
     error_code: ErrorCode,
 ) -> OffsetFetchResponse {
-    let partition = |&partition_index: &i32| OffsetFetchResponsePartition {
-        partition_index,
-        committed_offset: -1,
-        committed_leader_epoch: -1,
-        metadata: "".into(),
-        error_code,
-    };
-    let topics = request.topics.iter().flatten().map(|topic| OffsetFetchResponseTopic {
-        name: topic.name.into(),
-        topic_id: topic.topic_id,
-        partitions: topic.partition_indexes.iter().map(partition).collect(),
-    });
-    OffsetFetchResponse { group_id: request.group_id.into(), error_code, topics: topics.collect() }
+    let mut response = OffsetFetchResponse::new(request.group_id, error_code);
+    for topic in request.topics.iter().flatten() {
+        let refuse = |at: &i32| OffsetFetchResponsePartition::absent(*at, error_code);
+        let partitions = topic.partition_indexes.iter().map(refuse);
+        response.push_topic(topic.name, topic.topic_id, partitions);
+    }
+    response
 }
 
 /// v7+ asks for stable offsets if any of the groups does.
@@ -173,42 +167,56 @@ pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<Vec<Offset
     }
     let groups = match version {
         ..8 => {
-            let topics = body.array("topics", 3, |body| decode_response_topic(version, body))?;
-            let error_code = match version {
-                ..2 => ErrorCode::None,
-                _ => body.error_code("error_code")?,
-            };
-            vec![OffsetFetchResponse { group_id: "".into(), error_code, topics }]
+            let mut group = decode_response_topics(version, "", body)?;
+            if version >= 2 {
+                group.error_code = body.error_code("error_code")?;
+            }
+            vec![group]
         }
         _ => body.array("groups", 5, |body| {
-            let group_id = body.string("group_id")?.into();
-            let topics = body.array("topics", 3, |body| decode_response_topic(version, body))?;
-            let error_code = body.error_code("error_code")?;
+            let group_id = body.string("group_id")?;
+            let mut group = decode_response_topics(version, group_id, body)?;
+            group.error_code = body.error_code("error_code")?;
             body.tags()?;
-            Ok(OffsetFetchResponse { group_id, error_code, topics })
+            Ok(group)
         })?,
     };
     body.tags()?;
     Ok(groups)
 }
 
-fn decode_response_topic(version: i16, body: &mut Reader<'_>) -> Result<OffsetFetchResponseTopic> {
-    let (name, topic_id) = decode_topic(version, body)?;
-    let partitions = body.array("partitions", 16, |body| {
-        let partition = OffsetFetchResponsePartition {
-            partition_index: body.i32("partition_index")?,
-            committed_offset: body.i64("committed_offset")?,
-            committed_leader_epoch: match version {
-                ..5 => -1,
-                _ => body.i32("committed_leader_epoch")?,
-            },
-            // Kafka sends "" where it has none, though the schema would allow null.
-            metadata: body.nullable_string("metadata")?.unwrap_or_default().into(),
-            error_code: body.error_code("error_code")?,
-        };
+/// A group's answer, without its error.
+fn decode_response_topics(
+    version: i16,
+    group_id: &str,
+    body: &mut Reader<'_>,
+) -> Result<OffsetFetchResponse> {
+    let mut group = OffsetFetchResponse::new(group_id, ErrorCode::None);
+    body.array("topics", 3, |body| {
+        let (name, topic_id) = decode_topic(version, body)?;
+        let partitions = body.array("partitions", 16, |body| decode_partition(version, body))?;
         body.tags()?;
-        Ok(partition)
+        group.push_topic(name, topic_id, partitions.into_iter());
+        Ok(())
     })?;
+    Ok(group)
+}
+
+fn decode_partition<'a>(
+    version: i16,
+    body: &mut Reader<'a>,
+) -> Result<OffsetFetchResponsePartition<'a>> {
+    let partition = OffsetFetchResponsePartition {
+        partition_index: body.i32("partition_index")?,
+        committed_offset: body.i64("committed_offset")?,
+        committed_leader_epoch: match version {
+            ..5 => -1,
+            _ => body.i32("committed_leader_epoch")?,
+        },
+        // Kafka sends "" where it has none, though the schema would allow null.
+        metadata: body.nullable_string("metadata")?.unwrap_or_default(),
+        error_code: body.error_code("error_code")?,
+    };
     body.tags()?;
-    Ok(OffsetFetchResponseTopic { name: name.into(), topic_id, partitions })
+    Ok(partition)
 }

@@ -4,7 +4,9 @@ use kcoord_core::ErrorCode;
 use kcoord_core::request::{
     HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
 };
-use kcoord_core::response::{DeleteGroupsResponse, OffsetFetchResponse, Response};
+use kcoord_core::response::{
+    DeleteGroupsResponse, OffsetFetchResponse, OffsetFetchResponsePartition, Response,
+};
 
 use super::gather::{FetchPart, Gather, Parts};
 use super::slots::Header;
@@ -90,17 +92,21 @@ fn encode_gathered(out: &mut Vec<u8>, header: &Header, gather: Gather, topics: &
 /// By id (v10), an answer for all topics leaves out those that the catalogue does not know.
 fn fetched(part: FetchPart, version: i16, topics: &Topics) -> OffsetFetchResponse {
     let mut response = part.response.expect("all are there");
-    if version >= 10 {
-        if part.all {
-            response.topics.retain_mut(|topic| match topics.topic_id(&topic.name) {
-                Some(id) => {
-                    topic.topic_id = id;
-                    true
-                }
-                None => false,
-            });
+    if version < 10 {
+        return response;
+    }
+    if part.all {
+        let told = response;
+        response = OffsetFetchResponse::new(told.group_id(), told.error_code);
+        for topic in told.topics() {
+            if let Some(topic_id) = topics.topic_id(topic.name()) {
+                response.push_topic(topic.name(), topic_id, topic.partitions);
+            }
         }
-        response.topics.extend(part.unknown);
+    }
+    for (topic_id, partitions) in part.unknown {
+        let refuse = |at| OffsetFetchResponsePartition::absent(at, ErrorCode::UnknownTopicId);
+        response.push_topic("", topic_id, partitions.into_iter().map(refuse));
     }
     response
 }

@@ -7,16 +7,15 @@ use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
 use kcoord_core::response::{
     DescribeGroupResponse, ListGroupsResponse, OffsetCommitResponse, OffsetCommitResponseTopic,
-    OffsetDeleteResponse, OffsetDeleteResponseTopic, OffsetFetchResponse, OffsetFetchResponseTopic,
-    Response,
+    OffsetDeleteResponse, OffsetDeleteResponseTopic, OffsetFetchResponse, Response,
 };
 
 /// One group of an OffsetFetch.
 #[derive(Debug, Default)]
 pub struct FetchPart {
     pub response: Option<OffsetFetchResponse>,
-    /// Topics whose id is unknown: listed after the others.
-    pub unknown: Vec<OffsetFetchResponseTopic>,
+    /// Topics whose id is unknown, and the partitions asked for: listed after the others.
+    pub unknown: Vec<(Uuid, Vec<i32>)>,
     /// No topics were named: those that the catalogue does not know are left out.
     pub all: bool,
 }

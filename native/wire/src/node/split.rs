@@ -6,11 +6,10 @@ use hashbrown::HashSet;
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{
     DeleteGroupsRequest, DescribeGroupRequest, ListGroupsRequest, OffsetFetchRequest,
-    OffsetFetchTopic, Request, RequestContext,
+    OffsetFetchTopic, Request, RequestContext, Uuid,
 };
 use kcoord_core::response::{
-    DeleteGroupsResponse, DescribeGroupResponse, ListGroupsResponse, OffsetFetchResponsePartition,
-    OffsetFetchResponseTopic, Response,
+    DeleteGroupsResponse, DescribeGroupResponse, ListGroupsResponse, Response,
 };
 
 use super::arrive::{Arrival, Arrivals};
@@ -59,8 +58,8 @@ impl<'a> Arrivals<'a, '_> {
         }
     }
 
-    /// Puts names to topic ids; takes out the topics whose id is unknown and answers them.
-    fn resolve(&self, topics: &mut Vec<OffsetFetchTopic<'a>>) -> Vec<OffsetFetchResponseTopic> {
+    /// Puts names to topic ids; takes out the topics whose id is unknown.
+    fn resolve(&self, topics: &mut Vec<OffsetFetchTopic<'a>>) -> Vec<(Uuid, Vec<i32>)> {
         let mut unknown = Vec::new();
         topics.retain_mut(|topic| match self.topics.name_of(topic.topic_id) {
             Some(name) => {
@@ -68,18 +67,7 @@ impl<'a> Arrivals<'a, '_> {
                 true
             }
             None => {
-                let refuse = |index: &i32| OffsetFetchResponsePartition {
-                    partition_index: *index,
-                    committed_offset: -1,
-                    committed_leader_epoch: -1,
-                    metadata: "".into(),
-                    error_code: ErrorCode::UnknownTopicId,
-                };
-                unknown.push(OffsetFetchResponseTopic {
-                    name: "".into(),
-                    topic_id: topic.topic_id,
-                    partitions: topic.partition_indexes.iter().map(refuse).collect(),
-                });
+                unknown.push((topic.topic_id, core::mem::take(&mut topic.partition_indexes)));
                 false
             }
         });

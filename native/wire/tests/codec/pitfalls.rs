@@ -3,9 +3,7 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{OffsetFetchRequest, OffsetFetchTopic, Uuid};
-use kcoord_core::response::{
-    JoinGroupResponse, OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponseTopic,
-};
+use kcoord_core::response::{JoinGroupResponse, OffsetFetchResponse, OffsetFetchResponsePartition};
 use kcoord_wire::api::{self, RequestBody, join_group, offset_fetch};
 use kcoord_wire::header::{self, APIS, ApiKey, ApiSpec, Incoming};
 use kcoord_wire::reader::Reader;
@@ -205,13 +203,10 @@ fn fetched(error_code: ErrorCode) -> OffsetFetchResponse {
         partition_index: 0,
         committed_offset: 42,
         committed_leader_epoch: -1,
-        metadata: "m".into(),
+        metadata: "m",
         error_code: ErrorCode::None,
     };
-    let topic = OffsetFetchResponseTopic {
-        name: "t".into(),
-        topic_id: Uuid::ZERO,
-        partitions: vec![partition],
-    };
-    OffsetFetchResponse { group_id: "g".into(), error_code, topics: vec![topic] }
+    let mut response = OffsetFetchResponse::new("g", error_code);
+    response.push_topic("t", Uuid::ZERO, [partition].into_iter());
+    response
 }

@@ -296,24 +296,23 @@ fn leave_group_response() -> impl Strategy<Value = LeaveGroupResponse> {
 }
 
 fn offset_fetch_response() -> impl Strategy<Value = OffsetFetchResponse> {
-    let partition = (any::<i32>(), any::<i64>(), any::<i32>(), boxed(), code()).prop_map(
-        |(partition_index, committed_offset, committed_leader_epoch, metadata, error_code)| {
-            OffsetFetchResponsePartition {
-                partition_index,
-                committed_offset,
-                committed_leader_epoch,
-                metadata,
-                error_code,
-            }
-        },
-    );
-    let topic = (boxed(), uuid(), some(partition)).prop_map(|(name, topic_id, partitions)| {
-        OffsetFetchResponseTopic { name, topic_id, partitions }
-    });
-    (boxed(), code(), some(topic)).prop_map(|(group_id, error_code, topics)| OffsetFetchResponse {
-        group_id,
-        error_code,
-        topics,
+    let partition = (any::<i32>(), any::<i64>(), any::<i32>(), boxed(), code());
+    let topic = (boxed(), uuid(), some(partition));
+    (boxed(), code(), some(topic)).prop_map(|(group_id, error_code, topics)| {
+        let mut response = OffsetFetchResponse::new(&group_id, error_code);
+        for (name, topic_id, partitions) in &topics {
+            let partitions = partitions.iter().map(|(index, offset, epoch, metadata, code)| {
+                OffsetFetchResponsePartition {
+                    partition_index: *index,
+                    committed_offset: *offset,
+                    committed_leader_epoch: *epoch,
+                    metadata,
+                    error_code: *code,
+                }
+            });
+            response.push_topic(name, *topic_id, partitions);
+        }
+        response
     })
 }
 

@@ -3,6 +3,7 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
+use kcoord_core::response::OffsetFetchResponse;
 use kcoord_wire::api::describe_groups::OPERATIONS_OMITTED;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::APIS;
@@ -187,31 +188,31 @@ fn response_as_of(version: i16, mut response: ResponseBody) -> ResponseBody {
     response
 }
 
-fn offsets_as_of(version: i16, groups: &mut Vec<kcoord_core::response::OffsetFetchResponse>) {
+fn offsets_as_of(version: i16, groups: &mut Vec<OffsetFetchResponse>) {
     if version < 8 {
         groups.truncate(1);
-        groups[0].group_id = "".into();
     }
     for group in groups {
-        if group.error_code.is_error() && version >= 2 {
-            group.topics.clear();
-        }
-        for topic in &mut group.topics {
-            match version {
-                ..10 => topic.topic_id = Uuid::ZERO,
-                _ => topic.name = "".into(),
-            }
-            for partition in &mut topic.partitions {
+        let told = group.clone();
+        let failed = told.error_code.is_error();
+        let group_id = if version < 8 { "" } else { told.group_id() };
+        let error_code = if version < 2 { ErrorCode::None } else { told.error_code };
+        *group = OffsetFetchResponse::new(group_id, error_code);
+        for topic in told.topics().filter(|_| !failed || version < 2) {
+            let (name, topic_id) = match version {
+                ..10 => (topic.name(), Uuid::ZERO),
+                _ => ("", topic.topic_id),
+            };
+            let partitions = topic.partitions.map(|mut partition| {
                 if version < 5 {
                     partition.committed_leader_epoch = -1;
                 }
-                if group.error_code.is_error() {
-                    partition.error_code = group.error_code;
+                if failed {
+                    partition.error_code = told.error_code;
                 }
-            }
-        }
-        if version < 2 {
-            group.error_code = ErrorCode::None;
+                partition
+            });
+            group.push_topic(name, topic_id, partitions);
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::*;
-use kcoord_core::response::{OffsetFetchResponsePartition, OffsetFetchResponseTopic};
+use kcoord_core::response::OffsetFetchResponseTopic;
 use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
 use kcoord_wire::api::{RequestBody, ResponseBody};
 
@@ -137,21 +137,33 @@ pub fn committed(answer: ResponseBody) -> Vec<CommittedTopic> {
     topics.map(|topic| (topic.name.into(), topic.topic_id.0, topic.partitions)).collect()
 }
 
-/// Group, its code and its topics, of a fetch's answer.
-pub fn fetched(answer: ResponseBody) -> Vec<(String, ErrorCode, Vec<OffsetFetchResponseTopic>)> {
-    let ResponseBody::OffsetFetch(groups) = answer else { panic!("{answer:?}") };
-    let group = groups.into_iter();
-    group.map(|group| (group.group_id.into(), group.error_code, group.topics)).collect()
+#[derive(Debug, PartialEq)]
+pub struct FetchedTopic {
+    pub name: String,
+    pub topic_id: u128,
+    /// Index, offset and error.
+    pub partitions: Vec<(i32, i64, ErrorCode)>,
 }
 
-pub fn value(index: i32, offset: i64) -> OffsetFetchResponsePartition {
-    OffsetFetchResponsePartition {
-        partition_index: index,
-        committed_offset: offset,
-        committed_leader_epoch: -1,
-        metadata: "".into(),
-        error_code: ErrorCode::None,
-    }
+/// Group, its code and its topics, of a fetch's answer.
+pub fn fetched(answer: ResponseBody) -> Vec<(String, ErrorCode, Vec<FetchedTopic>)> {
+    let ResponseBody::OffsetFetch(groups) = answer else { panic!("{answer:?}") };
+    let topic = |topic: OffsetFetchResponseTopic<'_>| FetchedTopic {
+        name: topic.name().into(),
+        topic_id: topic.topic_id.0,
+        partitions: topic
+            .partitions
+            .map(|of| (of.partition_index, of.committed_offset, of.error_code))
+            .collect(),
+    };
+    let group = groups.iter();
+    group
+        .map(|of| (of.group_id().into(), of.error_code, of.topics().map(topic).collect()))
+        .collect()
+}
+
+pub fn value(index: i32, offset: i64) -> (i32, i64, ErrorCode) {
+    (index, offset, ErrorCode::None)
 }
 
 pub fn deleted(answer: ResponseBody) -> Vec<(String, ErrorCode)> {

@@ -147,11 +147,10 @@ fn a_fetch_by_id_lists_unknown_ids_last() {
     let answer = fetched(host.ask(10, &fetch(&[("g", Some(&topics)), ("absent", Some(&topics))])));
     for ((group, code, topics), offset) in answer.into_iter().zip([10, -1]) {
         assert_eq!(code, None, "{group}");
-        let ids: Vec<u128> = topics.iter().map(|topic| topic.topic_id.0).collect();
+        let ids: Vec<u128> = topics.iter().map(|topic| topic.topic_id).collect();
         assert_eq!(ids, [ORDERS, NOWHERE]);
         assert_eq!(topics[0].partitions, [value(1, offset), value(2, -1)]);
-        assert_eq!(topics[1].partitions[0].error_code, UnknownTopicId);
-        assert_eq!(topics[1].partitions[0].committed_offset, -1);
+        assert_eq!(topics[1].partitions, [(4, -1, UnknownTopicId)]);
     }
 }
 
@@ -162,7 +161,7 @@ fn a_fetch_of_all_by_id_leaves_out_what_the_catalogue_never_knew() {
     host.topics(&[("returns", 2, 1)]);
     let names = |version: i16, host: &mut Host| {
         let (_, _, topics) = fetched(host.ask(version, &fetch(&[("g", Option::None)]))).remove(0);
-        topics.into_iter().map(|topic| (topic.name.into(), topic.topic_id.0)).collect::<Vec<_>>()
+        topics.into_iter().map(|topic| (topic.name, topic.topic_id)).collect::<Vec<_>>()
     };
     assert_eq!(names(10, &mut host), [(String::new(), 2)]);
     let known: Vec<String> = names(9, &mut host).into_iter().map(|(name, _)| name).collect();

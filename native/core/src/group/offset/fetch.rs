@@ -26,10 +26,7 @@ impl Machine {
             return self.outbox.respond(context.ticket, Response::OffsetFetch(response));
         }
         // A group without offsets is no error either.
-        let response = match &of.offsets {
-            Some(offsets) => fetch::fetch(Some(offsets), topics, request),
-            None => fetch::fetch(None, topics, request),
-        };
+        let response = fetch::fetch(of.offsets.as_deref(), topics, request);
         self.respond_for_group(group, context.ticket, Response::OffsetFetch(response));
     }
 }
