@@ -1,4 +1,5 @@
-//! kcoord-log: the pure half of the log's compaction, Kafka's cleaner without its files.
+//! kcoord-log: batches as they stand in a log ([`write_sealed`]), and the pure half of the log's
+//! compaction: Kafka's cleaner without its files.
 //!
 //! Bytes in, bytes out: whole, uncompressed RecordBatches v2 (log-format section 7). It reads no
 //! clock, opens no file and interprets no record: a key is its bytes, whatever its type. Input is
@@ -13,8 +14,9 @@
 mod cleaner;
 mod key_map;
 mod rewrite;
+mod seal;
 mod transactions;
 
 pub use cleaner::{Cleaner, Options};
 pub use key_map::KeyMap;
-pub use rewrite::write_sealed;
+pub use seal::write_sealed;

@@ -1,9 +1,10 @@
 //! Writing a batch that lost records, or got a delete horizon, as Kafka's MemoryRecords.filterTo
 //! does: offsets, the batch's extent and its producer stay; times and the CRC are written anew.
 
-use kcoord_core::record::batch::{BATCH_OVERHEAD, CRC_AT, CRC_FROM};
 use kcoord_core::record::writer::{varint_len, write_varint};
 use kcoord_core::record::{Attributes, BatchHeader, Record};
+
+use crate::seal::write_sealed;
 
 /// Attribute bits that outlive a rewrite: timestamp type, transactional, control.
 const LASTING: i16 = 0b11_1000;
@@ -54,13 +55,4 @@ pub fn write_empty(header: &BatchHeader, out: &mut Vec<u8>) {
         ..*header
     };
     write_sealed(&rewritten, &[], out);
-}
-
-/// Appends the batch of `header` with these records as they stand in a log, and its CRC.
-pub fn write_sealed(header: &BatchHeader, records: &[u8], out: &mut Vec<u8>) {
-    let start = out.len();
-    out.reserve(BATCH_OVERHEAD + records.len());
-    header.encode(records, out);
-    let crc = crc32c::crc32c(&out[start + CRC_FROM..]);
-    out[start + CRC_AT..start + CRC_FROM].copy_from_slice(&crc.to_be_bytes());
 }
