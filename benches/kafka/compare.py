@@ -142,6 +142,7 @@ def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[s
 
 
 def copy_log(kafka: Kafka, pykcoord: Pykcoord) -> None:
+    """For pykcoord to start with. Kafka has been stopped."""
     for partition in (kafka.directory / "data").glob("__consumer_offsets-*"):
         shutil.copytree(partition, pykcoord.directory / partition.name)
 
