@@ -2,14 +2,15 @@
 
 const NOT_ASCII: u64 = 0x8080_8080_8080_8080;
 
-/// Over the units of UTF-16, wrapping: each is added to 31 times what those before it made.
+/// Over the units of UTF-16, wrapping: each is added to 31 times what those before it made. The bits
+/// are those of Java's `int`.
 #[inline]
 pub fn java_hash(text: &str) -> u32 {
     let (eights, rest) = text.as_bytes().as_chunks();
     let (mut hash, mut all) = (0u32, 0);
     for eight in eights {
         let eight = u64::from_le_bytes(*eight);
-        hash = hash.wrapping_mul(31u32.pow(4).wrapping_pow(2)).wrapping_add(hash_eight(eight));
+        hash = hash.wrapping_mul(31u32.wrapping_pow(8)).wrapping_add(hash_eight(eight));
         all |= eight;
     }
     for unit in rest {
@@ -19,8 +20,8 @@ pub fn java_hash(text: &str) -> u32 {
     if all & NOT_ASCII == 0 { hash } else { text.encode_utf16().fold(0, step) }
 }
 
-/// Of eight units, which would wait for each other: pairs of them side by side in one word, then
-/// pairs of those, none of which outgrows its lane.
+/// Of eight units: pairs of them are added up side by side in one word, then pairs of those, since
+/// one after the other each would wait for the one before. None outgrows its lane.
 #[inline]
 fn hash_eight(ones: u64) -> u32 {
     const ONES: u64 = 0x00ff_00ff_00ff_00ff;

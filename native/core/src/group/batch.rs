@@ -44,14 +44,14 @@ impl Machine {
                 names(request)
             }));
             self.fetch_offsets_early(window, &guesses);
-            for ((context, request), guess) in window.iter().zip(&guesses) {
+            for ((context, request), &guess) in window.iter().zip(&guesses) {
                 match request {
                     Request::Heartbeat(heartbeat) => {
-                        let error_code = self.heartbeat_guessed(now_ms, *guess, heartbeat);
+                        let error_code = self.heartbeat_guessed(now_ms, guess, heartbeat);
                         self.outbox.respond(context.ticket, Response::Heartbeat(error_code));
                     }
                     _ => {
-                        self.registry.expect(*guess);
+                        self.registry.expect(guess);
                         self.handle_request(now_ms, context, request);
                     }
                 }
@@ -83,7 +83,7 @@ impl Machine {
             let names = window.iter().map(|beat| Some((beat.group_id, beat.member_id)));
             let guesses = self.fetch_early::<N>(names);
             let guessed = window.iter().zip(&guesses);
-            codes.extend(guessed.map(|(beat, guess)| self.heartbeat_guessed(now_ms, *guess, beat)));
+            codes.extend(guessed.map(|(beat, &guess)| self.heartbeat_guessed(now_ms, guess, beat)));
         }
     }
 

@@ -89,15 +89,6 @@ impl Entries {
         }
     }
 
-    /// The entry of the key and those behind it, as far as they lie together; none without it.
-    #[inline]
-    pub fn run(&self, key: Key) -> &[Entry] {
-        match self.locate(key) {
-            Ok(Place(chunk, at)) => &self.chunks()[chunk][at..],
-            Err(_) => &[],
-        }
-    }
-
     /// The same, if the entry may well stand right behind another one: commits come in order.
     #[inline]
     pub fn locate_behind(&self, Place(chunk, at): Place, key: Key) -> Result<Place, Place> {
@@ -105,6 +96,15 @@ impl Entries {
         match behind {
             Some(entry) if entry.key() == key => Ok(Place(chunk, at + 1)),
             _ => self.locate(key),
+        }
+    }
+
+    /// The entry of the key and those behind it, as far as they lie together; none without it.
+    #[inline]
+    pub fn run(&self, key: Key) -> &[Entry] {
+        match self.locate(key) {
+            Ok(Place(chunk, at)) => &self.chunks()[chunk][at..],
+            Err(_) => &[],
         }
     }
 
