@@ -123,7 +123,7 @@ SLOW_DOWNS = [
     SlowDown(
         ("fetch-5", "node-fetch-5", "sharded-fetch-5"), "the topic copied for each offset, twice",
         f"{CORE}/offset/fetch.rs",
-        "match offsets.entry_behind(&mut behind, key)",
+        "let entry = self.offsets.entry_behind(&mut behind, key);",
         _copies(2, "wanted.name"),
     ),
     SlowDown(

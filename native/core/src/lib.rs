@@ -30,7 +30,6 @@ pub mod catalogue;
 pub mod config;
 pub mod consumer_protocol;
 pub mod error;
-mod fetched;
 pub mod finding;
 mod frozen;
 mod group;

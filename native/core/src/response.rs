@@ -1,11 +1,14 @@
 //! What a shard answers. Owned values: a response may wait for its record to be committed, long
 //! after the frame it answers is gone.
 
-use crate::error::ErrorCode;
-pub use crate::fetched::{
+mod offset_fetch;
+
+pub use offset_fetch::{
     OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
     OffsetFetchResponseTopic,
 };
+
+use crate::error::ErrorCode;
 use crate::request::Uuid;
 
 #[derive(Clone, Debug, PartialEq)]

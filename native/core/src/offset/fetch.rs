@@ -1,6 +1,7 @@
 //! OffsetFetch, once the group has accepted it (spec/offsets.md 4).
 
-use super::entries::{Entry, key};
+use super::entries::{Entry, Key, key};
+use super::pending::Pending;
 use super::store::GroupOffsets;
 use super::topic_table::TopicTable;
 use crate::error::ErrorCode;
@@ -20,17 +21,15 @@ pub fn fetch(
     };
     let room = wanted.iter().map(bytes).sum();
     let mut response = OffsetFetchResponse::with_room(request.group_id, ErrorCode::None, room);
-    let stable = request.require_stable;
-    match offsets {
-        None => wanted.iter().for_each(|topic| push_nothing(&mut response, topic)),
-        Some(offsets) if request.topics.is_none() => {
-            push_all(&mut response, offsets, topics, stable);
-        }
-        Some(offsets) => {
-            for topic in wanted {
-                push_topic(&mut response, offsets, topics, topic, stable);
-            }
-        }
+    let Some(offsets) = offsets else {
+        wanted.iter().for_each(|wanted| push_absent(&mut response, wanted));
+        return response;
+    };
+    let group = Group { offsets, pending: offsets.pending().filter(|_| request.require_stable) };
+    if request.topics.is_none() {
+        group.push_all(&mut response, topics);
+    } else {
+        wanted.iter().for_each(|wanted| group.push_wanted(&mut response, topics, wanted));
     }
     response
 }
@@ -40,84 +39,74 @@ pub fn refuse(request: &OffsetFetchRequest<'_>, error: ErrorCode) -> OffsetFetch
     OffsetFetchResponse::new(request.group_id, error)
 }
 
-fn push_topic(
-    response: &mut OffsetFetchResponse,
-    offsets: &GroupOffsets,
-    topics: &TopicTable,
-    wanted: &OffsetFetchTopic<'_>,
-    require_stable: bool,
-) {
-    let Some(topic) = topics.find(wanted.name) else { return push_nothing(response, wanted) };
-    let any_topic_id = wanted.topic_id.is_zero();
-    let is_wanted = |entry: &Entry| {
-        any_topic_id || same_topic(topics.topic_id(topic, entry.topic_id), wanted.topic_id)
-    };
-    let pending = if require_stable { offsets.pending() } else { None };
-    let mut behind: &[Entry] = &[];
-    let partitions = wanted.partition_indexes.iter().map(|&partition| {
-        let key = key(topic, partition);
-        if pending.is_some_and(|pending| pending.contains(key)) {
-            return OffsetFetchResponsePartition::absent(
-                partition,
-                ErrorCode::UnstableOffsetCommit,
-            );
-        }
-        match offsets.entry_behind(&mut behind, key) {
-            Some(entry) if is_wanted(entry) => {
-                present(partition, entry.offset, entry.leader_epoch, offsets.metadata(entry))
-            }
-            _ => OffsetFetchResponsePartition::absent(partition, ErrorCode::None),
-        }
-    });
-    response.push_topic(wanted.name, wanted.topic_id, partitions);
+fn push_absent(response: &mut OffsetFetchResponse, wanted: &OffsetFetchTopic<'_>) {
+    let OffsetFetchTopic { name, topic_id, partition_indexes } = wanted;
+    response.push_absent(name, *topic_id, partition_indexes, ErrorCode::None);
 }
 
-/// Topics with a committed offset only: what is merely pending does not show.
-fn push_all(
-    response: &mut OffsetFetchResponse,
-    offsets: &GroupOffsets,
-    topics: &TopicTable,
-    require_stable: bool,
-) {
-    for topic in offsets.topics(topics) {
-        let partitions = offsets.partitions(topics, topic).map(|(partition, committed)| {
-            if require_stable && offsets.is_pending(key(topic, partition)) {
-                return OffsetFetchResponsePartition::absent(
-                    partition,
-                    ErrorCode::UnstableOffsetCommit,
-                );
+/// What is asked.
+struct Group<'a> {
+    offsets: &'a GroupOffsets,
+    /// Where offsets have to be stable.
+    pending: Option<&'a Pending>,
+}
+
+impl<'a> Group<'a> {
+    fn push_wanted(
+        &self,
+        response: &mut OffsetFetchResponse,
+        topics: &TopicTable,
+        wanted: &OffsetFetchTopic<'_>,
+    ) {
+        let Some(topic) = topics.find(wanted.name) else { return push_absent(response, wanted) };
+        // An offset of another incarnation of the topic is as none (4.1+); where one of the ids is
+        // unknown, the name decides.
+        let any_id = wanted.topic_id.is_zero();
+        let is_wanted = |entry: &&Entry| {
+            any_id || {
+                let stored = topics.topic_id(topic, entry.topic_id);
+                stored == wanted.topic_id || stored.is_zero()
             }
-            present(partition, committed.offset, committed.leader_epoch, committed.metadata)
+        };
+        let mut behind: &[Entry] = &[];
+        let partitions = wanted.partition_indexes.iter().map(|&partition| {
+            let key = key(topic, partition);
+            let entry = self.offsets.entry_behind(&mut behind, key);
+            self.tell(key, partition, entry.filter(is_wanted))
         });
-        response.push_topic(topics.name(topic), Uuid::ZERO, partitions);
+        response.push_topic(wanted.name, wanted.topic_id, partitions);
     }
-}
 
-/// An offset of another incarnation of the topic is as none (4.1+); where one of the ids is
-/// unknown, the name decides.
-fn same_topic(stored: Uuid, wanted: Uuid) -> bool {
-    stored == wanted || stored.is_zero() || wanted.is_zero()
-}
+    /// Topics with a committed offset only: what is merely pending does not show.
+    fn push_all(&self, response: &mut OffsetFetchResponse, topics: &TopicTable) {
+        for topic in self.offsets.topics(topics) {
+            let entries = self.offsets.entries_of(topic);
+            let partitions =
+                entries.map(|entry| self.tell(entry.key(), entry.partition, Some(entry)));
+            response.push_topic(topics.name(topic), Uuid::ZERO, partitions);
+        }
+    }
 
-fn push_nothing(response: &mut OffsetFetchResponse, wanted: &OffsetFetchTopic<'_>) {
-    let partitions = wanted
-        .partition_indexes
-        .iter()
-        .map(|&at| OffsetFetchResponsePartition::absent(at, ErrorCode::None));
-    response.push_topic(wanted.name, wanted.topic_id, partitions);
-}
-
-fn present(
-    partition_index: i32,
-    committed_offset: i64,
-    committed_leader_epoch: i32,
-    metadata: &str,
-) -> OffsetFetchResponsePartition<'_> {
-    OffsetFetchResponsePartition {
-        partition_index,
-        committed_offset,
-        committed_leader_epoch,
-        metadata,
-        error_code: ErrorCode::None,
+    #[inline]
+    fn tell(
+        &self,
+        key: Key,
+        partition_index: i32,
+        entry: Option<&'a Entry>,
+    ) -> OffsetFetchResponsePartition<'a> {
+        if self.pending.is_some_and(|pending| pending.contains(key)) {
+            let unstable = ErrorCode::UnstableOffsetCommit;
+            return OffsetFetchResponsePartition::absent(partition_index, unstable);
+        }
+        match entry {
+            None => OffsetFetchResponsePartition::absent(partition_index, ErrorCode::None),
+            Some(entry) => OffsetFetchResponsePartition {
+                partition_index,
+                committed_offset: entry.offset,
+                committed_leader_epoch: entry.leader_epoch,
+                metadata: self.offsets.metadata(entry),
+                error_code: ErrorCode::None,
+            },
+        }
     }
 }

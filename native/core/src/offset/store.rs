@@ -116,10 +116,12 @@ impl GroupOffsets {
         topics: &'a TopicTable,
         topic: TopicIndex,
     ) -> impl Iterator<Item = (i32, CommittedOffset<'a>)> {
-        self.entries
-            .iter_from(key(topic, i32::MIN))
-            .take_while(move |entry| entry.topic == topic)
-            .map(move |entry| (entry.partition, self.view(topics, entry)))
+        self.entries_of(topic).map(move |entry| (entry.partition, self.view(topics, entry)))
+    }
+
+    /// The same, as they are stored.
+    pub(super) fn entries_of(&self, topic: TopicIndex) -> impl Iterator<Item = &Entry> {
+        self.entries.iter_from(key(topic, i32::MIN)).take_while(move |entry| entry.topic == topic)
     }
 
     /// `behind` is what stands behind the one that was asked for before: partitions come in order.

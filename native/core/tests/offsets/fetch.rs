@@ -35,6 +35,25 @@ fn what_is_not_there_is_not_an_error() {
     assert!(all.topics().next().is_none() && all.error_code == NONE);
 }
 
+/// One after the other, with gaps, backwards, again, and over several chunks of the store.
+#[test]
+fn partitions_are_answered_in_any_order_as_each_alone() {
+    let mut story = Story::new();
+    let committed: Vec<(i32, i64)> =
+        (0..400).filter(|at| at % 5 != 3).map(|at| (at, 1_000 + i64::from(at))).collect();
+    story.committed("t", &committed);
+    story.committed("u", &[(0, 7)]);
+    let forwards = 0..402;
+    let backwards = (0..402).rev();
+    let jumps = (0..402).map(|at| at * 7 % 402);
+    let again = (0..402).flat_map(|at| [at, at, at + 2]);
+    let asked: Vec<i32> = forwards.chain(backwards).chain(jumps).chain(again).collect();
+    let offset = |at: i32| if at < 400 && at % 5 != 3 { 1_000 + i64::from(at) } else { -1 };
+    let expected = asked.iter().map(|&at| (at, offset(at), NONE)).collect();
+    let wanted = vec![("t", Uuid::ZERO, asked)];
+    assert_eq!(story.fetch(&fetch_request(Some(wanted), false)), [("t".into(), expected)]);
+}
+
 #[test]
 fn all_are_listed_by_name_and_partition() {
     let mut story = Story::new();

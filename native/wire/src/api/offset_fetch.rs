@@ -87,7 +87,7 @@ fn encode_topics(out: &mut Writer<'_>, version: i16, group: &OffsetFetchResponse
     if failed && version >= 2 {
         return out.array_length(0);
     }
-    out.array_length(group.topics().count());
+    out.array_length(group.topic_count());
     for topic in group.topics() {
         encode_topic(out, version, topic.name(), topic.topic_id);
         out.array_length(topic.partitions.len());
@@ -113,9 +113,8 @@ pub fn error_response(
 ) -> OffsetFetchResponse {
     let mut response = OffsetFetchResponse::new(request.group_id, error_code);
     for topic in request.topics.iter().flatten() {
-        let refuse = |at: &i32| OffsetFetchResponsePartition::absent(*at, error_code);
-        let partitions = topic.partition_indexes.iter().map(refuse);
-        response.push_topic(topic.name, topic.topic_id, partitions);
+        let OffsetFetchTopic { name, topic_id, partition_indexes } = topic;
+        response.push_absent(name, *topic_id, partition_indexes, error_code);
     }
     response
 }

@@ -4,9 +4,7 @@ use kcoord_core::ErrorCode;
 use kcoord_core::request::{
     HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
 };
-use kcoord_core::response::{
-    DeleteGroupsResponse, OffsetFetchResponse, OffsetFetchResponsePartition, Response,
-};
+use kcoord_core::response::{DeleteGroupsResponse, OffsetFetchResponse, Response};
 
 use super::gather::{FetchPart, Gather, Parts};
 use super::slots::Header;
@@ -105,8 +103,7 @@ fn fetched(part: FetchPart, version: i16, topics: &Topics) -> OffsetFetchRespons
         }
     }
     for (topic_id, partitions) in part.unknown {
-        let refuse = |at| OffsetFetchResponsePartition::absent(at, ErrorCode::UnknownTopicId);
-        response.push_topic("", topic_id, partitions.into_iter().map(refuse));
+        response.push_absent("", topic_id, &partitions, ErrorCode::UnknownTopicId);
     }
     response
 }

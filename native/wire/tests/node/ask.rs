@@ -2,7 +2,7 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::*;
-use kcoord_core::response::OffsetFetchResponseTopic;
+use kcoord_core::response::{OffsetFetchResponsePartition, OffsetFetchResponseTopic};
 use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
 use kcoord_wire::api::{RequestBody, ResponseBody};
 
@@ -137,12 +137,14 @@ pub fn committed(answer: ResponseBody) -> Vec<CommittedTopic> {
     topics.map(|topic| (topic.name.into(), topic.topic_id.0, topic.partitions)).collect()
 }
 
+pub type FetchedPartition = (i32, i64, i32, String, ErrorCode);
+
 #[derive(Debug, PartialEq)]
 pub struct FetchedTopic {
     pub name: String,
     pub topic_id: u128,
-    /// Index, offset and error.
-    pub partitions: Vec<(i32, i64, ErrorCode)>,
+    /// Index, offset, leader epoch, metadata and error.
+    pub partitions: Vec<FetchedPartition>,
 }
 
 /// Group, its code and its topics, of a fetch's answer.
@@ -151,10 +153,7 @@ pub fn fetched(answer: ResponseBody) -> Vec<(String, ErrorCode, Vec<FetchedTopic
     let topic = |topic: OffsetFetchResponseTopic<'_>| FetchedTopic {
         name: topic.name().into(),
         topic_id: topic.topic_id.0,
-        partitions: topic
-            .partitions
-            .map(|of| (of.partition_index, of.committed_offset, of.error_code))
-            .collect(),
+        partitions: topic.partitions.map(fetched_partition).collect(),
     };
     let group = groups.iter();
     group
@@ -162,8 +161,14 @@ pub fn fetched(answer: ResponseBody) -> Vec<(String, ErrorCode, Vec<FetchedTopic
         .collect()
 }
 
-pub fn value(index: i32, offset: i64) -> (i32, i64, ErrorCode) {
-    (index, offset, ErrorCode::None)
+fn fetched_partition(of: OffsetFetchResponsePartition<'_>) -> FetchedPartition {
+    let OffsetFetchResponsePartition { partition_index, committed_offset, .. } = of;
+    let metadata = of.metadata.to_owned();
+    (partition_index, committed_offset, of.committed_leader_epoch, metadata, of.error_code)
+}
+
+pub fn value(index: i32, offset: i64) -> FetchedPartition {
+    (index, offset, -1, String::new(), ErrorCode::None)
 }
 
 pub fn deleted(answer: ResponseBody) -> Vec<(String, ErrorCode)> {

@@ -150,7 +150,7 @@ fn a_fetch_by_id_lists_unknown_ids_last() {
         let ids: Vec<u128> = topics.iter().map(|topic| topic.topic_id).collect();
         assert_eq!(ids, [ORDERS, NOWHERE]);
         assert_eq!(topics[0].partitions, [value(1, offset), value(2, -1)]);
-        assert_eq!(topics[1].partitions, [(4, -1, UnknownTopicId)]);
+        assert_eq!(topics[1].partitions, [(4, -1, -1, String::new(), UnknownTopicId)]);
     }
 }
 

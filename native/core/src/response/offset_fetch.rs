@@ -1,5 +1,5 @@
-//! An answer to OffsetFetch. All of it lies in one allocation: shards give millions of them a
-//! second, and one for each name and each list took a tenth of the time.
+//! OffsetFetch's answer. All of it lies in one allocation: one for each name and each list cost more
+//! than finding what is committed.
 //!
 //! The bytes are the group id, then for each topic its head, its name and its partitions, each of
 //! them a row and its metadata. They are neither stored nor sent as they are.
@@ -10,26 +10,36 @@ use crate::error::ErrorCode;
 use crate::request::Uuid;
 use crate::utf8::utf8;
 
-/// Of a topic: its id, the bytes of its name and of its partitions, and how many they are.
-const HEAD: usize = 28;
-/// Of a partition: its offset, its number, its leader epoch, its error, the bytes of its metadata.
-const ROW: usize = 22;
+/// What stands before a topic's name: its id, the length of the name and of the partitions in bytes,
+/// the number of partitions.
+const HEAD_BYTES: usize = 28;
+/// What stands before a partition's metadata: the offset, the partition's index, the leader epoch,
+/// the error, the length of the metadata in bytes.
+const ROW_BYTES: usize = 22;
 
+/// No frame holds more, and a peer may name a partition with metadata any number of times.
+const MAX_BYTES: usize = i32::MAX as usize;
+
+/// What is committed in a group (spec/offsets.md 4; Kafka's `OffsetFetchResponseGroup`).
 #[derive(Clone, PartialEq)]
 pub struct OffsetFetchResponse {
+    /// The group's; partitions have their own.
     pub error_code: ErrorCode,
+    is_too_large: bool,
     group_id_length: u32,
+    topic_count: u32,
     bytes: Vec<u8>,
 }
 
-/// A topic in it, in request order.
-#[derive(Clone)]
+/// One topic of an answer.
 pub struct OffsetFetchResponseTopic<'a> {
     name: &'a [u8],
+    /// Zero where topics go by name, and where all were asked for.
     pub topic_id: Uuid,
     pub partitions: OffsetFetchResponsePartitions<'a>,
 }
 
+/// One partition of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetFetchResponsePartition<'a> {
     pub partition_index: i32,
@@ -37,6 +47,7 @@ pub struct OffsetFetchResponsePartition<'a> {
     pub committed_offset: i64,
     /// -1: none.
     pub committed_leader_epoch: i32,
+    /// Empty: none.
     pub metadata: &'a str,
     pub error_code: ErrorCode,
 }
@@ -54,7 +65,7 @@ impl OffsetFetchResponsePartition<'_> {
     }
 }
 
-/// Partitions of a topic, one by one.
+/// The partitions of a topic, in the order in which they were asked for.
 #[derive(Clone)]
 pub struct OffsetFetchResponsePartitions<'a> {
     count: u32,
@@ -67,19 +78,27 @@ impl OffsetFetchResponse {
         OffsetFetchResponse::with_room(group_id, error_code, 0)
     }
 
-    /// The same, where `topics_bytes`, sums of [`topic_bytes`](Self::topic_bytes) will follow.
+    /// The same, with memory for topics of so many bytes: of [`topic_bytes`](Self::topic_bytes) each.
     #[inline]
     pub fn with_room(group_id: &str, error_code: ErrorCode, topics_bytes: usize) -> Self {
         let mut bytes = Vec::with_capacity(group_id.len() + topics_bytes);
         bytes.extend_from_slice(group_id.as_bytes());
-        OffsetFetchResponse { error_code, group_id_length: length(group_id.len()), bytes }
+        OffsetFetchResponse {
+            error_code,
+            is_too_large: false,
+            group_id_length: length(group_id.len()),
+            topic_count: 0,
+            bytes,
+        }
     }
 
-    /// The room that a topic takes whose partitions have no metadata.
+    /// Bytes that a topic takes whose partitions have no metadata.
     pub fn topic_bytes(name: &str, partition_count: usize) -> usize {
-        HEAD + name.len() + partition_count * ROW
+        HEAD_BYTES + name.len() + partition_count * ROW_BYTES
     }
 
+    /// Puts a topic behind the others. An answer beyond 2 GiB fits no frame: it becomes that of an
+    /// UNKNOWN_SERVER_ERROR, and takes no topics from then on.
     #[inline]
     pub fn push_topic<'p>(
         &mut self,
@@ -87,27 +106,61 @@ impl OffsetFetchResponse {
         topic_id: Uuid,
         partitions: impl Iterator<Item = OffsetFetchResponsePartition<'p>>,
     ) {
+        self.push_topic_below(MAX_BYTES, name, topic_id, partitions);
+    }
+
+    /// The same, of partitions that are [`absent`](OffsetFetchResponsePartition::absent).
+    pub fn push_absent(
+        &mut self,
+        name: &str,
+        topic_id: Uuid,
+        partition_indexes: &[i32],
+        error_code: ErrorCode,
+    ) {
+        let absent = |&at: &i32| OffsetFetchResponsePartition::absent(at, error_code);
+        self.push_topic(name, topic_id, partition_indexes.iter().map(absent));
+    }
+
+    #[inline]
+    fn push_topic_below<'p>(
+        &mut self,
+        max_bytes: usize,
+        name: &str,
+        topic_id: Uuid,
+        partitions: impl Iterator<Item = OffsetFetchResponsePartition<'p>>,
+    ) {
+        if self.is_too_large {
+            return;
+        }
         let head_at = self.bytes.len();
-        self.bytes.extend_from_slice(&[0; HEAD]);
+        self.bytes.extend_from_slice(&[0; HEAD_BYTES]);
         self.bytes.extend_from_slice(name.as_bytes());
         let partitions_at = self.bytes.len();
-        let mut count = 0;
+        let mut count = 0u32;
         for partition in partitions {
             self.push(&partition);
-            count += 1u32;
+            count += 1;
+            // Without metadata, what is asked for is not much smaller than its answer.
+            if !partition.metadata.is_empty() && self.bytes.len() > max_bytes {
+                return self.give_up();
+            }
+        }
+        if self.bytes.len() > max_bytes {
+            return self.give_up();
         }
         let partitions_length = length(self.bytes.len() - partitions_at);
-        let head = &mut self.bytes[head_at..head_at + HEAD];
+        let head = &mut self.bytes[head_at..head_at + HEAD_BYTES];
         head[..16].copy_from_slice(&topic_id.0.to_le_bytes());
         head[16..20].copy_from_slice(&length(name.len()).to_le_bytes());
         head[20..24].copy_from_slice(&partitions_length.to_le_bytes());
         head[24..].copy_from_slice(&count.to_le_bytes());
+        self.topic_count += 1;
     }
 
     #[inline]
     fn push(&mut self, partition: &OffsetFetchResponsePartition<'_>) {
         let metadata = partition.metadata.as_bytes();
-        let mut row = [0; ROW];
+        let mut row = [0; ROW_BYTES];
         row[..8].copy_from_slice(&partition.committed_offset.to_le_bytes());
         row[8..12].copy_from_slice(&partition.partition_index.to_le_bytes());
         row[12..16].copy_from_slice(&partition.committed_leader_epoch.to_le_bytes());
@@ -119,15 +172,28 @@ impl OffsetFetchResponse {
         }
     }
 
+    #[cold]
+    fn give_up(&mut self) {
+        *self = OffsetFetchResponse {
+            is_too_large: true,
+            ..OffsetFetchResponse::new(self.group_id(), ErrorCode::UnknownServerError)
+        };
+    }
+
     pub fn group_id(&self) -> &str {
         text(&self.bytes[..self.group_id_length as usize])
     }
 
+    pub fn topic_count(&self) -> usize {
+        self.topic_count as usize
+    }
+
+    /// Topics as they were asked for; by name where all were; those of unknown ids last (v10).
     #[inline]
-    pub fn topics(&self) -> impl Iterator<Item = OffsetFetchResponseTopic<'_>> + Clone {
+    pub fn topics(&self) -> impl Iterator<Item = OffsetFetchResponseTopic<'_>> {
         let mut rest = &self.bytes[self.group_id_length as usize..];
         core::iter::from_fn(move || {
-            let (head, behind) = rest.split_first_chunk::<HEAD>()?;
+            let (head, behind) = rest.split_first_chunk::<HEAD_BYTES>()?;
             let topic_id = Uuid(u128::from_le_bytes(part(head, 0)));
             let length_at = |at| u32::from_le_bytes(part(head, at)) as usize;
             let (name, behind) = behind.split_at(length_at(16));
@@ -154,6 +220,7 @@ impl OffsetFetchResponse {
 }
 
 impl<'a> OffsetFetchResponseTopic<'a> {
+    /// Empty where an id has no name (v10).
     pub fn name(&self) -> &'a str {
         text(self.name)
     }
@@ -174,7 +241,7 @@ impl<'a> Iterator for OffsetFetchResponsePartitions<'a> {
 
     #[inline(always)]
     fn next(&mut self) -> Option<OffsetFetchResponsePartition<'a>> {
-        let (row, behind) = self.bytes.split_first_chunk::<ROW>()?;
+        let (row, behind) = self.bytes.split_first_chunk::<ROW_BYTES>()?;
         let code = i16::from_le_bytes(part(row, 16));
         let (metadata, behind) = behind.split_at(u32::from_le_bytes(part(row, 18)) as usize);
         self.bytes = behind;
@@ -215,8 +282,9 @@ fn error_of(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).expect("made from an error code")
 }
 
+/// Of what lies in an answer.
 fn length(bytes: usize) -> u32 {
-    u32::try_from(bytes).expect("an answer is far smaller than 4 GiB")
+    u32::try_from(bytes).expect("an answer, and any string, is below 4 GiB")
 }
 
 #[inline]
@@ -256,7 +324,7 @@ mod tests {
             answer.push_topic(name, topic_id, partitions.iter().copied());
         }
         assert_eq!((answer.group_id(), answer.error_code), ("группа", ErrorCode::NotCoordinator));
-        assert_eq!(answer.topics().count(), all.len());
+        assert_eq!((answer.topics().count(), answer.topic_count()), (all.len(), all.len()));
         for (topic, (name, topic_id, partitions)) in answer.topics().zip(all) {
             assert_eq!((topic.name(), topic.topic_id), (name, topic_id));
             assert_eq!(topic.partitions.len(), partitions.len());
@@ -273,11 +341,47 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_changed_and_all_else_stays() {
+    fn what_fits_no_frame_becomes_an_error() {
         let mut answer = OffsetFetchResponse::new("g", ErrorCode::None);
-        answer.push_topic("t", Uuid(1), [partition(0, "m"), partition(1, "")].into_iter());
-        let mut expected = OffsetFetchResponse::new("g", ErrorCode::None);
-        expected.push_topic("t", Uuid(1), [partition(10, "m"), partition(11, "")].into_iter());
+        let ten = || (0..10).map(|at| partition(at, "metadata"));
+        let room = 1 + OffsetFetchResponse::topic_bytes("t", 10) + 10 * "metadata".len();
+        answer.push_topic_below(room, "t", Uuid(1), ten());
+        assert_eq!((answer.topic_count(), answer.error_code), (1, ErrorCode::None));
+        answer.push_topic_below(room + 1_000, "u", Uuid(2), ten().cycle());
+        for _ in 0..2 {
+            assert_eq!(answer.error_code, ErrorCode::UnknownServerError);
+            assert_eq!((answer.group_id(), answer.topic_count()), ("g", 0));
+            assert!(answer.topics().next().is_none() && answer.bytes.capacity() < room);
+            answer.push_topic("v", Uuid(3), ten());
+        }
+    }
+
+    #[test]
+    fn nothing_is_minus_one() {
+        let nothing = OffsetFetchResponsePartition {
+            partition_index: 7,
+            committed_offset: -1,
+            committed_leader_epoch: -1,
+            metadata: "",
+            error_code: ErrorCode::UnknownTopicId,
+        };
+        let mut answer = OffsetFetchResponse::new("g", ErrorCode::None);
+        answer.push_absent("t", Uuid(1), &[7, 7], ErrorCode::UnknownTopicId);
+        assert!(answer.topics().next().unwrap().partitions.eq([nothing, nothing]));
+    }
+
+    #[test]
+    fn partitions_are_changed_and_all_else_stays() {
+        let mut answer = OffsetFetchResponse::new("g", ErrorCode::NotCoordinator);
+        let mut expected = answer.clone();
+        for (name, topic_id) in [("t", Uuid(1)), ("u", Uuid(2))] {
+            answer.push_topic(name, topic_id, [partition(0, "m"), partition(1, "")].into_iter());
+            expected.push_topic(
+                name,
+                topic_id,
+                [partition(10, "m"), partition(11, "")].into_iter(),
+            );
+        }
         let moved = answer.map_partitions(|of| partition(of.partition_index + 10, of.metadata));
         assert_eq!(moved, expected);
     }
