@@ -125,7 +125,7 @@ cdef enum:
 
 
 class Outcome(typing.NamedTuple):
-    """What became of one file: errno values, 0 for none. `write_error` is ESTALE if the file did
+    """What a file failed with: errno values, 0 for none. `write_error` is ESTALE if the file did
     not end where it should (`found_size`, `links` say what was found): nothing was written then."""
 
     found_size: int
@@ -136,7 +136,10 @@ class Outcome(typing.NamedTuple):
 
 def write_files(list files not None, bint sync):
     """Writes to each of `files`, (descriptor, size, batches), behind its `size` bytes; then, with
-    `sync`, makes all of them durable, at the same time. A file that fails keeps nobody else back."""
+    `sync`, makes all of them durable, at the same time. A file that fails keeps nobody else back.
+
+    Answers an `Outcome` for each file that failed, and None for the others.
+    """
     cdef Py_ssize_t count = len(files), parts = 0, part = 0, n
     cdef kc_file* tasks = NULL
     cdef iovec* all_parts = NULL
@@ -162,7 +165,8 @@ def write_files(list files not None, bint sync):
             if sync:
                 kc_sync(tasks, count, SYNC_THREADS)
         return [
-            Outcome(
+            None if tasks[n].write_error == 0 and tasks[n].sync_error == 0
+            else Outcome(
                 tasks[n].found_size, tasks[n].links, tasks[n].write_error, tasks[n].sync_error
             )
             for n in range(count)

@@ -80,7 +80,7 @@ class Partition:
         self._waiting_bytes = 0
         self._waiting_offset = 0
         self._begun = False
-        self._epochs_written = True
+        self.epochs_written = True
         self._load(found or recovery.examine(directory), on_corruption)
 
     @property
@@ -118,41 +118,40 @@ class Partition:
         Writes only what goes into a segment that is full with it. Raises OSError or LogError; the
         caller then calls `fail`.
         """
-        self._begin_epoch()
+        if not self._begun:
+            self._begin_epoch()
         next_offset = self.next_offset
         size_bytes = 0
-        for append in appends:
-            assert append.base_offset == next_offset, (self.directory, next_offset, append)
+        for _, base_offset, record_count, base_timestamp, max_timestamp, records in appends:
+            assert base_offset == next_offset, (self.directory, next_offset, base_offset)
             batch = frame(
-                append.records,
-                append.record_count,
-                next_offset,
-                append.base_timestamp,
-                append.max_timestamp,
-                self.leader_epoch,
+                records, record_count, next_offset, base_timestamp, max_timestamp, self.leader_epoch
             )
-            last_offset = next_offset + append.record_count - 1
-            if self._is_full(len(batch), last_offset):
+            batch_bytes = len(batch)
+            if self._is_full(batch_bytes, next_offset + record_count - 1):
                 self._roll(next_offset)
             self._waiting.append(batch)
-            self._waiting_bytes += len(batch)
-            size_bytes += len(batch)
-            next_offset = self._waiting_offset = last_offset + 1
+            self._waiting_bytes += batch_bytes
+            size_bytes += batch_bytes
+            next_offset += record_count
+            self._waiting_offset = next_offset
         return size_bytes
 
     def request(self) -> tuple[int, int, list[bytes]]:
         """What `write_files` shall write: descriptor, present size, batches."""
         return self._descriptor, self._size, self._waiting
 
-    def finish(self, outcome: Outcome, synced: bool) -> None:
+    def finish(self, outcome: Outcome | None, synced: bool) -> None:
         """Takes note of what became of `request`. Raises OSError or LogError as `prepare` does."""
-        if outcome.write_error == errno.ESTALE and self._changed(outcome):
-            raise self._fenced(outcome)
-        self._check(outcome.write_error)
+        if outcome is not None:
+            if outcome.write_error == errno.ESTALE and self._changed(outcome):
+                raise self._fenced(outcome)
+            self._check(outcome.write_error)
         self._size += self._waiting_bytes
         self._waiting, self._waiting_bytes = [], 0
         if synced:
-            self._check(outcome.sync_error)
+            if outcome is not None:
+                self._check(outcome.sync_error)
             self._synced = self._size
         self.next_offset = self._waiting_offset
 
@@ -168,9 +167,9 @@ class Partition:
 
     def write_epochs(self) -> None:
         """Brings `leader-epoch-checkpoint` up to date. It is derived: the batches say the same."""
-        if not self._epochs_written:
+        if not self.epochs_written:
             checkpoint.write_epochs(self.directory, self._epochs)
-            self._epochs_written = True
+            self.epochs_written = True
 
     def fail(self, error: Failure) -> None:
         """Refuses appends from now on, and takes back what nobody was told is there."""
@@ -241,8 +240,6 @@ class Partition:
 
     def _begin_epoch(self) -> None:
         """Before the first append of this process: fencing, the epoch, a segment, no indexes."""
-        if self._begun:
-            return
         newest = self._epochs[-1][0] if self._epochs else -1
         if newest > self.leader_epoch:
             raise LogFencedError(self.directory, self.leader_epoch, newest)
@@ -255,7 +252,7 @@ class Partition:
                 index.unlink()
         if newest < self.leader_epoch:
             self._epochs = [*self._epochs, (self.leader_epoch, self.next_offset)]
-            self._epochs_written = False
+            self.epochs_written = False
         self._begun = True
 
     def _is_full(self, more_bytes: int, last_offset: int) -> bool:
@@ -346,7 +343,8 @@ def _open_synced(path: Path) -> int:
     try:
         size = os.fstat(descriptor).st_size
         (outcome,) = write_files([(descriptor, size, [])], True)
-        if error := outcome.write_error or outcome.sync_error:
+        if outcome is not None:
+            error = outcome.write_error or outcome.sync_error
             raise OSError(error, os.strerror(error), str(path))
         durable.sync_directory(path.parent)
     except BaseException:

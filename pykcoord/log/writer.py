@@ -74,10 +74,10 @@ class Writer:
         with self._submitting:
             if self._closed:
                 raise CoordinatorClosedError("the log is closed")
-            for append in appends:
-                expected = self._expected[append.shard]
-                assert append.base_offset == expected, (append.shard, append.base_offset, expected)
-                self._expected[append.shard] = expected + append.record_count
+            for shard, base_offset, record_count, _, _, _ in appends:
+                expected = self._expected[shard]
+                assert base_offset == expected, (shard, base_offset, expected)
+                self._expected[shard] = expected + record_count
             self._queue.put(_Job(appends, done))
 
     def reopen(self, shard: int) -> None:
@@ -164,7 +164,8 @@ class Writer:
         for job in jobs:
             _answer(job, failed)
         for partition in ready.values():
-            _write_epochs(partition)
+            if not partition.epochs_written:
+                _write_epochs(partition)
 
     def _prepare(self, shard: int, partition: Partition, appends: list[Append]) -> Failure | None:
         try:
@@ -222,13 +223,8 @@ def _fault(partition: Partition, error: Exception) -> OSError:
 
 
 def _answer(job: _Job, failed: dict[int, Failure]) -> None:
-    ends: dict[int, int] = {}
-    for append in job.appends:
-        if append.shard not in failed:
-            ends[append.shard] = append.base_offset + append.record_count
-    errors = {
-        append.shard: failed[append.shard] for append in job.appends if append.shard in failed
-    }
+    ends = {shard: offset + count for shard, offset, count, _, _, _ in job.appends}
+    errors = {shard: failed[shard] for shard in failed if ends.pop(shard, None) is not None}
     try:
         job.done(list(ends.items()), list(errors.items()))
     except Exception:

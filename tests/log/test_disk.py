@@ -21,21 +21,27 @@ def files(tmp_path: Path) -> Iterator[list[int]]:
         os.close(descriptor)
 
 
+def _failure(files: list[tuple[int, int, list[bytes]]]) -> Outcome:
+    (outcome,) = write_files(files, True)
+    assert outcome is not None
+    return outcome
+
+
 @pytest.mark.parametrize("sync", [False, True])
 def test_every_file_gets_its_batches_behind_its_end(files: list[int], sync: bool):
     batches = [[b"%d," % number] * number for number in range(40)]
     first = write_files([(file, 0, batches[n]) for n, file in enumerate(files)], sync)
-    assert first == [Outcome(0, 1, 0, 0)] * 40
+    assert first == [None] * 40
     sizes = [os.fstat(file).st_size for file in files]
     requests = [(file, sizes[n], [b"more"]) for n, file in enumerate(files)]
-    assert write_files(requests, sync) == [Outcome(size, 1, 0, 0) for size in sizes]
+    assert write_files(requests, sync) == [None] * 40
     for number, file in enumerate(files):
         assert os.pread(file, 1000, 0) == b"".join(batches[number]) + b"more"
 
 
 def test_more_parts_than_one_call_takes(files: list[int]):
     parts = [b"%d;" % number for number in range(5000)]
-    assert write_files([(files[0], 0, parts)], True) == [Outcome(0, 1, 0, 0)]
+    assert write_files([(files[0], 0, parts)], True) == [None]
     assert os.pread(files[0], 100_000, 0) == b"".join(parts)
 
 
@@ -49,7 +55,7 @@ def test_a_file_that_changed_is_left_alone(files: list[int], tmp_path: Path):
     outcomes = write_files([(files[n], 0, [b"ours"]) for n in range(3)], True)
     assert outcomes[0] == Outcome(6, 1, errno.ESTALE, 0)
     assert outcomes[1] == Outcome(0, 0, errno.ESTALE, 0)
-    assert outcomes[2] == Outcome(0, 1, 0, 0)
+    assert outcomes[2] is None
     assert os.pread(files[0], 10, 0) == b"theirs"
     assert os.fstat(files[1]).st_size == 0
 
@@ -62,7 +68,7 @@ def test_a_short_write_is_continued_until_the_system_says_why(files: list[int]):
         outcomes = write_files(requests, True)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
-    assert outcomes == [Outcome(0, 1, errno.EFBIG, 0), Outcome(0, 1, 0, 0)]
+    assert outcomes == [Outcome(0, 1, errno.EFBIG, 0), None]
     assert os.fstat(files[0]).st_size == 1000
 
 
@@ -70,9 +76,9 @@ def test_what_cannot_be_synced_is_said_so():
     """A pipe takes neither offsets nor syncs; a closed descriptor nothing at all."""
     reading, writing = os.pipe()
     try:
-        assert write_files([(writing, 0, [])], True)[0].sync_error == errno.EINVAL
-        assert write_files([(writing, 0, [b"x"])], True)[0].write_error == errno.ESPIPE
+        assert _failure([(writing, 0, [])]).sync_error == errno.EINVAL
+        assert _failure([(writing, 0, [b"x"])]).write_error == errno.ESPIPE
     finally:
         os.close(reading)
         os.close(writing)
-    assert write_files([(writing, 0, [])], True)[0].write_error == errno.EBADF
+    assert _failure([(writing, 0, [])]).write_error == errno.EBADF

@@ -48,14 +48,16 @@ class Disk:
         self.write = os.pwrite
         self.before_sync = lambda path: None
 
-    def write_files(self, files: list[tuple[int, int, list[bytes]]], sync: bool) -> list[Outcome]:
+    def write_files(
+        self, files: list[tuple[int, int, list[bytes]]], sync: bool
+    ) -> list[Outcome | None]:
         outcomes = [self._write(*file) for file in files]
-        if not sync:
-            return outcomes
-        return [
-            outcome if outcome.write_error else outcome._replace(sync_error=self._sync(file[0]))
-            for file, outcome in zip(files, outcomes, strict=True)
-        ]
+        if sync:
+            outcomes = [
+                outcome if outcome.write_error else outcome._replace(sync_error=self._sync(file[0]))
+                for file, outcome in zip(files, outcomes, strict=True)
+            ]
+        return [one if one.write_error or one.sync_error else None for one in outcomes]
 
     def _write(self, descriptor: int, size: int, batches: list[bytes]) -> Outcome:
         status = os.fstat(descriptor)
