@@ -224,9 +224,10 @@ def _fault(partition: Partition, error: Exception) -> OSError:
 
 def _answer(job: _Job, failed: dict[int, Failure]) -> None:
     ends = {shard: offset + count for shard, offset, count, _, _, _ in job.appends}
-    errors = {shard: failed[shard] for shard in failed if ends.pop(shard, None) is not None}
+    committed = [(shard, end) for shard, end in ends.items() if shard not in failed]
+    errors = [(shard, failed[shard]) for shard in ends if shard in failed]
     try:
-        job.done(list(ends.items()), list(errors.items()))
+        job.done(committed, errors)
     except Exception:
         _logger.exception("a done callback of the log raised")
 
