@@ -137,11 +137,11 @@ fn administrative(response: &Response, names: &Names) -> String {
         Response::OffsetFetch(fetched) => {
             text.push_str(&kafka_name(fetched.error_code));
             for topic in fetched.topics() {
-                for at in topic.partitions.clone() {
+                let name = topic.name();
+                for at in topic.partitions {
                     let _ = write!(
                         text,
-                        " [{}:{}={} {}]",
-                        topic.name(),
+                        " [{name}:{}={} {}]",
                         at.partition_index,
                         at.committed_offset,
                         kafka_name(at.error_code)
