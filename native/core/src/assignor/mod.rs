@@ -6,7 +6,7 @@
 
 mod builder;
 mod group;
-mod java_order;
+pub(crate) mod java_order;
 pub mod lag_aware;
 mod levelling;
 mod order;

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::state::State;
+use crate::assignor::java_order;
 use crate::group::Machine;
 use crate::java_hash::java_hash;
 use crate::request::{JoinGroupProtocol, JoinGroupRequest};
@@ -104,15 +105,14 @@ pub fn protocols_match<'a>(
 
 /// Sorts as a Java `HashMap` with these keys, put in this order, would iterate (assignors
 /// section 2): by bucket, and in order of arrival within one.
-fn in_hash_map_order<T>(entries: &mut [(&str, T)]) {
-    let mut capacity = 16;
-    while entries.len() > capacity / 4 * 3 {
-        capacity *= 2;
+fn in_hash_map_order<T: Copy>(entries: &mut [(&str, T)]) {
+    if entries.len() < 2 {
+        return;
     }
-    entries.sort_by_key(|(name, _)| {
-        let hash = java_hash(name);
-        (hash ^ (hash >> 16)) as usize & (capacity - 1)
-    });
+    let hashes: Vec<u32> = entries.iter().map(|(name, _)| java_hash(name)).collect();
+    let order = java_order::map_order(&hashes).into_iter();
+    let ordered: Vec<(&str, T)> = order.map(|at| entries[at as usize]).collect();
+    entries.copy_from_slice(&ordered);
 }
 
 #[cfg(test)]
