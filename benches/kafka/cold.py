@@ -12,8 +12,6 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import socket
-import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -26,7 +24,8 @@ from kio.serial import entity_reader
 from benches.kafka.compare import BUILD, Load, Size, console, copy_log, create_topic
 from benches.kafka.rows import Row
 from benches.kafka.servers import Kafka, Pykcoord, Server, ServerError
-from tests.support.kio_client import decode, encode
+from tests.support.asked import Asked
+from tests.support.kio_client import encode
 
 STARTS = 3
 MOST_EMPTY_S, MOST_FULL_S = 0.3, 1.0
@@ -121,12 +120,11 @@ def seconds_to_first_answer(server: Server, group: str, committed: Offsets) -> f
 
 def _answer(port: int, group: str) -> Offsets | None:
     """What is committed; None while the server does not say."""
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 5) as client:
-        client.settimeout(5)
+    with contextlib.suppress(OSError), Asked(f"127.0.0.1:{port}", 5) as asked:
         # Makes Kafka create the log where there is none.
-        found = _ask(client, *_FIND_COORDINATOR, key=group, key_type=0)
+        found = asked.ask(*_FIND_COORDINATOR, key=group, key_type=0)
         if found.error_code is ErrorCode.none:
-            told = _ask(client, *_OFFSET_FETCH, group_id=group, topics=None)
+            told = asked.ask(*_OFFSET_FETCH, group_id=group, topics=None)
             return None if told.error_code is not ErrorCode.none else _offsets(told)
     return None
 
@@ -135,16 +133,3 @@ def _offsets(told: Any) -> Offsets:
     each = [(topic.name, one) for topic in told.topics for one in topic.partitions]
     assert all(one.error_code is ErrorCode.none for _, one in each), told
     return {(topic, one.partition_index): one.committed_offset for topic, one in each}
-
-
-def _ask(client: socket.socket, key: int, version: int, /, **fields: Any) -> Any:
-    client.sendall(encode(key, version, **fields))
-    with client.makefile("rb") as answer:
-        (length,) = struct.unpack(">i", _exactly(answer.read(4), 4))
-        return decode(key, version, _exactly(answer.read(length), length))
-
-
-def _exactly(data: bytes, length: int) -> bytes:
-    if len(data) != length:
-        raise ConnectionError("the server ended the connection")
-    return data

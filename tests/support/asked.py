@@ -17,7 +17,7 @@ from typing import Any, Self, TypeVar
 
 from kio.schema.errors import ErrorCode
 
-from support.kio_client import decode, encode
+from .kio_client import decode, encode
 
 JOIN_GROUP, SYNC_GROUP, OFFSET_COMMIT, OFFSET_FETCH = 11, 14, 8, 9
 DESCRIBE_GROUPS, LIST_GROUPS, DELETE_GROUPS, OFFSET_DELETE = 15, 16, 42, 47
@@ -46,13 +46,17 @@ class Asked:
         self._file.close()
         self._socket.close()
 
-    def ask(self, key: int, version: int, **fields: Any) -> Any:
+    def ask(self, key: int, version: int, /, **fields: Any) -> Any:
         """The response as kio's message class."""
         self._socket.sendall(encode(key, version, **fields))
-        head = self._file.read(4)
-        assert len(head) == 4, "the server closed the connection"
-        (size,) = struct.unpack(">i", head)
-        return decode(key, version, self._file.read(size))
+        (size,) = struct.unpack(">i", self._read(4))
+        return decode(key, version, self._read(size))
+
+    def _read(self, size: int) -> bytes:
+        data = self._file.read(size)
+        if len(data) != size:
+            raise ConnectionError("the server closed the connection")
+        return data
 
     def ensure_coordinator(self, group: str) -> None:
         """Asks for the group's coordinator until there is one: a new broker makes the topic now."""
