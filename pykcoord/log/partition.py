@@ -166,8 +166,11 @@ class Partition:
             self._roll(self.next_offset)
 
     def write_epochs(self) -> None:
-        """Brings `leader-epoch-checkpoint` up to date. It is derived: the batches say the same."""
-        if not self.epochs_written:
+        """Brings `leader-epoch-checkpoint` up to date. It is derived: the batches say the same.
+
+        Not after a failure: no batch may be of this epoch, and the file may be somebody else's.
+        """
+        if not self.epochs_written and self.failed is None:
             checkpoint.write_epochs(self.directory, self._epochs)
             self.epochs_written = True
 

@@ -368,6 +368,23 @@ def test_a_newer_writer_fences_this_one(opened):
         log.reopen(0)
 
 
+def test_a_fenced_writer_leaves_the_checkpoint_of_the_newer_one(opened):
+    log = opened()
+    append(log, one(0, 0))
+    log.close()
+    log = opened()
+    with open(segment(log, 0), "ab") as file:
+        file.write(frame(b"theirs", 1, 1, 0, 0, log.leader_epoch + 1))
+    theirs = f"0\n2\n0 0\n{log.leader_epoch + 1} 1\n"
+    checkpoint = segment(log, 0).with_name("leader-epoch-checkpoint")
+    checkpoint.write_text(theirs)
+    _, failed = append(log, one(0, 1))
+    assert isinstance(failed[0][1], LogFencedError)
+    assert checkpoint.read_text() == theirs
+    log.close()
+    assert checkpoint.read_text() == theirs
+
+
 def test_a_log_that_somebody_else_changed_is_not_written_on(opened):
     log = opened()
     append(log, one(0, 0), one(1, 0))
