@@ -51,6 +51,10 @@ mod tests {
             ("группа", 1749938458),
             ("消费组", 28099635),
             ("polygenelubricants", i32::MIN),
+            ("😀", 1772899),
+            ("12345678é", -1867378459),
+            ("é2345678abcdefgh", -2109485744),
+            ("orders-😀-12345678", -1916069178),
         ] {
             assert_eq!(java_hash(text).cast_signed(), hash, "{text}");
         }
