@@ -35,6 +35,7 @@ mod frozen;
 mod group;
 pub mod inspect;
 pub mod java_hash;
+mod java_order;
 pub mod limits;
 pub mod offset;
 pub mod outbox;

@@ -7,8 +7,8 @@ use ahash::RandomState;
 use hashbrown::HashMap;
 
 use super::group::{Group, Member, NONE, Subscription};
-use super::java_order;
 use super::racks::{RackSets, Racks};
+use crate::java_order;
 
 /// More partitions than any cluster has, and few enough for their numbers.
 pub const MAX_PARTITIONS: u64 = 1 << 28;

@@ -6,7 +6,6 @@
 
 mod builder;
 mod group;
-pub(crate) mod java_order;
 pub mod lag_aware;
 mod levelling;
 mod order;

@@ -1,8 +1,8 @@
 //! Orders of members, and who subscribes to a topic.
 
 use super::group::Group;
-use super::java_order;
 use crate::java_hash::java_hash;
+use crate::java_order;
 
 /// Members as a Java `HashMap` iterates them that was filled in the order of JoinGroup's answer.
 pub fn hash_order(group: &Group<'_>) -> Vec<u32> {

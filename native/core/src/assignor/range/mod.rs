@@ -7,9 +7,9 @@
 mod rack;
 
 use super::group::{Assignment, Group};
-use super::java_order;
 use super::order::{Subscribers, hash_order, member_order};
 use crate::java_hash::java_hash;
+use crate::java_order;
 
 /// Assigns all partitions of `group` as a consumer's leader does.
 pub fn assign(group: &Group<'_>) -> Assignment {

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::java_order::{self, HashSet};
 use crate::java_hash::java_hash;
+use crate::java_order::{self, HashSet};
 
 const NONE: u32 = u32::MAX;
 

@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::super::java_order;
 use crate::java_hash::java_hash;
+use crate::java_order;
 use crate::record::{DecodeError, Reader};
 
 /// A topic, by the bytes of its name, and the numbers of some of its partitions.

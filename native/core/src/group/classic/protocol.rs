@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use super::state::State;
-use crate::assignor::java_order;
 use crate::group::Machine;
 use crate::java_hash::java_hash;
+use crate::java_order;
 use crate::request::{JoinGroupProtocol, JoinGroupRequest};
 
 /// Protocol name -> number of members that list it. Kept only while a group is not at rest.

@@ -1,5 +1,6 @@
-//! The two orders of Java that reach into assignments (assignors section 1.1 and 2): that of
-//! `String.compareTo`, and that in which a `HashMap` or `HashSet` iterates.
+//! The two orders of Java that reach into assignments and into the vote on a protocol (assignors
+//! section 1.1 and 2): that of `String.compareTo`, and that in which a `HashMap` or `HashSet`
+//! iterates.
 //!
 //! Buckets that Java would turn into trees (nine colliding keys among more than 48) are not
 //! imitated: it takes names made to collide.
