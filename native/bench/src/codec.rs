@@ -94,9 +94,10 @@ impl Codec {
             metadata: "",
             error_code: ErrorCode::None,
         };
-        let mut answer = OffsetFetchResponse::new(&group_id(7), ErrorCode::None);
+        let group_id = group_id(7);
+        let mut answer = OffsetFetchResponseBuilder::new(&group_id, ErrorCode::None);
         answer.push_topic(TOPIC, Uuid::ZERO, (0..COMMITTED).map(partition));
-        Codec::new(count, fetch_frame, ResponseBody::OffsetFetch(vec![answer]))
+        Codec::new(count, fetch_frame, ResponseBody::OffsetFetch(vec![answer.finish()]))
     }
 }
 

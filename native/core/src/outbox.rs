@@ -144,9 +144,27 @@ impl Outbox {
 
     /// Answers once everything below `end_offset` is committed; at once if it is.
     pub fn respond_when_committed(&mut self, end_offset: i64, ticket: Ticket, response: Response) {
+        self.make_when_committed(end_offset, ticket, || response);
+    }
+
+    /// The same, of an answer that is made into its place: on the way there it would be copied in
+    /// other pieces than those in which it was just written, and a processor waits for each.
+    #[inline(always)]
+    pub fn make_when_committed(
+        &mut self,
+        end_offset: i64,
+        ticket: Ticket,
+        make: impl FnOnce() -> Response,
+    ) {
         if self.commits_at_once || end_offset <= self.committed_offset {
-            return self.respond(ticket, response);
+            self.ready.extend(core::iter::once_with(|| (ticket, make())));
+        } else {
+            self.park(end_offset, ticket, make());
         }
+    }
+
+    #[inline(never)]
+    fn park(&mut self, end_offset: i64, ticket: Ticket, response: Response) {
         debug_assert!(end_offset <= self.next_offset);
         let waiting = (end_offset, ticket, response);
         // Nearly always: what comes later waits for later records.

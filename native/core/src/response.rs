@@ -4,8 +4,8 @@
 mod offset_fetch;
 
 pub use offset_fetch::{
-    OffsetFetchResponse, OffsetFetchResponsePartition, OffsetFetchResponsePartitions,
-    OffsetFetchResponseTopic,
+    OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
+    OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
 };
 
 use crate::error::ErrorCode;
@@ -45,11 +45,9 @@ impl Response {
                 Response::OffsetCommit(response)
             }
             Response::OffsetFetch(response) => {
-                let mut refused = response.map_partitions(|partition| {
+                Response::OffsetFetch(response.map_partitions(error_code, |partition| {
                     OffsetFetchResponsePartition::absent(partition.partition_index, error_code)
-                });
-                refused.error_code = error_code;
-                Response::OffsetFetch(refused)
+                }))
             }
             Response::OffsetDelete(_) => {
                 Response::OffsetDelete(OffsetDeleteResponse { error_code, topics: Vec::new() })

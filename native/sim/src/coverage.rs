@@ -177,7 +177,7 @@ fn each_code(answer: &ResponseBody, mut count: impl FnMut(ErrorCode)) {
         }
         ResponseBody::OffsetFetch(groups) => {
             for group in groups {
-                count(group.error_code);
+                count(group.error_code());
                 let partitions = group.topics().flat_map(|topic| topic.partitions);
                 partitions.for_each(|partition| count(partition.error_code));
             }

@@ -151,7 +151,7 @@ impl Host {
             }
             (Some(Break::StaleRead), ResponseBody::OffsetFetch(groups)) => {
                 for group in groups {
-                    *group = group.map_partitions(|mut partition| {
+                    *group = group.map_partitions(group.error_code(), |mut partition| {
                         partition.committed_offset = (partition.committed_offset - 1).max(-1);
                         partition
                     });

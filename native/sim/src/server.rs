@@ -458,7 +458,7 @@ fn shown(answer: &kcoord_wire::api::ResponseBody) -> String {
                     let of = topic.partitions;
                     of.map(move |p| format!("{name}-{}={}", p.partition_index, p.committed_offset))
                 });
-                (group.error_code, topics.collect::<Vec<_>>())
+                (group.error_code(), topics.collect::<Vec<_>>())
             };
             format!("{:?}", groups.iter().map(group).collect::<Vec<_>>())
         }

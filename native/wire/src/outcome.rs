@@ -48,7 +48,7 @@ impl Outcome {
             ResponseBody::OffsetFetch(groups) => Outcome::first(groups.iter().flat_map(|group| {
                 let partitions = group.topics().flat_map(|topic| topic.partitions);
                 let codes = partitions.map(|partition| partition.error_code);
-                [group.error_code].into_iter().chain(codes)
+                [group.error_code()].into_iter().chain(codes)
             })),
             ResponseBody::OffsetDelete(response) => deleted(&response),
             ResponseBody::DescribeGroups(groups, _) => {

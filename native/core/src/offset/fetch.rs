@@ -6,7 +6,9 @@ use super::store::GroupOffsets;
 use super::topic_table::TopicTable;
 use crate::error::ErrorCode;
 use crate::request::{OffsetFetchRequest, OffsetFetchTopic, Uuid};
-use crate::response::{OffsetFetchResponse, OffsetFetchResponsePartition};
+use crate::response::{
+    OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
+};
 
 /// Answers from a group's offsets; `None`: the group is absent or Dead, which is not an error.
 /// Topics come in request order, or by name where all are asked for (then without an id).
@@ -17,13 +19,14 @@ pub fn fetch(
 ) -> OffsetFetchResponse {
     let wanted = request.topics.as_deref().unwrap_or_default();
     let bytes = |of: &OffsetFetchTopic<'_>| {
-        OffsetFetchResponse::topic_bytes(of.name, of.partition_indexes.len())
+        OffsetFetchResponseBuilder::topic_bytes(of.name, of.partition_indexes.len())
     };
     let room = wanted.iter().map(bytes).sum();
-    let mut response = OffsetFetchResponse::with_room(request.group_id, ErrorCode::None, room);
+    let mut response =
+        OffsetFetchResponseBuilder::with_room(request.group_id, ErrorCode::None, room);
     let Some(offsets) = offsets else {
         wanted.iter().for_each(|wanted| push_absent(&mut response, wanted));
-        return response;
+        return response.finish();
     };
     let group = Group { offsets, pending: offsets.pending().filter(|_| request.require_stable) };
     if request.topics.is_none() {
@@ -31,7 +34,7 @@ pub fn fetch(
     } else {
         wanted.iter().for_each(|wanted| group.push_wanted(&mut response, topics, wanted));
     }
-    response
+    response.finish()
 }
 
 /// A group's error; the codec repeats it on the partitions where the version has nothing else.
@@ -39,7 +42,7 @@ pub fn refuse(request: &OffsetFetchRequest<'_>, error: ErrorCode) -> OffsetFetch
     OffsetFetchResponse::new(request.group_id, error)
 }
 
-fn push_absent(response: &mut OffsetFetchResponse, wanted: &OffsetFetchTopic<'_>) {
+fn push_absent(response: &mut OffsetFetchResponseBuilder<'_>, wanted: &OffsetFetchTopic<'_>) {
     let OffsetFetchTopic { name, topic_id, partition_indexes } = wanted;
     response.push_absent(name, *topic_id, partition_indexes, ErrorCode::None);
 }
@@ -54,7 +57,7 @@ struct Group<'a> {
 impl<'a> Group<'a> {
     fn push_wanted(
         &self,
-        response: &mut OffsetFetchResponse,
+        response: &mut OffsetFetchResponseBuilder<'_>,
         topics: &TopicTable,
         wanted: &OffsetFetchTopic<'_>,
     ) {
@@ -78,7 +81,7 @@ impl<'a> Group<'a> {
     }
 
     /// Topics with a committed offset only: what is merely pending does not show.
-    fn push_all(&self, response: &mut OffsetFetchResponse, topics: &TopicTable) {
+    fn push_all(&self, response: &mut OffsetFetchResponseBuilder<'_>, topics: &TopicTable) {
         for topic in self.offsets.topics(topics) {
             let entries = self.offsets.entries_of(topic);
             let partitions =

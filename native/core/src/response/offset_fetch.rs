@@ -1,8 +1,11 @@
 //! OffsetFetch's answer. All of it lies in one allocation: one for each name and each list cost more
 //! than finding what is committed.
 //!
-//! The bytes are the group id, then for each topic its head, its name and its partitions, each of
-//! them a row and its metadata. They are neither stored nor sent as they are.
+//! The bytes are, for each topic, its head, its name and its partitions, each of them a row and its
+//! metadata; behind all of them the group id and the tail. They are neither stored nor sent so.
+//!
+//! An answer is its bytes and nothing else, so that it goes from hand to hand in registers: a larger
+//! one is copied in pieces that are not those in which it was just written, and waits for each.
 
 use core::fmt;
 
@@ -10,6 +13,8 @@ use crate::error::ErrorCode;
 use crate::request::Uuid;
 use crate::utf8::utf8;
 
+/// What stands behind the group id: its length in bytes, the number of topics, the error.
+const TAIL_BYTES: usize = 10;
 /// What stands before a topic's name: its id, the length of the name and of the partitions in bytes,
 /// the number of partitions.
 const HEAD_BYTES: usize = 28;
@@ -23,11 +28,16 @@ const MAX_BYTES: usize = i32::MAX as usize;
 /// What is committed in a group (spec/offsets.md 4; Kafka's `OffsetFetchResponseGroup`).
 #[derive(Clone, PartialEq)]
 pub struct OffsetFetchResponse {
+    bytes: Box<[u8]>,
+}
+
+/// An answer that is being made.
+pub struct OffsetFetchResponseBuilder<'a> {
     /// The group's; partitions have their own.
     pub error_code: ErrorCode,
     is_too_large: bool,
-    group_id_length: u32,
     topic_count: u32,
+    group_id: &'a str,
     bytes: Vec<u8>,
 }
 
@@ -72,23 +82,21 @@ pub struct OffsetFetchResponsePartitions<'a> {
     bytes: &'a [u8],
 }
 
-impl OffsetFetchResponse {
+impl<'a> OffsetFetchResponseBuilder<'a> {
     /// An answer without topics.
-    pub fn new(group_id: &str, error_code: ErrorCode) -> Self {
-        OffsetFetchResponse::with_room(group_id, error_code, 0)
+    pub fn new(group_id: &'a str, error_code: ErrorCode) -> Self {
+        OffsetFetchResponseBuilder::with_room(group_id, error_code, 0)
     }
 
     /// The same, with memory for topics of so many bytes: of [`topic_bytes`](Self::topic_bytes) each.
-    #[inline]
-    pub fn with_room(group_id: &str, error_code: ErrorCode, topics_bytes: usize) -> Self {
-        let mut bytes = Vec::with_capacity(group_id.len() + topics_bytes);
-        bytes.extend_from_slice(group_id.as_bytes());
-        OffsetFetchResponse {
+    #[inline(always)]
+    pub fn with_room(group_id: &'a str, error_code: ErrorCode, topics_bytes: usize) -> Self {
+        OffsetFetchResponseBuilder {
             error_code,
             is_too_large: false,
-            group_id_length: length(group_id.len()),
             topic_count: 0,
-            bytes,
+            group_id,
+            bytes: Vec::with_capacity(topics_bytes + group_id.len() + TAIL_BYTES),
         }
     }
 
@@ -172,26 +180,52 @@ impl OffsetFetchResponse {
         }
     }
 
+    /// What is left is the group's error.
     #[cold]
     fn give_up(&mut self) {
-        *self = OffsetFetchResponse {
-            is_too_large: true,
-            ..OffsetFetchResponse::new(self.group_id(), ErrorCode::UnknownServerError)
-        };
+        self.error_code = ErrorCode::UnknownServerError;
+        self.is_too_large = true;
+        self.topic_count = 0;
+        self.bytes = Vec::new();
+    }
+
+    /// The answer. The builder stays where it is, and is empty then.
+    #[inline(always)]
+    pub fn finish(&mut self) -> OffsetFetchResponse {
+        let mut tail = [0; TAIL_BYTES];
+        tail[..4].copy_from_slice(&length(self.group_id.len()).to_le_bytes());
+        tail[4..8].copy_from_slice(&core::mem::take(&mut self.topic_count).to_le_bytes());
+        tail[8..].copy_from_slice(&self.error_code.code().to_le_bytes());
+        self.bytes.extend_from_slice(self.group_id.as_bytes());
+        self.bytes.extend_from_slice(&tail);
+        OffsetFetchResponse { bytes: core::mem::take(&mut self.bytes).into_boxed_slice() }
+    }
+}
+
+impl OffsetFetchResponse {
+    /// An answer without topics.
+    pub fn new(group_id: &str, error_code: ErrorCode) -> Self {
+        OffsetFetchResponseBuilder::new(group_id, error_code).finish()
+    }
+
+    /// The group's; partitions have their own.
+    #[inline]
+    pub fn error_code(&self) -> ErrorCode {
+        error_of(i16::from_le_bytes(part(self.tail(), 8)))
     }
 
     pub fn group_id(&self) -> &str {
-        text(&self.bytes[..self.group_id_length as usize])
+        text(&self.bytes[self.topics_length()..self.bytes.len() - TAIL_BYTES])
     }
 
     pub fn topic_count(&self) -> usize {
-        self.topic_count as usize
+        u32::from_le_bytes(part(self.tail(), 4)) as usize
     }
 
     /// Topics as they were asked for; by name where all were; those of unknown ids last (v10).
     #[inline]
     pub fn topics(&self) -> impl Iterator<Item = OffsetFetchResponseTopic<'_>> {
-        let mut rest = &self.bytes[self.group_id_length as usize..];
+        let mut rest = &self.bytes[..self.topics_length()];
         core::iter::from_fn(move || {
             let (head, behind) = rest.split_first_chunk::<HEAD_BYTES>()?;
             let topic_id = Uuid(u128::from_le_bytes(part(head, 0)));
@@ -205,17 +239,29 @@ impl OffsetFetchResponse {
         })
     }
 
-    /// The same, with each partition as `change` makes it.
+    /// The same with another error, and with each partition as `change` makes it.
     pub fn map_partitions(
         &self,
+        error_code: ErrorCode,
         change: impl for<'p> Fn(OffsetFetchResponsePartition<'p>) -> OffsetFetchResponsePartition<'p>,
     ) -> Self {
-        let room = self.bytes.len() - self.group_id_length as usize;
-        let mut changed = OffsetFetchResponse::with_room(self.group_id(), self.error_code, room);
+        let room = self.topics_length();
+        let mut changed = OffsetFetchResponseBuilder::with_room(self.group_id(), error_code, room);
         for topic in self.topics() {
             changed.push_topic(topic.name(), topic.topic_id, topic.partitions.map(&change));
         }
-        changed
+        changed.finish()
+    }
+
+    #[inline]
+    fn topics_length(&self) -> usize {
+        let group_id_length = u32::from_le_bytes(part(self.tail(), 0)) as usize;
+        self.bytes.len() - TAIL_BYTES - group_id_length
+    }
+
+    #[inline]
+    fn tail(&self) -> &[u8; TAIL_BYTES] {
+        self.bytes.last_chunk().expect("the last thing that is made")
     }
 }
 
@@ -272,12 +318,13 @@ impl fmt::Debug for OffsetFetchResponse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("OffsetFetchResponse")
             .field("group_id", &self.group_id())
-            .field("error_code", &self.error_code)
+            .field("error_code", &self.error_code())
             .field("topics", &self.topics().collect::<Vec<_>>())
             .finish()
     }
 }
 
+#[inline]
 fn error_of(code: i16) -> ErrorCode {
     ErrorCode::from_code(code).expect("made from an error code")
 }
@@ -313,7 +360,7 @@ mod tests {
 
     #[test]
     fn what_goes_in_comes_out() {
-        let mut answer = OffsetFetchResponse::new("группа", ErrorCode::NotCoordinator);
+        let mut builder = OffsetFetchResponseBuilder::new("группа", ErrorCode::NotCoordinator);
         let orders = [partition(3, "m"), partition(i32::MIN, ""), partition(0, "消费组")];
         let all = [
             ("orders", Uuid(9), &orders[..]),
@@ -321,39 +368,43 @@ mod tests {
             ("t", Uuid(0), &orders[1..]),
         ];
         for (name, topic_id, partitions) in all {
-            answer.push_topic(name, topic_id, partitions.iter().copied());
+            builder.push_topic(name, topic_id, partitions.iter().copied());
         }
-        assert_eq!((answer.group_id(), answer.error_code), ("группа", ErrorCode::NotCoordinator));
+        let answer = builder.finish();
+        assert_eq!((answer.group_id(), answer.error_code()), ("группа", ErrorCode::NotCoordinator));
         assert_eq!((answer.topics().count(), answer.topic_count()), (all.len(), all.len()));
         for (topic, (name, topic_id, partitions)) in answer.topics().zip(all) {
             assert_eq!((topic.name(), topic.topic_id), (name, topic_id));
             assert_eq!(topic.partitions.len(), partitions.len());
             assert!(topic.partitions.eq(partitions.iter().copied()), "{answer:?}");
         }
+        assert_eq!(builder.finish(), OffsetFetchResponse::new("группа", ErrorCode::NotCoordinator));
     }
 
     #[test]
     fn the_room_is_that_of_partitions_without_metadata() {
-        let room = OffsetFetchResponse::topic_bytes("orders", 2);
-        let mut answer = OffsetFetchResponse::with_room("g", ErrorCode::None, room);
-        answer.push_topic("orders", Uuid::ZERO, [partition(0, ""), partition(1, "")].into_iter());
-        assert_eq!(answer.bytes.len(), "g".len() + room);
+        let room = OffsetFetchResponseBuilder::topic_bytes("orders", 2);
+        let mut builder = OffsetFetchResponseBuilder::with_room("g", ErrorCode::None, room);
+        let capacity = builder.bytes.capacity();
+        builder.push_topic("orders", Uuid::ZERO, [partition(0, ""), partition(1, "")].into_iter());
+        assert_eq!(builder.bytes.len(), room);
+        assert_eq!(builder.finish().bytes.len(), capacity);
     }
 
     #[test]
     fn what_fits_no_frame_becomes_an_error() {
-        let mut answer = OffsetFetchResponse::new("g", ErrorCode::None);
+        let mut builder = OffsetFetchResponseBuilder::new("g", ErrorCode::None);
         let ten = || (0..10).map(|at| partition(at, "metadata"));
-        let room = 1 + OffsetFetchResponse::topic_bytes("t", 10) + 10 * "metadata".len();
-        answer.push_topic_below(room, "t", Uuid(1), ten());
-        assert_eq!((answer.topic_count(), answer.error_code), (1, ErrorCode::None));
-        answer.push_topic_below(room + 1_000, "u", Uuid(2), ten().cycle());
-        for _ in 0..2 {
-            assert_eq!(answer.error_code, ErrorCode::UnknownServerError);
-            assert_eq!((answer.group_id(), answer.topic_count()), ("g", 0));
-            assert!(answer.topics().next().is_none() && answer.bytes.capacity() < room);
-            answer.push_topic("v", Uuid(3), ten());
-        }
+        let room = OffsetFetchResponseBuilder::topic_bytes("t", 10) + 10 * "metadata".len();
+        builder.push_topic_below(room, "t", Uuid(1), ten());
+        assert_eq!((builder.topic_count, builder.error_code), (1, ErrorCode::None));
+        builder.push_topic_below(room + 1_000, "u", Uuid(2), ten().cycle());
+        assert_eq!(builder.bytes.capacity(), 0);
+        builder.push_topic("v", Uuid(3), ten());
+        let refused = OffsetFetchResponse::new("g", ErrorCode::UnknownServerError);
+        assert_eq!(builder.finish(), refused);
+        assert_eq!((refused.group_id(), refused.topic_count()), ("g", 0));
+        assert!(refused.topics().next().is_none());
     }
 
     #[test]
@@ -365,24 +416,26 @@ mod tests {
             metadata: "",
             error_code: ErrorCode::UnknownTopicId,
         };
-        let mut answer = OffsetFetchResponse::new("g", ErrorCode::None);
-        answer.push_absent("t", Uuid(1), &[7, 7], ErrorCode::UnknownTopicId);
-        assert!(answer.topics().next().unwrap().partitions.eq([nothing, nothing]));
+        let mut builder = OffsetFetchResponseBuilder::new("g", ErrorCode::None);
+        builder.push_absent("t", Uuid(1), &[7, 7], ErrorCode::UnknownTopicId);
+        assert!(builder.finish().topics().next().unwrap().partitions.eq([nothing, nothing]));
     }
 
     #[test]
-    fn partitions_are_changed_and_all_else_stays() {
-        let mut answer = OffsetFetchResponse::new("g", ErrorCode::NotCoordinator);
-        let mut expected = answer.clone();
-        for (name, topic_id) in [("t", Uuid(1)), ("u", Uuid(2))] {
-            answer.push_topic(name, topic_id, [partition(0, "m"), partition(1, "")].into_iter());
-            expected.push_topic(
-                name,
-                topic_id,
-                [partition(10, "m"), partition(11, "")].into_iter(),
-            );
-        }
-        let moved = answer.map_partitions(|of| partition(of.partition_index + 10, of.metadata));
-        assert_eq!(moved, expected);
+    fn partitions_and_the_error_are_changed_and_all_else_stays() {
+        let answer = |error_code, indexes: [i32; 2]| {
+            let mut builder = OffsetFetchResponseBuilder::new("g", error_code);
+            for (name, topic_id) in [("t", Uuid(1)), ("u", Uuid(2))] {
+                let [one, other] = indexes;
+                let partitions = [partition(one, "m"), partition(other, "")];
+                builder.push_topic(name, topic_id, partitions.into_iter());
+            }
+            builder.finish()
+        };
+        let moved = answer(ErrorCode::None, [0, 1])
+            .map_partitions(ErrorCode::NotCoordinator, |of| {
+                partition(of.partition_index + 10, of.metadata)
+            });
+        assert_eq!(moved, answer(ErrorCode::NotCoordinator, [10, 11]));
     }
 }

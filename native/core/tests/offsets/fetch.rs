@@ -32,7 +32,7 @@ fn what_is_not_there_is_not_an_error() {
     let partition = partition_of(&absent, 1, 1);
     assert_eq!(partition, OffsetFetchResponsePartition::absent(0, NONE));
     let all = fetch::fetch(None, &story.tables.topics, &fetch_request(None, true));
-    assert!(all.topics().next().is_none() && all.error_code == NONE);
+    assert!(all.topics().next().is_none() && all.error_code() == NONE);
 }
 
 /// One after the other, with gaps, backwards, again, and over several chunks of the store.
@@ -130,6 +130,6 @@ fn an_offset_of_another_incarnation_is_as_none() {
 fn a_refusal_is_the_groups() {
     let wanted = fetch_request(Some(vec![("t", ID, vec![0])]), false);
     let response = fetch::refuse(&wanted, ErrorCode::UnknownMemberId);
-    assert_eq!(response.error_code, ErrorCode::UnknownMemberId);
+    assert_eq!(response.error_code(), ErrorCode::UnknownMemberId);
     assert!(response.topics().next().is_none());
 }

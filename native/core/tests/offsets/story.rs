@@ -96,7 +96,7 @@ impl Story {
 
     pub fn fetch(&self, request: &OffsetFetchRequest<'_>) -> Vec<Fetched> {
         let response = fetch::fetch(Some(&self.offsets), &self.tables.topics, request);
-        assert_eq!((response.group_id(), response.error_code), ("g", NONE));
+        assert_eq!((response.group_id(), response.error_code()), ("g", NONE));
         let answer = |topic: kcoord_core::response::OffsetFetchResponseTopic<'_>| {
             let name = topic.name().to_string();
             let partition = |at: kcoord_core::response::OffsetFetchResponsePartition<'_>| {

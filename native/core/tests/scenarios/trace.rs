@@ -135,7 +135,7 @@ fn administrative(response: &Response, names: &Names) -> String {
             }
         }
         Response::OffsetFetch(fetched) => {
-            text.push_str(&kafka_name(fetched.error_code));
+            text.push_str(&kafka_name(fetched.error_code()));
             for topic in fetched.topics() {
                 let name = topic.name();
                 for at in topic.partitions {

@@ -178,7 +178,7 @@ impl Checker {
         now: &Now<'_>,
     ) -> Check {
         for (group, answer) in ask.groups().into_iter().zip(groups) {
-            if answer.error_code.is_error() {
+            if answer.error_code().is_error() {
                 continue;
             }
             let log = &now.logs[self.shard_of(group)];

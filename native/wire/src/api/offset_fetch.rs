@@ -3,7 +3,9 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{OffsetFetchRequest, OffsetFetchTopic};
-use kcoord_core::response::{OffsetFetchResponse, OffsetFetchResponsePartition};
+use kcoord_core::response::{
+    OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
+};
 
 use super::{decode_topic, encode_topic};
 use crate::header::ApiKey;
@@ -69,21 +71,21 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchRes
         for group in groups {
             out.string(group.group_id());
             encode_topics(&mut out, version, group);
-            out.error_code(group.error_code);
+            out.error_code(group.error_code());
             out.tags();
         }
     } else {
         let [group] = groups else { panic!("{} groups in a response below v8", groups.len()) };
         encode_topics(&mut out, version, group);
         if version >= 2 {
-            out.error_code(group.error_code);
+            out.error_code(group.error_code());
         }
     }
     out.tags();
 }
 
 fn encode_topics(out: &mut Writer<'_>, version: i16, group: &OffsetFetchResponse) {
-    let failed = group.error_code.is_error();
+    let failed = group.error_code().is_error();
     if failed && version >= 2 {
         return out.array_length(0);
     }
@@ -98,7 +100,7 @@ fn encode_topics(out: &mut Writer<'_>, version: i16, group: &OffsetFetchResponse
                 out.i32(partition.committed_leader_epoch);
             }
             out.string(partition.metadata);
-            out.error_code(if failed { group.error_code } else { partition.error_code });
+            out.error_code(if failed { group.error_code() } else { partition.error_code });
             out.tags();
         }
         out.tags();
@@ -111,12 +113,12 @@ pub fn error_response(
     request: &OffsetFetchRequest<'_>,
     error_code: ErrorCode,
 ) -> OffsetFetchResponse {
-    let mut response = OffsetFetchResponse::new(request.group_id, error_code);
+    let mut response = OffsetFetchResponseBuilder::new(request.group_id, error_code);
     for topic in request.topics.iter().flatten() {
         let OffsetFetchTopic { name, topic_id, partition_indexes } = topic;
         response.push_absent(name, *topic_id, partition_indexes, error_code);
     }
-    response
+    response.finish()
 }
 
 /// v7+ asks for stable offsets if any of the groups does.
@@ -170,14 +172,14 @@ pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<Vec<Offset
             if version >= 2 {
                 group.error_code = body.error_code("error_code")?;
             }
-            vec![group]
+            vec![group.finish()]
         }
         _ => body.array("groups", 5, |body| {
             let group_id = body.string("group_id")?;
             let mut group = decode_response_topics(version, group_id, body)?;
             group.error_code = body.error_code("error_code")?;
             body.tags()?;
-            Ok(group)
+            Ok(group.finish())
         })?,
     };
     body.tags()?;
@@ -185,12 +187,12 @@ pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<Vec<Offset
 }
 
 /// A group's answer, without its error.
-fn decode_response_topics(
+fn decode_response_topics<'g>(
     version: i16,
-    group_id: &str,
+    group_id: &'g str,
     body: &mut Reader<'_>,
-) -> Result<OffsetFetchResponse> {
-    let mut group = OffsetFetchResponse::new(group_id, ErrorCode::None);
+) -> Result<OffsetFetchResponseBuilder<'g>> {
+    let mut group = OffsetFetchResponseBuilder::new(group_id, ErrorCode::None);
     body.array("topics", 3, |body| {
         let (name, topic_id) = decode_topic(version, body)?;
         let partitions = body.array("partitions", 16, |body| decode_partition(version, body))?;

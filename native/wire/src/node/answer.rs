@@ -4,7 +4,9 @@ use kcoord_core::ErrorCode;
 use kcoord_core::request::{
     HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
 };
-use kcoord_core::response::{DeleteGroupsResponse, OffsetFetchResponse, Response};
+use kcoord_core::response::{
+    DeleteGroupsResponse, OffsetFetchResponse, OffsetFetchResponseBuilder, Response,
+};
 
 use super::gather::{FetchPart, Gather, Parts};
 use super::slots::Header;
@@ -89,23 +91,21 @@ fn encode_gathered(out: &mut Vec<u8>, header: &Header, gather: Gather, topics: &
 
 /// By id (v10), an answer for all topics leaves out those that the catalogue does not know.
 fn fetched(part: FetchPart, version: i16, topics: &Topics) -> OffsetFetchResponse {
-    let mut response = part.response.expect("all are there");
-    if version < 10 {
-        return response;
+    let told = part.response.expect("all are there");
+    if version < 10 || !part.all && part.unknown.is_empty() {
+        return told;
     }
-    if part.all {
-        let told = response;
-        response = OffsetFetchResponse::new(told.group_id(), told.error_code);
-        for topic in told.topics() {
-            if let Some(topic_id) = topics.topic_id(topic.name()) {
-                response.push_topic(topic.name(), topic_id, topic.partitions);
-            }
+    let mut response = OffsetFetchResponseBuilder::new(told.group_id(), told.error_code());
+    for topic in told.topics() {
+        let known = if part.all { topics.topic_id(topic.name()) } else { Some(topic.topic_id) };
+        if let Some(topic_id) = known {
+            response.push_topic(topic.name(), topic_id, topic.partitions);
         }
     }
     for (topic_id, partitions) in part.unknown {
         response.push_absent("", topic_id, &partitions, ErrorCode::UnknownTopicId);
     }
-    response
+    response.finish()
 }
 
 /// A membership request whose shard went away while it waited.

@@ -64,11 +64,11 @@ fn carries(spec: &ApiSpec, version: i16, request: &RequestBody<'_>) -> Result<()
         (Q::OffsetFetch(groups), A::OffsetFetch(told)) if version >= 8 => {
             let asked = groups.iter().map(|group| (group.group_id, CODE, 0));
             let told =
-                told.iter().map(|told| (told.group_id(), told.error_code, told.topics().count()));
+                told.iter().map(|told| (told.group_id(), told.error_code(), told.topics().count()));
             prop_assert!(told.eq(asked));
         }
         (Q::OffsetFetch(_), A::OffsetFetch(told)) if version >= 2 => {
-            prop_assert_eq!((told[0].error_code, told[0].topics().count()), (CODE, 0));
+            prop_assert_eq!((told[0].error_code(), told[0].topics().count()), (CODE, 0));
         }
         (Q::OffsetFetch(groups), A::OffsetFetch(told)) => {
             let asked = groups[0].topics.iter().flatten().flat_map(|topic| {

@@ -3,7 +3,10 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{OffsetFetchRequest, OffsetFetchTopic, Uuid};
-use kcoord_core::response::{JoinGroupResponse, OffsetFetchResponse, OffsetFetchResponsePartition};
+use kcoord_core::response::{
+    JoinGroupResponse, OffsetFetchResponse, OffsetFetchResponseBuilder,
+    OffsetFetchResponsePartition,
+};
 use kcoord_wire::api::{self, RequestBody, join_group, offset_fetch};
 use kcoord_wire::header::{self, APIS, ApiKey, ApiSpec, Incoming};
 use kcoord_wire::reader::Reader;
@@ -206,7 +209,7 @@ fn fetched(error_code: ErrorCode) -> OffsetFetchResponse {
         metadata: "m",
         error_code: ErrorCode::None,
     };
-    let mut response = OffsetFetchResponse::new("g", error_code);
+    let mut response = OffsetFetchResponseBuilder::new("g", error_code);
     response.push_topic("t", Uuid::ZERO, [partition].into_iter());
-    response
+    response.finish()
 }

@@ -299,7 +299,7 @@ fn offset_fetch_response() -> impl Strategy<Value = OffsetFetchResponse> {
     let partition = (any::<i32>(), any::<i64>(), any::<i32>(), boxed(), code());
     let topic = (boxed(), uuid(), some(partition));
     (boxed(), code(), some(topic)).prop_map(|(group_id, error_code, topics)| {
-        let mut response = OffsetFetchResponse::new(&group_id, error_code);
+        let mut response = OffsetFetchResponseBuilder::new(&group_id, error_code);
         for (name, topic_id, partitions) in &topics {
             let partitions = partitions.iter().map(|(index, offset, epoch, metadata, code)| {
                 OffsetFetchResponsePartition {
@@ -312,7 +312,7 @@ fn offset_fetch_response() -> impl Strategy<Value = OffsetFetchResponse> {
             });
             response.push_topic(name, *topic_id, partitions);
         }
-        response
+        response.finish()
     })
 }
 

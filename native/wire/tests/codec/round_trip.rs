@@ -3,7 +3,7 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
-use kcoord_core::response::OffsetFetchResponse;
+use kcoord_core::response::{OffsetFetchResponse, OffsetFetchResponseBuilder};
 use kcoord_wire::api::describe_groups::OPERATIONS_OMITTED;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::APIS;
@@ -194,10 +194,10 @@ fn offsets_as_of(version: i16, groups: &mut Vec<OffsetFetchResponse>) {
     }
     for group in groups {
         let told = group.clone();
-        let failed = told.error_code.is_error();
+        let failed = told.error_code().is_error();
         let group_id = if version < 8 { "" } else { told.group_id() };
-        let error_code = if version < 2 { ErrorCode::None } else { told.error_code };
-        *group = OffsetFetchResponse::new(group_id, error_code);
+        let error_code = if version < 2 { ErrorCode::None } else { told.error_code() };
+        let mut as_of = OffsetFetchResponseBuilder::new(group_id, error_code);
         for topic in told.topics().filter(|_| !failed || version < 2) {
             let (name, topic_id) = match version {
                 ..10 => (topic.name(), Uuid::ZERO),
@@ -208,11 +208,12 @@ fn offsets_as_of(version: i16, groups: &mut Vec<OffsetFetchResponse>) {
                     partition.committed_leader_epoch = -1;
                 }
                 if failed {
-                    partition.error_code = told.error_code;
+                    partition.error_code = told.error_code();
                 }
                 partition
             });
-            group.push_topic(name, topic_id, partitions);
+            as_of.push_topic(name, topic_id, partitions);
         }
+        *group = as_of.finish();
     }
 }

@@ -157,7 +157,7 @@ pub fn fetched(answer: ResponseBody) -> Vec<(String, ErrorCode, Vec<FetchedTopic
     };
     let group = groups.iter();
     group
-        .map(|of| (of.group_id().into(), of.error_code, of.topics().map(topic).collect()))
+        .map(|of| (of.group_id().into(), of.error_code(), of.topics().map(topic).collect()))
         .collect()
 }
 

@@ -14,7 +14,7 @@ fn code(answer: &ResponseBody) -> ErrorCode {
         ResponseBody::Heartbeat(code) => *code,
         ResponseBody::LeaveGroup(answer) => answer.error_code,
         ResponseBody::OffsetCommit(answer) => answer.topics[0].partitions[0].1,
-        ResponseBody::OffsetFetch(groups) => groups[0].error_code,
+        ResponseBody::OffsetFetch(groups) => groups[0].error_code(),
         ResponseBody::OffsetDelete(answer) => answer.error_code,
         ResponseBody::DescribeGroups(groups, _) => groups[0].error_code,
         ResponseBody::DeleteGroups(answer) => answer.results[0].1,

@@ -18,7 +18,7 @@ impl Machine {
             let response = Response::OffsetFetch(fetch::fetch(None, topics, request));
             return self.respond_for_absent(context.ticket, response);
         };
-        let of = self.group(group);
+        let of = &self.registry.groups[group];
         let names_member = request.member_id.is_some() || request.member_epoch >= 0;
         if of.group_type != GroupType::Classic && names_member {
             // The members of other groups are not known here, so this one is not.
@@ -26,7 +26,8 @@ impl Machine {
             return self.outbox.respond(context.ticket, Response::OffsetFetch(response));
         }
         // A group without offsets is no error either.
-        let response = fetch::fetch(of.offsets.as_deref(), topics, request);
-        self.respond_for_group(group, context.ticket, Response::OffsetFetch(response));
+        self.outbox.make_when_committed(of.last_record_end, context.ticket, || {
+            Response::OffsetFetch(fetch::fetch(of.offsets.as_deref(), topics, request))
+        });
     }
 }
