@@ -4,7 +4,7 @@
 A loop (asyncio's, libuv's) reads all that is ready before anything else happens. With thousands of
 clients, who ask again as soon as they are answered, that makes a turn of nearly all of them, then
 one of a few, and who comes at the wrong time waits for two long ones. A `Poller` is one descriptor
-to its loop. When it is ready, up to 512 sockets are read, and the loop goes on to their turn, to
+to its loop. When it is ready, up to 256 sockets are read, and the loop goes on to their turn, to
 its timers, to what the log has done. The kernel queues what became ready: nobody overtakes.
 
 It must never parse what it reads. It is Linux's epoll: elsewhere `IS_AVAILABLE` is False, and
@@ -29,7 +29,7 @@ cdef extern from *:
     #include <stdint.h>
     #include <sys/socket.h>
 
-    #define KC_AT_ONCE 512      /* sockets: they make a turn worth its cost, and fit into caches */
+    #define KC_AT_ONCE 256      /* sockets: they make a turn worth its cost, and fit into caches */
     #define KC_READ_MOST 65536  /* bytes of one socket: the rest comes when its turn comes again */
 
     typedef struct { int descriptor; uint32_t wanted; void *channel; } kc_socket;

@@ -132,7 +132,7 @@ cdef extern from *:
 # Of fewer, giving the interpreter's lock away costs more than somebody else gains by it.
 cdef Py_ssize_t UNLOCKED = 64
 # Fewer are sent sooner than another thread is woken.
-cdef Py_ssize_t SHARED = 256
+cdef Py_ssize_t SHARED = 192
 
 
 cdef int64_t send_once(int descriptor, const char* data, int64_t size) noexcept nogil:

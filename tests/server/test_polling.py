@@ -19,7 +19,7 @@ from support.scripted_node import HEARTBEAT, JOIN
 from .conftest import Client, Rig, frame, serving
 
 MANY = 1_200
-MOST_OF_A_TURN = 512
+MOST_OF_A_TURN = 256
 PAUSE_SECONDS = 0.05
 
 
