@@ -240,6 +240,7 @@ class Partition:
         self._epochs = found.epochs
         self._size = self._synced = sizes[-1] if sizes else 0
         self._begun = False
+        self.epochs_written = True
 
     def _begin_epoch(self) -> None:
         """Before the first append of this process: fencing, the epoch, a segment, no indexes."""

@@ -385,6 +385,23 @@ def test_a_fenced_writer_leaves_the_checkpoint_of_the_newer_one(opened):
     assert checkpoint.read_text() == theirs
 
 
+def test_an_epoch_of_which_there_is_no_batch_is_not_written_down(opened, disk):
+    log = opened()
+    append(log, one(0, 0))
+    log.close()
+    log = opened()
+    checkpoint = segment(log, 0).with_name("leader-epoch-checkpoint")
+    before = checkpoint.read_text()
+    disk.full_after(0)
+    assert append(log, one(0, 1))[0] == []
+    assert checkpoint.read_text() == before
+    disk.repaired()
+    log.reopen(0)
+    assert append(log, one(0, 1)) == ([(0, 2)], [])
+    log.close()
+    assert checkpoint.read_text() == f"0\n2\n0 0\n{log.leader_epoch} 1\n"
+
+
 def test_a_log_that_somebody_else_changed_is_not_written_on(opened):
     log = opened()
     append(log, one(0, 0), one(1, 0))
