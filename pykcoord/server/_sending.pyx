@@ -131,7 +131,8 @@ cdef extern from *:
 
 # Of fewer, giving the interpreter's lock away costs more than somebody else gains by it.
 cdef Py_ssize_t UNLOCKED = 64
-# Fewer are sent sooner than another thread is woken.
+# Fewer are sent sooner than another thread is woken. Below what is polled together (KC_AT_ONCE,
+# 256), or nobody ever is.
 cdef Py_ssize_t SHARED = 192
 
 
