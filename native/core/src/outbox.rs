@@ -147,8 +147,9 @@ impl Outbox {
         self.make_when_committed(end_offset, ticket, || response);
     }
 
-    /// The same, of an answer that is made into its place: on the way there it would be copied in
-    /// other pieces than those in which it was just written, and a processor waits for each.
+    /// The same, of an answer that is made when its place is there: a value that is handed in is
+    /// copied in other pieces than those in which it was just written, and the processor cannot
+    /// forward them. (`push_back` would copy, `extend` makes room first.)
     #[inline(always)]
     pub fn make_when_committed(
         &mut self,

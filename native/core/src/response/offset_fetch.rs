@@ -4,8 +4,9 @@
 //! The bytes are, for each topic, its head, its name and its partitions, each of them a row and its
 //! metadata; behind all of them the group id and the tail. They are neither stored nor sent so.
 //!
-//! An answer is its bytes and nothing else, so that it goes from hand to hand in registers: a larger
-//! one is copied in pieces that are not those in which it was just written, and waits for each.
+//! An answer is its bytes and nothing else, so that it goes from hand to hand in registers. A larger
+//! one would be copied in other pieces than those in which it was just written, and each of those
+//! waits until older stores are done: the processor cannot forward what was stored in parts.
 
 use core::fmt;
 
@@ -189,7 +190,7 @@ impl<'a> OffsetFetchResponseBuilder<'a> {
         self.bytes = Vec::new();
     }
 
-    /// The answer. The builder stays where it is, and is empty then.
+    /// The answer. The builder, which stays where it is for the same reason, is of no further use.
     #[inline(always)]
     pub fn finish(&mut self) -> OffsetFetchResponse {
         let mut tail = [0; TAIL_BYTES];
@@ -253,8 +254,9 @@ impl OffsetFetchResponse {
         changed.finish()
     }
 
+    /// Bytes of all topics.
     #[inline]
-    fn topics_length(&self) -> usize {
+    pub fn topics_length(&self) -> usize {
         let group_id_length = u32::from_le_bytes(part(self.tail(), 0)) as usize;
         self.bytes.len() - TAIL_BYTES - group_id_length
     }

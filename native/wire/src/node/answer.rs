@@ -95,7 +95,9 @@ fn fetched(part: FetchPart, version: i16, topics: &Topics) -> OffsetFetchRespons
     if version < 10 || !part.all && part.unknown.is_empty() {
         return told;
     }
-    let mut response = OffsetFetchResponseBuilder::new(told.group_id(), told.error_code());
+    let (group_id, error_code) = (told.group_id(), told.error_code());
+    let mut response =
+        OffsetFetchResponseBuilder::with_room(group_id, error_code, told.topics_length());
     for topic in told.topics() {
         let known = if part.all { topics.topic_id(topic.name()) } else { Some(topic.topic_id) };
         if let Some(topic_id) = known {
