@@ -20,6 +20,9 @@ from pykcoord.runtime import Runtime
 from pykcoord.server import Server, TopicCatalogue
 from pykcoord.server.metrics import ServerMetrics
 
+# Requests that are polled together: KC_AT_ONCE of _polling.pyx.
+MOST_OF_A_TURN = 256
+
 
 @pytest.fixture(params=["asyncio", "uvloop", "asyncio-unpolled", "uvloop-unpolled"])
 def run(

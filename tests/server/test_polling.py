@@ -16,10 +16,9 @@ from contextlib import contextmanager
 import pytest
 from support.scripted_node import HEARTBEAT, JOIN
 
-from .conftest import Client, Rig, frame, serving
+from .conftest import MOST_OF_A_TURN, Client, Rig, frame, serving
 
 MANY = 1_200
-MOST_OF_A_TURN = 256
 PAUSE_SECONDS = 0.05
 
 

@@ -15,10 +15,9 @@ from support.scripted_node import HEARTBEAT
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.listener import client_address
 
-from .conftest import Client, Rig, frame, serving
+from .conftest import MOST_OF_A_TURN, Client, Rig, frame, serving
 
-# So many replies of one turn are shared with a second thread.
-SHARED = 192
+# A full turn's replies are sent without the interpreter's lock, and shared with a second thread.
 MANY = 600
 API_VERSIONS = 18
 
@@ -30,7 +29,7 @@ async def _ask_together(rig: Rig, clients: list[Client], first: int) -> None:
         client.send(frame(HEARTBEAT, correlation_id=number))
     for number, client in enumerate(clients, first):
         assert await client.read() == struct.pack(">i", number) + b"beat"
-    assert max(len(frames) for _, frames, _ in rig.node.steps[steps:]) >= SHARED
+    assert max(len(frames) for _, frames, _ in rig.node.steps[steps:]) >= MOST_OF_A_TURN
 
 
 async def _serve_many(rounds: int = 20) -> None:
