@@ -1,6 +1,7 @@
 //! The timing wheel with the work of session timers, and the purgatory over it.
 
 use std::hint::black_box;
+use std::rc::Rc;
 
 use kcoord_core::purgatory::Purgatory;
 use kcoord_core::timer::{TimerId, TimingWheel};
@@ -120,17 +121,20 @@ impl Work for Expiring {
 }
 
 pub struct Watching {
-    keys: Vec<String>,
+    /// Shared with the purgatory, as Kafka's are: a key is an object there, and is not copied.
+    keys: Vec<Rc<str>>,
     deadlines: Vec<i64>,
     /// Operations under each key.
     each: usize,
-    purgatory: Purgatory<String, Payload>,
+    purgatory: Purgatory<Rc<str>, Payload>,
 }
 
 impl Watching {
     pub fn new(count: usize, each: usize) -> Self {
         Watching {
-            keys: (0..count.div_ceil(each)).map(|key| format!("orders-app-{key:07}")).collect(),
+            keys: (0..count.div_ceil(each))
+                .map(|key| format!("orders-app-{key:07}").into())
+                .collect(),
             deadlines: deadlines(count),
             each,
             purgatory: Purgatory::new(START_MS, [3, 5]),
@@ -146,7 +150,8 @@ impl Work for Watching {
         }
         let mut completed = 0;
         for key in &self.keys {
-            completed += black_box(self.purgatory.check_and_complete(key, |_| true)).len();
+            let operations = self.purgatory.check_and_complete(key, |_| true);
+            completed += black_box(&operations).len();
         }
         assert_eq!(completed, self.deadlines.len());
         completed as u64

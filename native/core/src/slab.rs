@@ -44,11 +44,11 @@ impl<T: Default> Slab<T> {
     }
 
     pub fn insert(&mut self, row: T) -> u32 {
-        self.len += 1;
-        if let Some(number) = self.vacant.pop() {
+        if let Some(number) = self.reuse() {
             self[number] = row;
             return number;
         }
+        self.len += 1;
         if self.chunks.last().is_none_or(|chunk| chunk.len() == CHUNK_ROWS) {
             self.chunks.push(Vec::with_capacity(CHUNK_ROWS));
         }
@@ -59,12 +59,24 @@ impl<T: Default> Slab<T> {
         u32::try_from(number - 1).expect("a shard holds less than 2^32 rows")
     }
 
+    /// The number of a row that was removed, in use again: the row is to be filled where it stands.
+    pub fn reuse(&mut self) -> Option<u32> {
+        let number = self.vacant.pop()?;
+        self.len += 1;
+        Some(number)
+    }
+
     /// Takes the row out; its number may be given to another one.
     pub fn remove(&mut self, number: u32) -> T {
         let row = core::mem::take(&mut self[number]);
+        self.release(number);
+        row
+    }
+
+    /// Gives the number of a row away that was emptied where it stands.
+    pub fn release(&mut self, number: u32) {
         self.vacant.push(number);
         self.len -= 1;
-        row
     }
 }
 

@@ -85,7 +85,7 @@ impl PyPurgatory {
         predicate: Option<&Bound<'_, PyAny>>,
     ) -> PyResult<Vec<Py<PyAny>>> {
         let Some(predicate) = predicate else {
-            return Ok(slf.borrow_mut().purgatory.cancel_for_key(&key));
+            return Ok(slf.borrow_mut().purgatory.cancel_for_key(&key).into_vec());
         };
         // The predicate may come back to this purgatory, so that it is not borrowed meanwhile.
         let operations: Vec<(OperationId, Py<PyAny>)> = {
@@ -134,7 +134,7 @@ impl PyPurgatory {
 
     /// Takes out all operations under `key` and returns them, oldest first.
     fn cancel_for_key(&mut self, key: Key) -> Vec<Py<PyAny>> {
-        self.purgatory.cancel_for_key(&key)
+        self.purgatory.cancel_for_key(&key).into_vec()
     }
 
     /// Forgets under all keys what has left already.

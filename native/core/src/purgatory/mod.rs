@@ -19,7 +19,7 @@ pub use delayed_join::{DelayedJoin, JoinExpiry, JoinProgress};
 pub use delayed_sync::{DelayedSync, SyncProgress};
 pub use initial_delayed_join::{InitialDelayedJoin, InitialJoinExpiry};
 pub use pending_member::{PendingExpiry, PendingMember};
-pub use watch::{OperationId, PURGE_INTERVAL, Purgatory};
+pub use watch::{Completed, OperationId, PURGE_INTERVAL, Purgatory};
 
 /// Every operation that a shard delays, small enough for a timer's payload. `group` and `member`
 /// are the shard's own indices; who reuses an index cancels its operations first.

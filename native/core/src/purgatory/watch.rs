@@ -8,6 +8,7 @@ use core::hash::Hash;
 
 use ahash::RandomState;
 use hashbrown::Equivalent;
+use smallvec::SmallVec;
 
 use super::watchers::Watchers;
 use crate::timer::{TimerId, TimingWheel};
@@ -18,6 +19,9 @@ pub const PURGE_INTERVAL: usize = 1_000;
 
 /// Names one delayed operation. Stale once the operation has left; a stale id is harmless.
 pub type OperationId = TimerId;
+
+/// What left through a key, oldest first: mostly one operation, which needs no allocation.
+pub type Completed<O> = SmallVec<[O; 1]>;
 
 #[derive(Debug)]
 pub struct Purgatory<K, O> {
@@ -69,11 +73,11 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
         &mut self,
         key: &Q,
         mut complete: impl FnMut(&mut O) -> bool,
-    ) -> Vec<O>
+    ) -> Completed<O>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let mut completed = Vec::new();
+        let mut completed = Completed::new();
         self.watched -= self.watchers.retain(key, |id| {
             let Some(delayed) = self.wheel.payload_mut(id) else { return false };
             if !complete(&mut delayed.operation) {
@@ -120,7 +124,7 @@ impl<K: Hash + Eq + Clone, O> Purgatory<K, O> {
     }
 
     /// Takes out all operations under `key`, oldest first, without testing them.
-    pub fn cancel_for_key<Q>(&mut self, key: &Q) -> Vec<O>
+    pub fn cancel_for_key<Q>(&mut self, key: &Q) -> Completed<O>
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {

@@ -18,27 +18,33 @@ pub(super) struct Watchers<K> {
     hasher: RandomState,
     /// The row of each key.
     table: HashTable<u32>,
-    rows: Slab<Option<Watched<K>>>,
+    rows: Slab<Watched<K>>,
 }
 
+/// A key and its ids in order, oldest first. Most keys have one, which needs no allocation.
 #[derive(Debug)]
 struct Watched<K> {
-    key: K,
-    ids: Ids,
-}
-
-/// Ids in order, oldest first. Most keys have one, which needs no allocation.
-#[derive(Debug)]
-struct Ids {
+    /// `None` in a row that is free.
+    key: Option<K>,
     /// `NONE` if it was dropped: it is older than the others.
     first: OperationId,
-    others: Vec<OperationId>,
+    others: Option<Box<Vec<OperationId>>>,
 }
 
-impl Ids {
-    fn iter(&self) -> impl Iterator<Item = OperationId> {
+impl<K> Default for Watched<K> {
+    fn default() -> Self {
+        Watched { key: None, first: OperationId::NONE, others: None }
+    }
+}
+
+impl<K> Watched<K> {
+    fn key(&self) -> &K {
+        self.key.as_ref().expect("a row in the table has a key")
+    }
+
+    fn ids(&self) -> impl Iterator<Item = OperationId> {
         let first = (!self.first.is_none()).then_some(self.first);
-        first.into_iter().chain(self.others.iter().copied())
+        first.into_iter().chain(self.others.iter().flat_map(|others| others.iter().copied()))
     }
 
     /// How many were dropped.
@@ -48,13 +54,24 @@ impl Ids {
             self.first = OperationId::NONE;
             dropped += 1;
         }
-        let before = self.others.len();
-        self.others.retain(|id| keep(*id));
-        dropped + before - self.others.len()
+        if let Some(others) = &mut self.others {
+            let before = others.len();
+            others.retain(|id| keep(*id));
+            dropped += before - others.len();
+        }
+        dropped
+    }
+
+    /// Becomes a free row again. Field by field: a whole row that is made for this is read before it
+    /// is written, in pieces that the processor cannot forward; likewise where a row is filled.
+    fn forget(&mut self) {
+        self.key = None;
+        self.first = OperationId::NONE;
+        self.others = None;
     }
 
     fn is_empty(&self) -> bool {
-        self.first.is_none() && self.others.is_empty()
+        self.first.is_none() && self.others.as_ref().is_none_or(|others| others.is_empty())
     }
 }
 
@@ -70,13 +87,16 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
 
     pub fn push(&mut self, key: &K, id: OperationId) {
         let Watchers { hasher, table, rows } = self;
-        let is_it = |row: &u32| watched(rows, *row).key == *key;
-        let rehash = |row: &u32| hasher.hash_one(&watched(rows, *row).key);
+        let is_it = |row: &u32| rows[*row].key() == key;
+        let rehash = |row: &u32| hasher.hash_one(rows[*row].key());
         match table.entry(hasher.hash_one(key), is_it, rehash) {
-            Entry::Occupied(row) => watched_mut(rows, *row.get()).ids.others.push(id),
+            Entry::Occupied(row) => rows[*row.get()].others.get_or_insert_default().push(id),
             Entry::Vacant(place) => {
-                let ids = Ids { first: id, others: Vec::new() };
-                place.insert(rows.insert(Some(Watched { key: key.clone(), ids })));
+                let row = rows.reuse().unwrap_or_else(|| rows.insert(Watched::default()));
+                let watched = &mut rows[row];
+                watched.key = Some(key.clone());
+                watched.first = id;
+                place.insert(row);
             }
         }
     }
@@ -86,9 +106,9 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
     where
         Q: Hash + Equivalent<K> + ?Sized,
     {
-        let is_it = |row: &u32| key.equivalent(&watched(&self.rows, *row).key);
+        let is_it = |row: &u32| key.equivalent(self.rows[*row].key());
         let row = self.table.find(self.hasher.hash_one(key), is_it);
-        row.into_iter().flat_map(|row| watched(&self.rows, *row).ids.iter())
+        row.into_iter().flat_map(|row| self.rows[*row].ids())
     }
 
     /// Keeps those of a key's ids, oldest first, for which `keep` says true, and returns how many
@@ -98,14 +118,15 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
         Q: Hash + Equivalent<K> + ?Sized,
     {
         let Watchers { hasher, table, rows } = self;
-        let is_it = |row: &u32| key.equivalent(&watched(rows, *row).key);
+        let is_it = |row: &u32| key.equivalent(rows[*row].key());
         let Ok(entry) = table.find_entry(hasher.hash_one(key), is_it) else { return 0 };
         let row = *entry.get();
-        let ids = &mut watched_mut(rows, row).ids;
-        let dropped = ids.retain(keep);
-        if ids.is_empty() {
+        let watched = &mut rows[row];
+        let dropped = watched.retain(keep);
+        if watched.is_empty() {
+            watched.forget();
+            rows.release(row);
             entry.remove();
-            rows.remove(row);
         }
         dropped
     }
@@ -114,21 +135,14 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
     pub fn retain_all(&mut self, mut keep: impl FnMut(OperationId) -> bool) {
         let rows = &mut self.rows;
         self.table.retain(|row| {
-            let ids = &mut watched_mut(rows, *row).ids;
-            ids.retain(&mut keep);
-            let is_left = !ids.is_empty();
+            let watched = &mut rows[*row];
+            watched.retain(&mut keep);
+            let is_left = !watched.is_empty();
             if !is_left {
-                rows.remove(*row);
+                watched.forget();
+                rows.release(*row);
             }
             is_left
         });
     }
-}
-
-fn watched<K>(rows: &Slab<Option<Watched<K>>>, row: u32) -> &Watched<K> {
-    rows[row].as_ref().expect("it is in the table")
-}
-
-fn watched_mut<K>(rows: &mut Slab<Option<Watched<K>>>, row: u32) -> &mut Watched<K> {
-    rows[row].as_mut().expect("it is in the table")
 }
