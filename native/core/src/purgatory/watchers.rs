@@ -28,12 +28,12 @@ struct Watched<K> {
     key: Option<K>,
     /// `NONE` if it was dropped: it is older than the others.
     first: OperationId,
-    others: Option<Box<Vec<OperationId>>>,
+    others: Vec<OperationId>,
 }
 
 impl<K> Default for Watched<K> {
     fn default() -> Self {
-        Watched { key: None, first: OperationId::NONE, others: None }
+        Watched { key: None, first: OperationId::NONE, others: Vec::new() }
     }
 }
 
@@ -44,7 +44,7 @@ impl<K> Watched<K> {
 
     fn ids(&self) -> impl Iterator<Item = OperationId> {
         let first = (!self.first.is_none()).then_some(self.first);
-        first.into_iter().chain(self.others.iter().flat_map(|others| others.iter().copied()))
+        first.into_iter().chain(self.others.iter().copied())
     }
 
     /// How many were dropped.
@@ -54,12 +54,9 @@ impl<K> Watched<K> {
             self.first = OperationId::NONE;
             dropped += 1;
         }
-        if let Some(others) = &mut self.others {
-            let before = others.len();
-            others.retain(|id| keep(*id));
-            dropped += before - others.len();
-        }
-        dropped
+        let before = self.others.len();
+        self.others.retain(|id| keep(*id));
+        dropped + before - self.others.len()
     }
 
     /// Becomes a free row again. Field by field: a whole row that is made for this is read before it
@@ -67,11 +64,11 @@ impl<K> Watched<K> {
     fn forget(&mut self) {
         self.key = None;
         self.first = OperationId::NONE;
-        self.others = None;
+        self.others = Vec::new();
     }
 
     fn is_empty(&self) -> bool {
-        self.first.is_none() && self.others.as_ref().is_none_or(|others| others.is_empty())
+        self.first.is_none() && self.others.is_empty()
     }
 }
 
@@ -90,7 +87,7 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
         let is_it = |row: &u32| rows[*row].key() == key;
         let rehash = |row: &u32| hasher.hash_one(rows[*row].key());
         match table.entry(hasher.hash_one(key), is_it, rehash) {
-            Entry::Occupied(row) => rows[*row.get()].others.get_or_insert_default().push(id),
+            Entry::Occupied(row) => rows[*row.get()].others.push(id),
             Entry::Vacant(place) => {
                 let row = rows.reuse().unwrap_or_else(|| rows.insert(Watched::default()));
                 let watched = &mut rows[row];
