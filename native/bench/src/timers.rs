@@ -143,6 +143,11 @@ impl Watching {
 }
 
 impl Work for Watching {
+    /// As Kafka's side: a purgatory of its own for each round, which grows while it is timed.
+    fn prepare(&mut self) {
+        self.purgatory = Purgatory::new(START_MS, [3, 5]);
+    }
+
     fn round(&mut self) -> u64 {
         for (index, deadline_ms) in self.deadlines.iter().enumerate() {
             let key = &self.keys[index / self.each];

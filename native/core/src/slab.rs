@@ -59,7 +59,8 @@ impl<T: Default> Slab<T> {
         u32::try_from(number - 1).expect("a shard holds less than 2^32 rows")
     }
 
-    /// The number of a row that was removed, in use again: the row is to be filled where it stands.
+    /// The number of a row that was removed or released, in use again and as it was left: the row
+    /// is to be filled where it stands.
     pub fn reuse(&mut self) -> Option<u32> {
         let number = self.vacant.pop()?;
         self.len += 1;
@@ -73,7 +74,7 @@ impl<T: Default> Slab<T> {
         row
     }
 
-    /// Gives the number of a row away that was emptied where it stands.
+    /// Frees the number of a row that its owner has emptied where it stands.
     pub fn release(&mut self, number: u32) {
         self.vacant.push(number);
         self.len -= 1;

@@ -59,8 +59,9 @@ impl<K> Watched<K> {
         dropped + before - self.others.len()
     }
 
-    /// Becomes a free row again. Field by field: a whole row that is made for this is read before it
-    /// is written, in pieces that the processor cannot forward; likewise where a row is filled.
+    /// Becomes a free row again. Field by field: a whole row made for this would be stored in small
+    /// pieces and at once copied in wider ones, which the processor cannot forward; likewise where a
+    /// row is filled.
     fn forget(&mut self) {
         self.key = None;
         self.first = OperationId::NONE;
@@ -89,9 +90,10 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
         match table.entry(hasher.hash_one(key), is_it, rehash) {
             Entry::Occupied(row) => rows[*row.get()].others.push(id),
             Entry::Vacant(place) => {
+                let key = key.clone();
                 let row = rows.reuse().unwrap_or_else(|| rows.insert(Watched::default()));
                 let watched = &mut rows[row];
-                watched.key = Some(key.clone());
+                watched.key = Some(key);
                 watched.first = id;
                 place.insert(row);
             }
@@ -121,9 +123,9 @@ impl<K: Hash + Eq + Clone> Watchers<K> {
         let watched = &mut rows[row];
         let dropped = watched.retain(keep);
         if watched.is_empty() {
+            entry.remove();
             watched.forget();
             rows.release(row);
-            entry.remove();
         }
         dropped
     }
