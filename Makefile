@@ -153,7 +153,7 @@ $(VENV)/.requirements: $(VENV)/.python
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.requirements $(SOURCES) | tools
-	@echo "make: building pykcoord (a minute the first time)"
+	@echo "make: building pykcoord (a minute or two the first time)"
 	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
 
