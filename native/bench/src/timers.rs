@@ -15,6 +15,9 @@ const STEP_MS: usize = 10;
 /// The size of the shard's delayed operations.
 type Payload = [u32; 3];
 type Wheel = TimingWheel<Payload>;
+/// Its keys are shared with whoever watches, as Kafka's are: a key is an object there, and is not
+/// copied.
+type Keyed = Purgatory<Rc<str>, Payload>;
 
 fn deadlines(count: usize) -> Vec<i64> {
     let mut state = 0x9e37_79b9_7f4a_7c15_u64;
@@ -28,6 +31,10 @@ fn deadlines(count: usize) -> Vec<i64> {
 
 fn add_all(wheel: &mut Wheel, deadlines: &[i64], ids: &mut Vec<TimerId>) {
     ids.extend(deadlines.iter().map(|deadline_ms| wheel.insert(*deadline_ms, [7; 3])));
+}
+
+fn empty_purgatory() -> Keyed {
+    Purgatory::new(START_MS, [3, 5])
 }
 
 /// Timers with their ids, as whoever may cancel them keeps those.
@@ -121,12 +128,11 @@ impl Work for Expiring {
 }
 
 pub struct Watching {
-    /// Shared with the purgatory, as Kafka's are: a key is an object there, and is not copied.
     keys: Vec<Rc<str>>,
     deadlines: Vec<i64>,
     /// Operations under each key.
     each: usize,
-    purgatory: Purgatory<Rc<str>, Payload>,
+    purgatory: Keyed,
 }
 
 impl Watching {
@@ -137,7 +143,7 @@ impl Watching {
                 .collect(),
             deadlines: deadlines(count),
             each,
-            purgatory: Purgatory::new(START_MS, [3, 5]),
+            purgatory: empty_purgatory(),
         }
     }
 }
@@ -145,7 +151,7 @@ impl Watching {
 impl Work for Watching {
     /// As Kafka's side: a purgatory of its own for each round, which grows while it is timed.
     fn prepare(&mut self) {
-        self.purgatory = Purgatory::new(START_MS, [3, 5]);
+        self.purgatory = empty_purgatory();
     }
 
     fn round(&mut self) -> u64 {
