@@ -15,6 +15,9 @@ DIFF_ARGS ?= --seeds 1:1000 --steps 60
 BENCH_ARGS ?=
 AXIS ?= heartbeat
 FUZZ_SECONDS ?= 60
+# Of fuzz-server: a fresh one unless SEED says which; FRAMES is what a failure left.
+SEED ?=
+FRAMES ?=
 SIM_ARGS ?= --seconds 60
 # The first of these that is new enough, unless PYTHON says which.
 PYTHON ?= $(shell .ci/find-python)
@@ -30,12 +33,12 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 
 .PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
-	diff-kafka crash fuzz sim docs lock clean tools
+	bench-abuse diff-kafka crash attack fuzz fuzz-server sim docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
-demo: build ## build, then run the main job once, in the open
+demo: $(VENV)/.installed ## build, then run the main job once, in the open
 	@$(BIN)/pykcoord demo
 
 test: ## everything that .ci/run checks: lint and all tests
@@ -43,7 +46,7 @@ test: ## everything that .ci/run checks: lint and all tests
 	@$(MAKE) --jobs 2 test-python native-tests
 	@$(MAKE) bench-gate
 
-build: $(VENV)/.installed $(VENV)/.installed-spark ## .venv with pykcoord in it, editable
+build: $(VENV)/.installed $(VENV)/.requirements-dev $(VENV)/.installed-spark ## .venv with pykcoord in it, editable
 
 lint: lint-rust lint-python ## formatting, clippy, ruff and the type checker
 
@@ -82,7 +85,7 @@ bench-gate: build ## instructions of the hot paths and ratios against bounds; BE
 profile: build ## where the instructions of a hot path go, as a table and a flame graph; AXIS=commit-5
 	python -m benches.flames $(AXIS)
 
-bench-kafka: build ## beside Kafka's broker and classes, in turns; BENCH_ARGS=--docs: README's table
+bench-kafka: build ## beside Kafka's broker and classes, in turns; BENCH_ARGS=--docs writes the tables
 	@.ci/require java cc
 	python -m benches.kafka.run $(BENCH_ARGS)
 
@@ -93,9 +96,13 @@ bench-spark: build ## Spark on two cores, figures beside goals; BENCH_ARGS=--his
 	@.ci/require java
 	python -m benches.spark $(BENCH_ARGS)
 
-bench-assignors: build ## assignors beside Kafka's own classes; BENCH_ARGS=--docs writes the tables
+bench-assignors: build ## assignors beside Kafka's own classes; BENCH_ARGS=--docs writes the table
 	@.ci/require java
 	python -m benches.kafka.assignors $(BENCH_ARGS)
+
+bench-abuse: build ## what a heartbeat feels of each attack, beside Kafka; BENCH_ARGS="-k metadata"
+	@.ci/require java
+	python -m benches.abuse $(BENCH_ARGS)
 
 diff-kafka: build ## 1,000 random scenarios beside a real Kafka broker; DIFF_ARGS="--seeds 1:50"
 	@.ci/require java
@@ -108,15 +115,22 @@ sim: ## a minute of simulated faults (docs/simulator.md); SIM_ARGS="--seeds 1:10
 crash: build ## the whole crash matrix, and 50 rounds of SIGKILL under the load of 2,000 connections
 	python -m pytest tests/crash --crash-rounds 50 --crash-matrix $(PYTEST_ARGS)
 
+attack: build ## every attack of tests/attack in the size that hurts, on a server and in process
+	python -m pytest tests/attack --attack-full $(PYTEST_ARGS)
+
 fuzz: ## fuzz what comes from network and disk, for a minute each; FUZZ_SECONDS=3600 for longer
-	FUZZ_CORPUS=$(abspath native/fuzz/corpus) cargo test --quiet --locked -p kcoord-wire --test fuzz
+	FUZZ_CORPUS=$(abspath native/fuzz/corpus) cargo test --quiet --locked -p kcoord-node --test fuzz
 	for target in session log member_data; do cargo +nightly fuzz run --fuzz-dir native/fuzz $$target \
 		-- -max_total_time=$(FUZZ_SECONDS) -rss_limit_mb=2048; done
+
+fuzz-server: build ## frames of every API through the whole server; FUZZ_SECONDS=3600 SEED=1, or FRAMES=...
+	cd tests && python -m fuzz --seconds $(FUZZ_SECONDS) $(if $(SEED),--seed $(SEED)) \
+		$(if $(FRAMES),--frames $(abspath $(FRAMES)))
 
 docs: build ## write the generated parts of docs/ again
 	python .ci/generate_docs.py
 
-lock: ## renew requirements-dev.txt and Cargo.lock, within the ranges of pyproject.toml and Cargo.toml
+lock: ## renew requirements-*.txt and Cargo.lock, within the ranges of pyproject.toml and Cargo.toml
 	@.ci/require python cargo
 	.ci/lock $(PYTHON)
 
@@ -140,23 +154,32 @@ native-tests: build
 		|| { cat build/native-tests.log; exit 1; }
 	@echo "make: the native tests passed (build/native-tests.log)"
 
-client-programs: $(VENV)/.requirements
+client-programs: $(VENV)/.requirements-dev
 	-@cd tests && python -m clients.build
 
+# What the demo needs comes first, and alone for `make demo`: a tenth of the development environment.
 $(VENV)/.python: requirements-dev.txt | tools
 	@echo "make: setting up $(VENV) (once; again when requirements-dev.txt changes)"
-	$(PYTHON) -m venv --clear $(VENV)
+	@$(PYTHON) -m venv --clear $(VENV)
 	@touch $@
 
-$(VENV)/.requirements: $(VENV)/.python
-	$(BIN)/pip install --quiet --requirement requirements-dev.txt
+$(VENV)/.requirements: requirements-demo.txt $(VENV)/.python
+	@echo "make: fetching what pykcoord needs (seconds; about 60 MB)"
+	@.ci/install "$$(grep -c == $<)" packages --requirement $<
+	@touch $@
+
+$(VENV)/.requirements-dev: requirements-dev.txt $(VENV)/.requirements
+	@echo "make: fetching the tools of development, Spark too (minutes the first time; about 1.1 GB)"
+	@.ci/install "$$(grep -c == $<)" packages --requirement $<
 	@touch $@
 
 $(VENV)/.installed: $(VENV)/.requirements $(SOURCES) | tools
 	@echo "make: building pykcoord (a minute or two the first time)"
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable .
+	@.ci/install "$$(cargo tree --locked --package kcoord-python --edges normal,build --prefix none \
+		| sed 's/ (\*)//' | sort -u | wc -l)" crates \
+		--verbose --no-deps --no-build-isolation --editable .
 	@touch $@
 
-$(VENV)/.installed-spark: $(VENV)/.requirements spark/pyproject.toml
-	$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable spark
+$(VENV)/.installed-spark: $(VENV)/.requirements-dev spark/pyproject.toml
+	@$(BIN)/pip install --quiet --no-deps --no-build-isolation --editable spark
 	@touch $@

@@ -15,19 +15,20 @@ from pykcoord.server.api import registry
 ROOT = Path(__file__).parent.parent
 
 _CORE_APIS = {
-    "OffsetCommit": "Commits offsets, of a member or of nobody's (simple groups).",
-    "OffsetFetch": "Tells committed offsets, of one group or many (v8+), by topic id from v10.",
+    "OffsetCommit": "Commits offsets, of a member or without one (simple groups).",
+    "OffsetFetch": "Gives committed offsets, of one group or many (v8+), by topic id from v10.",
     "JoinGroup": "Joins, rejoins, and starts the rebalance.",
-    "Heartbeat": "Keeps a session alive, and tells of a rebalance.",
+    "Heartbeat": "Keeps a session alive, and says when a rebalance has begun.",
     "LeaveGroup": "Leaves, alone or for others (v3+).",
     "SyncGroup": "Takes the leader's assignments, and gives each member its own.",
-    "DescribeGroups": "Tells a group's state and members.",
+    "DescribeGroups": "Gives a group's state and members.",
     "ListGroups": "Lists groups, filtered by state (v4+) and type (v5+).",
     "DeleteGroups": "Deletes empty groups with their offsets.",
-    "OffsetDelete": "Deletes offsets of topics that nobody subscribes to.",
+    "OffsetDelete": "Deletes offsets of topics without subscribers.",
+    "ConsumerGroupHeartbeat": "Joins, keeps, moves and leaves in a consumer group (KIP-848).",
+    "ConsumerGroupDescribe": "Gives a consumer group's members, epochs and assignments.",
 }
-_SPEC = re.compile(r'ApiSpec::new\(ApiKey::\w+, "(\w+)", (\d+), (\d+),')
-_KEY = re.compile(r"^    (\w+) = (\d+),", re.MULTILINE)
+_SPEC = re.compile(r"^    (\w+) = (\d+), (\d+) to (\d+), flexible", re.MULTILINE)
 
 
 def pages() -> dict[str, str]:
@@ -41,10 +42,9 @@ def pages() -> dict[str, str]:
 
 def _apis() -> str:
     header = (ROOT / "native/wire/src/header.rs").read_text()
-    keys = dict(_KEY.findall(header))
     rows = [
-        (int(keys[name]), name, _versions(int(low), int(high)), "core", _CORE_APIS[name])
-        for name, low, high in _SPEC.findall(header)
+        (int(key), name, _versions(int(low), int(high)), "core", _CORE_APIS[name])
+        for name, key, low, high in _SPEC.findall(header)
     ]
     for api in registry.APIS.values():
         low = api.minimum if api.advertised_minimum is None else api.advertised_minimum
@@ -56,7 +56,10 @@ def _apis() -> str:
         """ApiVersions tells clients exactly this. *core*: answered by the native group coordinator,
 from its log; *server*: answered by the server from its topic catalogue. A request for anything
 else closes the connection with one line of log; ApiVersions in a version that is too new is
-answered as Kafka does, so that the client asks again.""",
+answered as Kafka does, so that the client asks again.
+
+Not served: the APIs of share groups and streams groups, and those of transactions, SASL and
+quotas. Fetch brings no records.""",
         ["| key | API | versions | by | what it does here |", "|---|---|---|---|---|", *lines],
     )
 
@@ -80,7 +83,10 @@ def _configuration() -> str:
         """Names, units, defaults and bounds are those of Kafka 4.3, except where *pykcoord's own*
 is said. Give them in a file (`--config server.properties`, in Kafka's syntax) or one by one
 (`--set name=value`, which wins). A name that Kafka has and pykcoord does not need is accepted with
-a warning; one that neither has is refused with the nearest known name.""",
+a warning; one that neither has is refused with the nearest known name.
+
+Not here: the options of `pykcoord serve` (`pykcoord serve --help`), and changes without a restart,
+which are not supported.""",
         ["| name | default | bounds | unit | what it is for |", "|---|---|---|---|---|", *lines],
     )
 
@@ -88,7 +94,10 @@ a warning; one that neither has is refused with the nearest known name.""",
 def _setting(setting: Setting) -> str:
     smallest = -(2**63) if setting.type == "long" else -(2**31)
     largest = sys.float_info.max if setting.type == "double" else -smallest - 1
-    if setting.type in ("string", "boolean"):
+    if setting.type == "list":
+        bounds = "of " + ", ".join(f"`{choice}`" for choice in setting.choices)
+        default = f"`{setting.default}`"
+    elif setting.type in ("string", "boolean"):
         bounds = " or ".join(f"`{choice}`" for choice in setting.choices)
         text = str(setting.default)
         default = f"`{text.lower() if setting.type == 'boolean' else text}`" if text else ""

@@ -1,8 +1,8 @@
 """How long `pykcoord serve` takes to start on many one-member groups with a commit each, from the
 whole log and by way of snapshots: `python -m benches.cold_start --groups 1000000`.
 
-Seconds count from the start of the process, Python included, to its ready line. They are only told,
-never gated on. Must only touch folders that it made.
+Seconds count from the start of the process, Python included, to its ready line. They are only
+printed, never gated on. Must only touch folders that it made.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def write_snapshots(root: Path) -> int:
     """Those of all shards. Says how many bytes they have."""
     snapshotter._PAUSE_SECONDS = 0
     with LogDirectory.open(root, partitions=SHARDS) as log:
-        log.write_snapshots(Snapshots(Node({}, 1, SEED).replica, 1, 1))
+        log.write_snapshots(Snapshots(Node({}, 1, SEED).loader, 1, 1))
     return sum(path.stat().st_size for path in root.rglob("pykcoord.state"))
 
 
@@ -72,7 +72,7 @@ def start(root: Path, *settings: str) -> tuple[float, float, int, str]:
             status = Path(f"/proc/{process.pid}/status").read_text()
         finally:
             process.terminate()
-            _, said = process.communicate()  # told where it fails, and else in nobody's way
+            _, said = process.communicate()  # shown where it fails
     resident = re.search(r"VmRSS:\s*(\d+) kB", status)
     assert resident is not None, f"{line}{said}"
     return seconds, cpu_seconds, int(resident[1]) // 1024, line.strip()

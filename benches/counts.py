@@ -228,7 +228,7 @@ def gate_ratios() -> bool:
     """The gates of benches/, by pytest, in small size."""
     command = [sys.executable, "-m", "pytest", "benches", "-q", "-k", "gate", "--size", "small"]
     command += ["-o", "addopts=--strict-markers --strict-config --import-mode=importlib"]
-    # The first of them may compile an example of the core.
+    # The first of them may compile an example of native/bench.
     command += ["-p", "no:cacheprovider", "-o", "timeout=900"]
     return subprocess.run(command, cwd=ROOT, check=False).returncode == 0
 

@@ -27,7 +27,10 @@ LEAST_SHARE = 0.005  # narrower ones are not drawn
 CALLERS = 60
 TOLD = 12  # functions that the table has
 WIDTH, ROW, CHARACTER, MARGIN = 1200, 17, 6.7, 8
-COLOURS = {"kcoord_core": "#f4a261", "kcoord_wire": "#e9c46a", "kcoord_bench": "#cfd8dc"}
+COLOURS = {
+    "kcoord_core": "#f4a261", "kcoord_wire": "#e9c46a", "kcoord_node": "#e9c46a",
+    "kcoord_rows": "#e9c46a", "kcoord_bench": "#cfd8dc",
+}  # fmt: skip
 OTHERS = "#8ecae6"  # allocation, copying, comparing: libc and Rust's own
 
 Stack = tuple[str, ...]  # from the function that is measured to the innermost

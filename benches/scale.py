@@ -26,6 +26,7 @@ from benches import cold_start
 from benches.counts import write_table
 from benches.workload import (
     NOW_MS,
+    Frame,
     Host,
     Member,
     batches,
@@ -153,7 +154,7 @@ def beat(
     point.storm_groups = done
 
 
-def _beats(host: Host, frames: list[tuple[int, str, bytes]], a_tick: int) -> int:
+def _beats(host: Host, frames: list[Frame], a_tick: int) -> int:
     """A tick's heartbeats: where groups are few, each beats more than once."""
     sent = 0
     while sent < a_tick:

@@ -50,7 +50,7 @@ class SlowDown:
     work: str
 
     def applied_to(self, text: str, number: int) -> str:
-        crate = "crate" if self.path.startswith(CORE) else "kcoord_core"
+        crate = "crate" if self.path.startswith((CORE, TIMER)) else "kcoord_core"
         chosen = f"{crate}::SLOW_DOWN.load(core::sync::atomic::Ordering::Relaxed) == {number}"
         return put_before(self.before, f"if {chosen} {{ {self.work} }}", text, self.path)
 
@@ -80,29 +80,31 @@ def _passes(number: int, count: str) -> str:
     return f"for at in 0..{number} * {count} {{ core::hint::black_box(at); }}"
 
 
-CORE, WIRE, MAIN = "native/core/src", "native/wire/src", "native/bench/src/main.rs"
+CORE, TIMER, WIRE = "native/core/src", "native/timer/src", "native/wire/src"
+MAIN = "native/bench/src/main.rs"
 SLOW_DOWNS = [
     SlowDown(
-        ("timer-add",), "an allocation", f"{CORE}/timer/wheel.rs",
-        "let id = self.slab.insert(deadline_ms, payload);", _allocation("deadline_ms"),
+        ("timer-add",), "an allocation", f"{TIMER}/wheel/mod.rs",
+        "let id = self.entries.insert(deadline_ms, payload);", _allocation("deadline_ms"),
     ),
     SlowDown(
-        ("timer-cancel",), "an allocation", f"{CORE}/timer/wheel.rs",
-        "let Entry { deadline_ms, spot, .. } = *self.slab.live(id)?;", _allocation("id"),
+        ("timer-cancel",), "an allocation", f"{TIMER}/wheel/mod.rs",
+        "let Entry { deadline_ms, spot, .. } = *self.entries.live(id)?;", _allocation("id"),
     ),
     SlowDown(
-        ("timer-expire",), "an allocation", f"{CORE}/timer/wheel.rs",
-        "Some(self.slab.remove(index))", _allocation("index"),
+        ("timer-expire",), "an allocation", f"{TIMER}/wheel/mod.rs",
+        "Some(self.entries.remove(index))", _allocation("index"),
     ),
     SlowDown(
-        ("purgatory-1", "purgatory-100"), "3 allocations", f"{CORE}/purgatory/watch.rs",
+        ("purgatory-1", "purgatory-100"), "3 allocations", f"{TIMER}/purgatory/mod.rs",
         "let Some(delayed) = self.wheel.payload_mut(id)", 3 * _allocation("id"),
     ),
     SlowDown(
         ("heartbeat", "heartbeat-many", "node-heartbeat", "node-heartbeat-many"),
         "the member id copied, 3 times",
         f"{CORE}/group/classic/heartbeat.rs",
-        "let of = self.group(group);", _copies(3, "request.member_id"),
+        "let (state, generation_id) = (of.state, of.generation_id);",
+        _copies(3, "request.member_id"),
     ),
     SlowDown(
         ("join-sync",), "the group id copied, 40 times", f"{CORE}/group/classic/sync.rs",
@@ -146,7 +148,7 @@ SLOW_DOWNS = [
     ),
     SlowDown(
         ("rows-heartbeat", "rows-commit-1", "rows-commit-alone"), "the group id copied, 8 times",
-        f"{WIRE}/rows/arriving.rs",
+        "native/rows/src/arriving.rs",
         "let home = shard_of(row.asked.group_id, shards);", _copies(8, "row.asked.group_id"),
     ),
     SlowDown(
@@ -188,6 +190,8 @@ def copy_and_slow_down() -> None:
         (COPY / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(ROOT / name, COPY / name)
     with (COPY / CORE / "lib.rs").open("a") as library:
+        library.write("pub use kcoord_timer::SLOW_DOWN;\n")
+    with (COPY / TIMER / "lib.rs").open("a") as library:
         library.write("pub static SLOW_DOWN: core::sync::atomic::AtomicUsize = ")
         library.write("core::sync::atomic::AtomicUsize::new(0);\n")
     for number, each in enumerate(SLOW_DOWNS, 1):

@@ -32,7 +32,7 @@ from benches.workload import (
     shuffled,
     sync_group,
 )
-from pykcoord import Config, Shard
+from pykcoord import ArrowShard, Config
 from pykcoord.arrow import REQUEST
 
 # Of what `Node.step` does with frames, per CPU second: the answers are columns besides. Both are
@@ -56,7 +56,7 @@ class Groups:
         self.host = Host()
         self.framed = shuffled(one_member_groups(self.host, count))
         config = Config(group_initial_rebalance_delay_ms=0)
-        self.shard = Shard(config, topics={TOPIC: PARTITIONS}, seed=SEED)
+        self.shard = ArrowShard(config, topics={TOPIC: PARTITIONS}, seed=SEED)
         self.now_ms = NOW_MS
         self.offsets = itertools.count(1)
         self.members = shuffled(list(self._join([group for group, _, _ in self.framed])))

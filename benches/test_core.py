@@ -1,4 +1,4 @@
-"""The core alone, without Python: native/core/examples/heartbeats.rs, built and run.
+"""The core alone, without Python: native/bench/examples/heartbeats.rs, built and run.
 
 100,000 one-member groups, heartbeats in random order. Looking a turn's requests up in stages is
 compared with handling them one by one, in the same run. Kafka 4.3.1's bare shard with its timer was
@@ -22,7 +22,7 @@ MOST_BYTES_A_GROUP = 450
 
 @pytest.fixture(scope="module")
 def report(size: Size) -> str:
-    command = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kcoord-core"]
+    command = ["cargo", "run", "--quiet", "--release", "--locked", "-p", "kcoord-bench"]
     command += ["--example", "heartbeats", str(size.of(100_000, 2_000))]
     root = Path(__file__).parents[1]
     result = subprocess.run(command, cwd=root, stdout=subprocess.PIPE, text=True, check=True)

@@ -87,8 +87,8 @@ class GroupLog:
     def by_node(self) -> int:
         scan = _record_batch.scan(self.data, 0, 0)
         assert scan.stop == _record_batch.Stop.END, scan
-        replica = Node({}, 1, SEED).replica()
-        replica.replay(self.data)
+        loader = Node({}, 1, SEED).loader()
+        loader.replay(self.data)
         return scan.records
 
 

@@ -11,8 +11,10 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 
 from pykcoord._native import Node
+from pykcoord.session import Session
 
 HOST = "/127.0.0.1"
+SESSION = Session(HOST, "PLAINTEXT")
 TOPIC = "orders-placed"
 TOPIC_ID = bytes(range(16))
 SEED = bytes(range(32))
@@ -23,7 +25,7 @@ SUBSCRIPTION_BYTES = 64
 ASSIGNMENT_BYTES = 48
 SESSION_TIMEOUT_MS = 45_000
 
-Frame = tuple[int, str, bytes]
+Frame = tuple[int, Session, bytes]
 Member = tuple[str, str, int]  # group id, member id, generation id
 
 
@@ -94,7 +96,7 @@ def _membership(member: Member) -> bytes:
 
 def batches(frames: Sequence[bytes], size: int, first_ticket: int = 1) -> list[list[Frame]]:
     """Frames as the server hands them to `Node.step`, `size` a turn, each with its ticket."""
-    numbered = [(first_ticket + index, HOST, frame) for index, frame in enumerate(frames)]
+    numbered = [(first_ticket + index, SESSION, frame) for index, frame in enumerate(frames)]
     return [numbered[at : at + size] for at in range(0, len(numbered), size)]
 
 

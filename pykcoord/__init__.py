@@ -7,42 +7,103 @@ part can be imported without the others. This module holds no code of its own.
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False  # that of `typing`, which costs more to import than all of this
 if TYPE_CHECKING:
-    from pykcoord._native import Purgatory, TimingWheel
+    from pykcoord._machine import Finding
+    from pykcoord._native import Purgatory, ReplayError, TimingWheel, __version__
+    from pykcoord.arrow_shard import ArrowShard
     from pykcoord.assignors import Assignor, Subscription, assign
     from pykcoord.config import Config
     from pykcoord.consumer_protocol import TopicPartition
     from pykcoord.coordinator import Coordinator
+    from pykcoord.errors import (
+        ArgumentError,
+        ConfigError,
+        CoordinatorClosedError,
+        CorruptLogError,
+        JavaAssignorError,
+        KafkaError,
+        KcoordError,
+        ListenerError,
+        LogDirectoryLostError,
+        LogError,
+        LogFencedError,
+        LogLockedError,
+    )
+    from pykcoord.events import Event, EventMember
+    from pykcoord.log.protocol import Append
     from pykcoord.member import Member
-    from pykcoord.shard import Shard
+    from pykcoord.session import Session
+    from pykcoord.shard import RefusedFrames, Request, Response, Shard, Step, record_batch
 
 __all__ = [
+    "Append",
+    "ArgumentError",
+    "ArrowShard",
     "Assignor",
     "Config",
+    "ConfigError",
     "Coordinator",
+    "CoordinatorClosedError",
+    "CorruptLogError",
+    "Event",
+    "EventMember",
+    "Finding",
+    "JavaAssignorError",
+    "KafkaError",
+    "KcoordError",
+    "ListenerError",
+    "LogDirectoryLostError",
+    "LogError",
+    "LogFencedError",
+    "LogLockedError",
     "Member",
     "Purgatory",
+    "RefusedFrames",
+    "ReplayError",
+    "Request",
+    "Response",
+    "Session",
     "Shard",
+    "Step",
     "Subscription",
     "TimingWheel",
     "TopicPartition",
+    "__version__",
     "assign",
+    "record_batch",
 ]
 
-_HOME = {
-    "Assignor": "pykcoord.assignors",
-    "Config": "pykcoord.config",
-    "Coordinator": "pykcoord.coordinator",
-    "Member": "pykcoord.member",
-    "Shard": "pykcoord.shard",
-    "Subscription": "pykcoord.assignors",
-    "TopicPartition": "pykcoord.consumer_protocol",
-    "assign": "pykcoord.assignors",
-    "Purgatory": "pykcoord._native",
-    "TimingWheel": "pykcoord._native",
+_HOMES = {
+    "pykcoord._machine": ("Finding",),
+    "pykcoord._native": ("Purgatory", "ReplayError", "TimingWheel", "__version__"),
+    "pykcoord.arrow_shard": ("ArrowShard",),
+    "pykcoord.assignors": ("Assignor", "Subscription", "assign"),
+    "pykcoord.config": ("Config",),
+    "pykcoord.consumer_protocol": ("TopicPartition",),
+    "pykcoord.coordinator": ("Coordinator",),
+    "pykcoord.errors": (
+        "ArgumentError",
+        "ConfigError",
+        "CoordinatorClosedError",
+        "CorruptLogError",
+        "JavaAssignorError",
+        "KafkaError",
+        "KcoordError",
+        "ListenerError",
+        "LogDirectoryLostError",
+        "LogError",
+        "LogFencedError",
+        "LogLockedError",
+    ),
+    "pykcoord.events": ("Event", "EventMember"),
+    "pykcoord.log.protocol": ("Append",),
+    "pykcoord.member": ("Member",),
+    "pykcoord.session": ("Session",),
+    "pykcoord.shard": ("RefusedFrames", "Request", "Response", "Shard", "Step", "record_batch"),
 }
+_HOME = {name: home for home, names in _HOMES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:

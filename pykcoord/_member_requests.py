@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import logging
+from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
@@ -23,8 +24,11 @@ from kio.schema.sync_group.v5.request import SyncGroupRequest, SyncGroupRequestA
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
+from pykcoord import _arguments as arguments
 from pykcoord.consumer_protocol import PROTOCOL_TYPE, encode_subscription
 from pykcoord.errors import ArgumentError
+
+logger = logging.getLogger("pykcoord.member")
 
 PROTOCOL_NAME = "range"
 
@@ -51,28 +55,39 @@ class Identity(NamedTuple):
     ) -> Identity:
         """Raises ArgumentError for what no coordinator takes. `sessions_ms`: the session timeouts
         that this one does."""
-        if not group_id:
+        if not arguments.text("group_id", group_id):
             raise ArgumentError("group_id", "a group with members needs a name")
         if isinstance(topics, str):
             raise ArgumentError("topics", f"a list of names, not one string: [{topics!r}]")
-        names = tuple(topics)
-        if not names or not all(isinstance(name, str) and name for name in names):
+        with arguments.refusing("topics"):
+            names = tuple(arguments.text("topics", name) for name in topics)
+        if not names or not all(names):
             raise ArgumentError("topics", f"names of topics, not {names!r}")
-        if session_timeout_ms not in sessions_ms:
-            bounds = f"between {sessions_ms.start} and {sessions_ms.stop - 1}"
-            raise ArgumentError("session_timeout_ms", f"{session_timeout_ms} is not {bounds}")
-        if not 0 < rebalance_timeout_ms < 2**31:
-            reason = f"{rebalance_timeout_ms} is not between 1 and 2^31-1"
-            raise ArgumentError("rebalance_timeout_ms", reason)
-        if group_instance_id == "":
+        if group_instance_id is not None and not arguments.text(
+            "group_instance_id", group_instance_id
+        ):
             raise ArgumentError("group_instance_id", "a name, or None for a dynamic member")
         return cls(
             group_id,
             names,
-            session_timeout_ms,
-            rebalance_timeout_ms,
+            arguments.integer("session_timeout_ms", session_timeout_ms, sessions_ms),
+            arguments.integer("rebalance_timeout_ms", rebalance_timeout_ms, range(1, 2**31)),
             group_instance_id,
             encode_subscription(names),
+        )
+
+
+def warn_of_missing(identity: Identity, known: Collection[str]) -> None:
+    """Logs topics that do not exist, as Kafka's consumers do (NetworkClient's metadata)."""
+    missing = [topic for topic in identity.topics if topic not in known]
+    if missing:
+        logger.warning(
+            "a member of group %r subscribes to %s, which the coordinator does not know: it gets "
+            "no partitions there until `add_topics` creates it (known: %s)",
+            identity.group_id,
+            ", ".join(map(repr, missing)),
+            ", ".join(sorted(known)[:20]) or "none",
+            extra={"event": "topic_missing", "group": identity.group_id, "topics": missing},
         )
 
 
@@ -124,7 +139,7 @@ def commit(
     identity: Identity, member_id: str, generation: int, offsets: Mapping[tuple[str, int], int]
 ) -> OffsetCommitRequest:
     by_topic: dict[str, list[OffsetCommitRequestPartition]] = {}
-    for (topic, partition), offset in offsets.items():
+    for (topic, partition), offset in arguments.offsets("offsets", offsets).items():
         by_topic.setdefault(topic, []).append(
             OffsetCommitRequestPartition(
                 partition_index=i32(partition),
@@ -148,7 +163,7 @@ def fetch(group_id: str, partitions: Iterable[tuple[str, int]] | None) -> Offset
     topics: tuple[OffsetFetchRequestTopics, ...] | None = None
     if partitions is not None:
         by_topic: dict[str, list[i32]] = {}
-        for topic, partition in partitions:
+        for topic, partition in arguments.partitions("partitions", partitions):
             by_topic.setdefault(topic, []).append(i32(partition))
         topics = tuple(
             OffsetFetchRequestTopics(name=TopicName(topic), partition_indexes=tuple(numbers))

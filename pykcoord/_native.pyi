@@ -10,15 +10,18 @@ __all__ = [
     "BulkAssignor",
     "Cleaner",
     "LiveRecords",
+    "Loader",
     "Node",
     "Purgatory",
     "ReplayError",
-    "Replica",
     "RowError",
     "Rows",
+    "Session",
     "TimingWheel",
     "Turn",
+    "__version__",
     "assign",
+    "body_at",
     "decode_assignment",
     "decode_log",
     "decode_rows",
@@ -37,6 +40,8 @@ __all__ = [
 
 # "release" or "debug": how the extension was built; benchmarks refuse the second.
 profile: str
+# Of the package: pyproject.toml and Cargo.toml say the same.
+__version__: str
 
 _Value = TypeVar("_Value")
 _Key = TypeVar("_Key", bound=Hashable)
@@ -124,6 +129,7 @@ def assign(
     java: bool,
     partition_type: type[tuple[str, int]],
 ) -> dict[str, list[Any]] | str: ...
+def body_at(frame: bytes, flexible: bool) -> int: ...
 def decode_assignment(data: bytes) -> tuple[int, _Partitions, bytes | None] | None: ...
 def decode_subscription(
     data: bytes,
@@ -183,7 +189,7 @@ def partition_of(group: str, partitions: int) -> int: ...
 
 @final
 class Node:
-    """N shards behind frames: see kcoord_wire::node. Belongs to the thread that made it."""
+    """N shards behind frames: see kcoord_node. Belongs to the thread that made it."""
 
     def __new__(cls, config: dict[str, Any], shards: int, seed: bytes) -> Node: ...
     @property
@@ -194,14 +200,16 @@ class Node:
         end_offsets: dict[str, dict[int, int]] | None = None,
     ) -> None: ...
     def replay(self, shard: int, chunk: bytes) -> None: ...
-    def replica(self) -> Replica: ...
-    def adopt(self, shard: int, replica: Replica) -> None: ...
+    def loader(self) -> Loader: ...
+    def adopt(self, shard: int, loader: Loader) -> None: ...
     def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
     def step(
         self,
         now_ms: int,
-        frames: list[tuple[int, str, bytes]],
+        frames: list[tuple[int, Session, bytes]],
         committed: list[tuple[int, int]],
+        unsent_bytes: int = 0,
+        timers: bool = True,
     ) -> Turn: ...
     def heartbeat_many(
         self,
@@ -210,16 +218,18 @@ class Node:
         members: Sequence[str],
         generations: Sequence[int],
     ) -> bytes: ...
+    def tell_events(self, on: bool) -> None: ...
     def abandon(self, ticket: int) -> None: ...
     def set_away(self, shard: int, away: bool) -> None: ...
     def drop_shard(self, shard: int) -> Turn: ...
     def groups(self, shard: int) -> list[tuple[Any, ...]]: ...
     def offsets(self, shard: int) -> list[tuple[Any, ...]]: ...
     def unstable(self, shard: int) -> list[tuple[str, str, int]]: ...
+    def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]: ...
     def stats(self) -> dict[str, Any]: ...
 
 @final
-class Replica:
+class Loader:
     """A shard that is being loaded, on any thread: of the log from its start, or of a snapshot and
     what follows it. `snapshot_chunk`, to be called until it says None, writes its state down."""
 
@@ -229,15 +239,15 @@ class Replica:
 
 @final
 class Rows:
-    """One shard behind rows of `pyarrow.RecordBatch`es: see kcoord_wire::rows. The node must be of
+    """One shard behind rows of `pyarrow.RecordBatch`es: see kcoord_rows. The node must be of
     one shard, and the same in every call."""
 
     def __new__(cls, shard: int, shards: int, epoch: int, next_offset: int) -> Rows: ...
     def process(self, node: Node, batch: Any) -> Any: ...
     def advance(self, node: Node, now_ms: int) -> Any: ...
     def take_batches(self, leader_epoch: int) -> bytes: ...
-    def snapshot(self, node: Node) -> bytes: ...
-    def restore(self, node: Node, snapshot: bytes) -> None: ...
+    def checkpoint(self, node: Node) -> bytes: ...
+    def resume(self, node: Node, checkpoint: bytes) -> None: ...
     @property
     def waiting(self) -> int: ...
     @property
@@ -247,6 +257,32 @@ class Rows:
     @property
     def next_timeout_ms(self) -> int | None: ...
     def take_findings(self) -> list[tuple[str, int, str, int, str]]: ...
+
+@final
+class Session:
+    """Who asks: see `pykcoord.session`."""
+
+    def __new__(
+        cls,
+        client_host: str,
+        listener: str,
+        *,
+        principal: str = ...,
+        client_software_name: str = ...,
+        client_software_version: str = ...,
+    ) -> Session: ...
+    @property
+    def principal(self) -> str: ...
+    @property
+    def client_host(self) -> str: ...
+    @property
+    def listener(self) -> str: ...
+    @property
+    def client_software_name(self) -> str: ...
+    @property
+    def client_software_version(self) -> str: ...
+    def __eq__(self, value: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
 
 @final
 class Turn:
@@ -262,6 +298,20 @@ class Turn:
     @property
     def invalid(self) -> list[tuple[int, str]]: ...
     @property
-    def findings(self) -> list[tuple[str, int, str, int, str]]: ...
+    def events(
+        self,
+    ) -> list[
+        tuple[
+            str,
+            str,
+            int,
+            str | None,
+            tuple[str, str | None, str, str, str | None] | None,
+            int | None,
+            str | None,
+        ]
+    ]:
+        """Kind, group, generation, cause, member, count, detail; the member as its id, group
+        instance id, client id, client host and reason."""
     @property
     def next_timeout_ms(self) -> int | None: ...

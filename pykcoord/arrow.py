@@ -3,13 +3,13 @@
 The one place where they are defined; the native code is checked against them by a test. pyarrow
 is asked for only when a schema is.
 
-REQUEST   what `Shard.process` takes. `seq` names the request in its answer; `ts` is the engine's
-          time in ms since the epoch; `payload` Kafka's body of the request, in `api_version`. A
-          heartbeat (12) with `member_id` and `generation` needs no payload.
+REQUEST   what `ArrowShard.process` takes. `seq` names the request in its answer; `ts` is the
+          engine's time in ms since the epoch; `payload` Kafka's body of the request, in
+          `api_version`. A heartbeat (12) with `member_id` and `generation` needs no payload.
 RESPONSE  the answer: `ts` is later than the request's if it was parked; `error_code` is the first
           that the body holds; without a `payload` the request itself could not be read.
 RECORD    of `__consumer_offsets`; a `value` of NULL is a tombstone.
-ENVELOPE  what `Shard.process` gives: rows of RESPONSE (`kind` 0, `body` is the payload) and of
+ENVELOPE  what `ArrowShard.process` gives: rows of RESPONSE (`kind` 0, `body` is the payload) and of
           RECORD (`kind` 1, `body` is the value) in the order in which they came to be, and room
           for summaries of shards (`kind` 2).
 """
@@ -69,7 +69,7 @@ def arrow_library() -> Any:
     try:
         import pyarrow as pa
     except ImportError as error:
-        reason = "batches need pyarrow: pip install 'pykcoord[arrow]'"
+        reason = "Arrow tables and batches need pyarrow: pip install 'pykcoord[arrow]'"
         raise ImportError(reason, name="pyarrow") from error
     return pa
 

@@ -1,8 +1,8 @@
 """Kafka's partition assignors as functions, and one's own.
 
 `assign` gives the result of the Java class of the same name, list order included, and keeps its
-law where the Java class breaks it (docs/assignors.md). The work is done by the native core; this
-module only names things and must not decide anything.
+law where the Java class breaks it (docs/assignors-design.md). The work is done by the native core;
+this module only names things and must not decide anything.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
+from pykcoord import _arguments as arguments
 from pykcoord import _native
 from pykcoord._native import BulkAssignor
 from pykcoord.consumer_protocol import TopicPartition
@@ -38,7 +39,7 @@ Assignment: TypeAlias = dict[str, list[TopicPartition]]
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member tells the leader that assigns (ConsumerProtocolSubscription).
+    """What a member sends to the leader that assigns (ConsumerProtocolSubscription).
 
     `owned_partitions` and `generation_id` (None or below 0: none) are what it held last and since
     when; "sticky" looks for both in `user_data` instead, as Java's class does (see
@@ -62,15 +63,17 @@ class Assignor(abc.ABC):
     """
 
     name: str
+    shares_partitions: bool = False
+    """Whether one partition may go to several members, as of a topic that all of them read."""
 
     @abc.abstractmethod
     def assign(
         self, topics: Mapping[str, int], members: Mapping[str, Subscription]
     ) -> Mapping[str, Iterable[tuple[str, int]]]:
-        """Partitions by member id, of topics that the member subscribes to; a member that is left
-        out gets none. One partition may go to several members.
+        """Partitions by member id, of topics that the member subscribes to, each to one member
+        (but see `shares_partitions`) and once; a member that is left out gets none.
 
-        `topics`: name to number of partitions, of all topics that somebody subscribes to and
+        `topics`: name to number of partitions, of all topics that have a subscriber and
         that exist. Members come in the order of JoinGroup's answer.
         """
 
@@ -109,12 +112,15 @@ def assign(
             raise ArgumentError(argument, f"must be a mapping, not a {type(value).__name__}")
     if isinstance(strategy, Assignor):
         return _assign_by(strategy, topics, members)
-    if strategy not in STRATEGIES:
+    if not isinstance(strategy, str) or strategy not in STRATEGIES:
         names = ", ".join(STRATEGIES)
         raise ArgumentError("strategy", f"{strategy!r} is neither an Assignor nor one of {names}")
     catalogue = topics if type(topics) is dict else dict(topics)
     group = members if type(members) is dict else dict(members)
-    result = _native.assign(strategy, catalogue, group, compat == "java", TopicPartition)
+    try:
+        result = _native.assign(strategy, catalogue, group, compat == "java", TopicPartition)
+    except UnicodeEncodeError as error:
+        raise ArgumentError("topics, members", str(error)) from None
     if isinstance(result, str):
         raise JavaAssignorError(strategy, result)
     return result
@@ -122,20 +128,23 @@ def assign(
 
 def _assign_by(assignor: Assignor, topics: Topics, members: Members) -> Assignment:
     subscriptions = {
-        member: value if isinstance(value, Subscription) else Subscription(value)
-        for member, value in members.items()
+        arguments.text("members", member): _subscription(value) for member, value in members.items()
     }
     wanted = {topic for subscription in subscriptions.values() for topic in subscription.topics}
-    sizes = {
-        topic: partitions if isinstance(partitions, int) else len(partitions)
-        for topic, partitions in topics.items()
-    }
+    with arguments.refusing("topics"):
+        sizes = {
+            arguments.text("topics", topic): (
+                partitions if isinstance(partitions, int) else len(partitions)
+            )
+            for topic, partitions in topics.items()
+        }
     counts = {topic: size for topic, size in sizes.items() if topic in wanted and size > 0}
     assignment: Assignment = {member: [] for member in subscriptions}
     given: object = assignor.assign(counts, subscriptions)
     if not isinstance(given, Mapping):
         reason = f"gives a {type(given).__name__}, not a mapping of member ids to partitions"
         raise ArgumentError("strategy", f"{assignor.name} {reason}")
+    owners: dict[tuple[str, int], str] = {}
     for member, partitions in given.items():
         if member not in assignment:
             raise ArgumentError("strategy", f"{assignor.name} assigns to {member!r}, no member")
@@ -147,8 +156,26 @@ def _assign_by(assignor: Assignor, topics: Topics, members: Members) -> Assignme
             if topic not in subscriptions[member].topics:
                 reason = f"gives {topic}-{partition} to {member!r}, which does not subscribe to it"
                 raise ArgumentError("strategy", f"{assignor.name} {reason}")
+            owner = owners.setdefault((topic, partition), member)
+            if owner != member and not assignor.shares_partitions:
+                reason = f"gives {topic}-{partition} to {owner!r} and to {member!r}"
+                advice = "set `shares_partitions` if that is meant"
+                raise ArgumentError("strategy", f"{assignor.name} {reason}; {advice}")
             assignment[member].append(TopicPartition(topic, partition))
+        if len(set(assignment[member])) < len(assignment[member]):
+            reason = f"gives {member!r} a partition twice: {assignment[member]}"
+            raise ArgumentError("strategy", f"{assignor.name} {reason}")
     return assignment
+
+
+def _subscription(value: Subscription | Sequence[str]) -> Subscription:
+    subscription = value if isinstance(value, Subscription) else Subscription(value)
+    if isinstance(subscription.topics, str | bytes):
+        raise ArgumentError("members", f"a list of topics, not one: {subscription.topics!r}")
+    with arguments.refusing("members"):
+        for topic in subscription.topics:
+            arguments.text("members", topic)
+    return subscription
 
 
 def _pairs(assignor: Assignor, member: str, partitions: object) -> list[tuple[str, int]]:
@@ -167,7 +194,8 @@ def decode_subscription(metadata: bytes, group_instance_id: str | None = None) -
 
     Raises ArgumentError for bytes that are none.
     """
-    decoded = _native.decode_subscription(metadata)
+    with arguments.refusing("metadata"):
+        decoded = _native.decode_subscription(metadata)
     if decoded is None:
         raise ArgumentError("metadata", "not a subscription of the consumer protocol")
     _version, topics, user_data, owned, generation_id, rack_id = decoded
@@ -189,15 +217,19 @@ def encode_subscription(subscription: Subscription, version: int = 3) -> bytes:
     `version`: 0 to 3; what a version does not know is left out. Raises ArgumentError for others.
     """
     _check_version(version)
-    generation_id = subscription.generation_id
-    return _native.encode_subscription(
-        version,
-        list(subscription.topics),
-        subscription.user_data,
-        _by_topic(subscription.owned_partitions),
-        -1 if generation_id is None else generation_id,
-        subscription.rack_id,
-    )
+    if not isinstance(subscription, Subscription):
+        raise ArgumentError("subscription", f"{subscription!r} is no Subscription")
+    generation_id, rack_id = subscription.generation_id, subscription.rack_id
+    with arguments.refusing("subscription"):
+        return _native.encode_subscription(
+            version,
+            [arguments.text("subscription", topic) for topic in subscription.topics],
+            subscription.user_data,
+            # What clients claim may be any number; assignors look at it.
+            _by_topic("subscription", subscription.owned_partitions, range(-(2**31), 2**31)),
+            -1 if generation_id is None else generation_id,
+            None if rack_id is None else arguments.text("subscription", rack_id),
+        )
 
 
 def encode_assignment(
@@ -206,7 +238,9 @@ def encode_assignment(
     """The bytes of an assignment for SyncGroup: topics in order of first appearance, partitions in
     order, as a Java leader writes what its assignor returned. `version`: 0 to 3."""
     _check_version(version)
-    return _native.encode_assignment(version, _by_topic(partitions), user_data)
+    by_topic = _by_topic("partitions", partitions)
+    with arguments.refusing("user_data"):
+        return _native.encode_assignment(version, by_topic, user_data)
 
 
 def sticky_user_data(
@@ -214,16 +248,19 @@ def sticky_user_data(
 ) -> bytes:
     """What a member of Java's `StickyAssignor` puts into its user data after an assignment: v1, or
     v0 without a generation."""
-    return _native.sticky_user_data(list(partitions), generation_id)
+    pairs = arguments.partitions("partitions", partitions)
+    with arguments.refusing("generation_id"):
+        return _native.sticky_user_data(pairs, generation_id)
 
 
-def _by_topic(partitions: Iterable[tuple[str, int]]) -> list[tuple[str, list[int]]]:
+def _by_topic(
+    argument: str, partitions: Iterable[tuple[str, int]], allowed: range = range(2**31)
+) -> list[tuple[str, list[int]]]:
     by_topic: dict[str, list[int]] = {}
-    for topic, number in partitions:
+    for topic, number in arguments.partitions(argument, partitions, allowed):
         by_topic.setdefault(topic, []).append(number)
     return list(by_topic.items())
 
 
 def _check_version(version: int) -> None:
-    if not 0 <= version <= 3:
-        raise ArgumentError("version", f"{version} is not one of 0 to 3")
+    arguments.integer("version", version, range(4))

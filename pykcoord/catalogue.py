@@ -1,5 +1,5 @@
-"""The topics that clients see. Records are nobody's business here: a topic is a name, an id, a
-number of partitions and, where its owner knows them, end offsets.
+"""The topics that clients see. They hold no records: a topic is a name, an id, a number of
+partitions and, where its owner knows them, end offsets.
 
 `Catalogue` is what the node APIs need, so that a user can bring his own; `TopicCatalogue` is the
 default, remembered in a state file. Not thread-safe: use it on the server's loop.
@@ -184,7 +184,7 @@ class TopicCatalogue:
         self.set_end_offsets({(name, partition): offset})
 
     def set_end_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """The same for many, told once: each change costs a look at the whole catalogue."""
+        """The same for many, as one change: each change costs a look at the whole catalogue."""
         by_topic: dict[str, dict[int, int]] = {}
         for (name, partition), offset in offsets.items():
             topic = self._topic(name)
@@ -201,7 +201,7 @@ class TopicCatalogue:
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """All changes within are remembered and told once, at the end: each alone costs a write
+        """All changes within are stored and reported once, at the end: each alone costs a write
         of the whole catalogue. If that raises, as the store does, none of them was made."""
         if self._changing:
             yield
@@ -237,7 +237,7 @@ class TopicCatalogue:
             self._touched = True
 
     def _save(self) -> None:
-        """Remember before it is shown: what a client was told survives."""
+        """Store a change before clients see it: what they have seen survives."""
         if self._store is not None:
             self._store.write({**self._other, "topics": _document_of(self._topics.values())})
 

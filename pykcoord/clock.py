@@ -43,3 +43,38 @@ class Clock:
 def monotonic_seconds() -> float:
     """Seconds of a clock for measuring durations; its zero means nothing."""
     return time.perf_counter()
+
+
+def boot_seconds() -> float:
+    """Seconds since the machine started. Goes on while a process, or the machine, is asleep."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
+# Timers that are so late were held up with all else: the process was stopped, or its machine.
+_LATE_MS = 100
+# Turns in a row that found no more than fits into one, before all that arrived is read and done:
+# timers come first in a turn. And how long it may take.
+_CATCH_UP_TURNS = 4
+_CATCH_UP_SECONDS = 1.0
+
+
+class CatchUp:
+    """Whether late timers wait for what arrived before them. Each turn follows a look at the
+    sockets; a client that never ends sending holds timers up for a second at most."""
+
+    def __init__(self) -> None:
+        self._is_late = False
+        self._turns = 0
+        self._until_seconds = 0.0
+
+    def is_needed(self, late_ms: int, is_behind: bool, now_seconds: float) -> bool:
+        """To be asked in each turn. `is_behind`: more may have arrived than was read."""
+        if late_ms <= _LATE_MS:
+            self._is_late = False
+            return False
+        if not self._is_late:
+            self._is_late, self._turns = True, 0
+            self._until_seconds = now_seconds + _CATCH_UP_SECONDS
+        self._turns = 0 if is_behind else self._turns + 1
+        self._is_late = self._turns <= _CATCH_UP_TURNS and now_seconds < self._until_seconds
+        return self._is_late

@@ -21,7 +21,7 @@ def start_compaction(log: LogDirectory, config: Config) -> None:
 
 
 def compaction_of(config: Config) -> Compaction:
-    """What `LogDirectory.compact` is to be told."""
+    """The settings of `LogDirectory.compact`."""
     return Compaction(
         new_cleaner=_new_cleaner,
         now_ms=Clock().now_ms,
@@ -36,6 +36,6 @@ def compaction_of(config: Config) -> Compaction:
 
 
 def _new_cleaner(dedupe_buffer_bytes: int, now_ms: int, delete_retention_ms: int) -> Cleaner:
-    # Unpredictable, so that nobody can choose two group ids that pass for one key.
+    # Unpredictable, so that no client can choose two group ids that pass for one key.
     hash_key = secrets.token_bytes(_HASH_KEY_BYTES)
     return Cleaner(hash_key, dedupe_buffer_bytes, now_ms, delete_retention_ms)

@@ -17,6 +17,8 @@ from pykcoord import assignment_rules, properties
 from pykcoord.errors import ConfigError
 from pykcoord.kafka_names import KAFKA_NAMES
 
+__all__ = ["SETTINGS", "Config", "Setting", "load", "setting"]
+
 _INT = 2**31 - 1
 _LONG = 2**63 - 1
 _DOUBLE = sys.float_info.max
@@ -28,6 +30,7 @@ _INSTEAD = {
     "log.dir": "name the directory on the command line",
     "log.dirs": "name the directory on the command line",
     "log.flush.interval.messages": "use --flush",
+    "group.consumer.migration.policy": "groups with members keep their protocol (`disabled`)",
 }
 
 
@@ -35,8 +38,8 @@ _INSTEAD = {
 class Setting:
     """What is known about one name: `maximum` follows from the type where Kafka has no bound.
 
-    Text and yes-or-no settings have no bounds; `choices` of a text, if not empty, are all there
-    are.
+    Text, lists and yes-or-no settings have no bounds; `choices` of a text or of the entries of a
+    list, if not empty, are all there are.
     """
 
     name: str
@@ -74,6 +77,10 @@ def _setting(
 
 def _text(default: str, doc: str, *, choices: tuple[str, ...] = ()) -> Any:
     return _ours(default, doc, type="string", choices=choices)
+
+
+def _list(default: str, doc: str, *, of: tuple[str, ...]) -> Any:
+    return _ours(default, doc, type="list", choices=of, ours=False)
 
 
 def _yes_or_no(default: bool, doc: str, *, ours: bool = True) -> Any:
@@ -126,6 +133,43 @@ class Config:
         unit="ms",
         minimum=1,
         ours=True,
+    )
+    group_coordinator_rebalance_protocols: str = _list(
+        "classic,consumer",
+        "Protocols that groups may use, separated by commas; `classic` is always among them. "
+        "`streams` and `share` may stand there, and are not served.",
+        of=("classic", "consumer", "streams", "share"),
+    )
+    group_consumer_session_timeout_ms: int = _setting(
+        45_000,
+        "How long a member of a consumer group may be silent before it is removed.",
+        unit="ms",
+        minimum=1,
+    )
+    group_consumer_heartbeat_interval_ms: int = _setting(
+        5_000, "How often members of consumer groups are to be heard of.", unit="ms", minimum=1
+    )
+    group_consumer_max_size: int = _setting(
+        _INT, "Most members that a consumer group may have.", unit="members", minimum=1
+    )
+    group_consumer_assignors: str = _list(
+        "uniform,range",
+        "Assignors that members of consumer groups may name, separated by commas; the first is for "
+        "groups whose members name none.",
+        of=("uniform", "range"),
+    )
+    group_consumer_assignment_interval_ms: int = _setting(
+        1_000,
+        "Least time between two target assignments of a consumer group.",
+        unit="ms",
+        minimum=0,
+    )
+    group_consumer_regex_refresh_interval_ms: int = _setting(
+        600_000,
+        "How often the regular expressions of consumer groups are looked up in the topics, unless "
+        "topics were created meanwhile.",
+        unit="ms",
+        minimum=10_000,
     )
     offset_metadata_max_bytes: int = _setting(
         4_096, "Longest metadata of a committed offset, in UTF-16 units as in Kafka.", unit="units"
@@ -227,7 +271,7 @@ class Config:
     group_assignment: str = _text(
         "client",
         "Who assigns partitions: a leading client, as in Kafka, or the coordinator, in groups that "
-        "`group.assignment.groups` names ([more](assignors.md#the-coordinator-decides)).",
+        "`group.assignment.groups` names ([more](coordinator-assignment.md)).",
         choices=("client", "coordinator"),
     )
     group_assignment_groups: str = _text(
@@ -252,6 +296,13 @@ class Config:
             raise ConfigError(
                 "group.min.session.timeout.ms",
                 f"{shortest} is more than group.max.session.timeout.ms, which is {longest}",
+            )
+        if "classic" not in self.group_coordinator_rebalance_protocols.split(","):
+            raise ConfigError("group.coordinator.rebalance.protocols", "classic must be among them")
+        if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
+            raise ConfigError(
+                "group.consumer.heartbeat.interval.ms",
+                "it must be less than group.consumer.session.timeout.ms",
             )
         assignment_rules.groups("group.assignment.groups", self.group_assignment_groups)
         assignment_rules.capacities("group.assignment.capacities", self.group_assignment_capacities)
@@ -295,6 +346,15 @@ class Config:
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values["new_member_join_timeout_ms"] = self.group_new_member_join_timeout_ms
         values["offsets_retention_ms"] = self.offsets_retention_minutes * 60_000
+        values["consumer"] = {
+            "is_enabled": "consumer" in self.group_coordinator_rebalance_protocols.split(","),
+            "session_timeout_ms": self.group_consumer_session_timeout_ms,
+            "heartbeat_interval_ms": self.group_consumer_heartbeat_interval_ms,
+            "max_size": self.group_consumer_max_size,
+            "assignors": self.group_consumer_assignors.split(","),
+            "assignment_interval_ms": self.group_consumer_assignment_interval_ms,
+            "regex_refresh_interval_ms": self.group_consumer_regex_refresh_interval_ms,
+        }
         values["checks_leaders"] = self.group_assignment_check
         values["assignment"] = assignment_rules.native(
             self.group_assignment, self.group_assignment_groups, self.group_assignment_capacities
@@ -341,6 +401,9 @@ def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Co
 
 
 def _check(known: Setting, value: object) -> None:
+    if known.type == "list":
+        _check_list(known, value)
+        return
     if known.type in ("string", "boolean"):
         wanted, what = (str, "a string") if known.type == "string" else (bool, "true or false")
         if not isinstance(value, wanted):
@@ -357,9 +420,22 @@ def _check(known: Setting, value: object) -> None:
         raise ConfigError(known.name, f"{value} is too large: it can be at most {known.maximum}")
 
 
+def _check_list(known: Setting, value: object) -> None:
+    if not isinstance(value, str):
+        raise ConfigError(known.name, f"{value!r} is not a string")
+    words = value.split(",")
+    for word in words:
+        if word not in known.choices:
+            raise ConfigError(known.name, f"{word!r} is not one of {', '.join(known.choices)}")
+    if len(words) != len(set(words)):
+        raise ConfigError(known.name, f"{value!r} names one of them twice")
+
+
 def _parsed(name: str, value: str | int | float | bool) -> int | float | str | bool:
     """The value of a text, as Kafka's ConfigDef parses it."""
     kind = SETTINGS[name].type
+    if isinstance(value, str) and kind == "list":
+        return ",".join(word.strip() for word in value.split(","))
     if not isinstance(value, str) or kind == "string":
         return value.strip() if isinstance(value, str) else value
     if kind == "boolean":

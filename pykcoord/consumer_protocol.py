@@ -1,5 +1,5 @@
 """Kafka's embedded consumer protocol, for members in process: subscriptions and assignments as
-bytes inside JoinGroup and SyncGroup, and the range assignment that a leader computes.
+bytes inside JoinGroup and SyncGroup.
 
 The coordinator itself never looks into these bytes except for the topics of a subscription.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from kio.schema.consumer_protocol_assignment.v1.data import ConsumerProtocolAssignment
@@ -23,7 +23,7 @@ from kio.schema.types import TopicName
 from kio.serial import entity_reader, entity_writer
 from kio.static.primitive import i32
 
-__all__ = ["PROTOCOL_TYPE", "TopicPartition", "range_assignment"]
+__all__ = ["PROTOCOL_TYPE", "TopicPartition"]
 
 PROTOCOL_TYPE = "consumer"
 _VERSION = struct.Struct(">h")
@@ -79,24 +79,3 @@ def decode_assignment(assignment: bytes) -> frozenset[TopicPartition]:
         for topic in decoded.assigned_partitions
         for partition in topic.partitions
     )
-
-
-def range_assignment(
-    partitions: Mapping[str, int], subscriptions: Mapping[str, Iterable[str]]
-) -> dict[str, list[TopicPartition]]:
-    """Kafka's range strategy without racks: per topic, contiguous blocks in the order of the
-    member ids, the first members one more (spec: assignors.md, `RangeAssignor`).
-
-    `partitions`: topic to number of partitions; `subscriptions`: member id to topics.
-    """
-    assignment: dict[str, list[TopicPartition]] = {member: [] for member in subscriptions}
-    wanted = {member: set(topics) for member, topics in subscriptions.items()}
-    for topic in sorted({topic for topics in wanted.values() for topic in topics}):
-        members = sorted(member for member, topics in wanted.items() if topic in topics)
-        quota, extra = divmod(partitions.get(topic, 0), len(members))
-        start = 0
-        for position, member in enumerate(members):
-            end = start + quota + (position < extra)
-            assignment[member] += [TopicPartition(topic, number) for number in range(start, end)]
-            start = end
-    return assignment

@@ -1,9 +1,9 @@
 """The exceptions of pykcoord: the type says who is at fault.
 
 `ConfigError` and `ArgumentError`: the operator or the caller. `CorruptLogError`, `LogLockedError`,
-`LogFencedError`: the directory on disk, with the way out. `KafkaError`: an answer of the
-coordinator, by Kafka's number. A fault of pykcoord itself is never one of these: it is an
-assertion. This module imports nothing of pykcoord.
+`LogFencedError`, `LogDirectoryLostError`: the directory on disk, with the way out. `KafkaError`: an
+answer of the coordinator, by Kafka's number. A fault of pykcoord itself is never one of these: it
+is an assertion. This module imports nothing of pykcoord.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ __all__ = [
     "JavaAssignorError",
     "KafkaError",
     "KcoordError",
+    "ListenerError",
+    "LogDirectoryLostError",
     "LogError",
     "LogFencedError",
     "LogLockedError",
@@ -51,6 +53,11 @@ class ArgumentError(KcoordError, ValueError):
 
 class CoordinatorClosedError(KcoordError, RuntimeError):
     """A call on a coordinator, member or log that was closed before."""
+
+
+class ListenerError(KcoordError, RuntimeError):
+    """A listener of a member ended by what is no ordinary exception, such as `sys.exit()`, which
+    is the cause. Only its member ends."""
 
 
 class JavaAssignorError(KcoordError, RuntimeError):
@@ -106,6 +113,16 @@ class LogFencedError(LogError):
         self.directory = Path(directory)
         self.epoch = epoch
         self.newer_epoch = newer_epoch
+
+
+class LogDirectoryLostError(LogError):
+    """The directory was moved away, deleted or replaced while this process had it open: another
+    process could open what stands under its name, so that this one must end."""
+
+    def __init__(self, directory: Path | str, reason: str) -> None:
+        super().__init__(f"{directory}: {reason}")
+        self.directory = Path(directory)
+        self.reason = reason
 
 
 class KafkaError(KcoordError):

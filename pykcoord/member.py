@@ -14,15 +14,16 @@ import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from pykcoord import _arguments as arguments
 from pykcoord import _member_requests as requests
+from pykcoord.assignors import assign
 from pykcoord.consumer_protocol import (
     TopicPartition,
     decode_assignment,
     encode_assignment,
-    range_assignment,
     subscribed_topics,
 )
-from pykcoord.errors import CoordinatorClosedError, KafkaError
+from pykcoord.errors import CoordinatorClosedError, KafkaError, ListenerError
 from pykcoord.protocol import decode_response, encode_request
 
 if TYPE_CHECKING:
@@ -47,7 +48,19 @@ _NOBODY = ("", -1)
 _WAIT_SECONDS = 60.0
 _CLOSE_SECONDS = 30.0
 
+# Exceptions that mean something else where they come out of a future or a coroutine.
+_NO_OUTCOMES = (StopIteration, StopAsyncIteration, concurrent.futures.CancelledError)
+
 Listener = Callable[[frozenset[TopicPartition]], None]
+
+
+class _ListenerRaised(Exception):
+    """Carries what a listener raised through the member's task: as itself, SystemExit would end
+    the coordinator's loop."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(repr(error))
+        self.error = error
 
 
 class Member:
@@ -114,8 +127,11 @@ class Member:
         """Block until the member has its assignment (None: however long it takes).
 
         Raises TimeoutError after `timeout_seconds`, KafkaError if the coordinator refuses it, what
-        a listener raised, CoordinatorClosedError once the member or the coordinator is closed.
+        a listener raised (ListenerError where that is no ordinary exception, such as SystemExit),
+        CoordinatorClosedError once the member or the coordinator is closed.
         """
+        timeout_seconds = arguments.seconds("timeout_seconds", timeout_seconds)
+        self._coordinator.check_process()
         assigned = self._assigned
         try:
             assigned.result(timeout_seconds)
@@ -126,6 +142,8 @@ class Member:
 
     async def wait_async(self, timeout_seconds: float | None = _WAIT_SECONDS) -> None:
         """`wait`, awaited on any loop."""
+        timeout_seconds = arguments.seconds("timeout_seconds", timeout_seconds)
+        self._coordinator.check_process()
         assigned = asyncio.wrap_future(self._assigned)
         # `wait` does not cancel what it waits for: others may wait for the same.
         done, _ = await asyncio.wait({assigned}, timeout=timeout_seconds)
@@ -140,7 +158,8 @@ class Member:
         REBALANCE_IN_PROGRESS, ILLEGAL_GENERATION or UNKNOWN_MEMBER_ID when the partitions may
         have moved on; TimeoutError if the log cannot be written for so long.
         """
-        self._coordinator.result_of(self.commit_async(offsets), timeout_seconds)
+        seconds = arguments.seconds("timeout_seconds", timeout_seconds)
+        self._coordinator.result_of(self.commit_async(offsets), seconds)
 
     async def commit_async(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """`commit`, awaited on any loop. Tries until the log can be written."""
@@ -148,7 +167,8 @@ class Member:
             raise CoordinatorClosedError(f"member of {self.group_id!r} was closed")
         member_id, generation = self._membership
         if generation < 0:
-            # Without a generation it would pass for a commit of nobody, which none can fence.
+            # Without a generation it would pass for a commit without a member, which is never
+            # fenced.
             raise KafkaError(_UNKNOWN_MEMBER_ID, f"no member of {self.group_id!r} at present")
         request = requests.commit(self._identity, member_id, generation, offsets)
 
@@ -170,7 +190,8 @@ class Member:
     ) -> dict[TopicPartition, int]:
         """The group's committed offsets of `partitions` (None: all it has), those without left
         out."""
-        return self._coordinator.result_of(self.committed_async(partitions), timeout_seconds)
+        seconds = arguments.seconds("timeout_seconds", timeout_seconds)
+        return self._coordinator.result_of(self.committed_async(partitions), seconds)
 
     async def committed_async(
         self, partitions: Iterable[tuple[str, int]] | None = None
@@ -195,12 +216,13 @@ class Member:
         without the member when its session ends. A static member (with a `group_instance_id`)
         always keeps its place until then.
         """
-        with self._close_once:
-            if self._is_closing:
-                return
-            self._is_closing = True
+        seconds = arguments.seconds("timeout_seconds", timeout_seconds)
+        # Never released: no child of fork may wait for it.
+        if not self._close_once.acquire(blocking=False):
+            return
+        self._is_closing = True
         try:
-            self._coordinator.result_of(self._shut(), timeout_seconds)
+            self._coordinator.result_of(self._shut(), seconds)
         except CoordinatorClosedError:
             pass  # it went first, and all its members with it
         finally:
@@ -310,7 +332,9 @@ class Member:
     async def _beat(self) -> int:
         """One heartbeat. The usual reply is known by its bytes: most members do nothing else."""
         request = requests.heartbeat(self._identity, *self._membership)
-        reply = await self._coordinator.exchange(encode_request(request, client_id=self._client_id))
+        reply = await self._coordinator.handle_async(
+            encode_request(request, client_id=self._client_id)
+        )
         if reply == self._alive_reply:
             return _NONE
         code = _code(decode_response(request, reply))
@@ -322,19 +346,19 @@ class Member:
         """Ask until the shard serves: it may be loading again after a failed append."""
         pause_seconds, longest_seconds = _RETRY_SECONDS
         while True:
-            response = await self._coordinator.request(request, self._client_id)
+            response = await self._coordinator.handle_async(request, self._client_id)
             if (code_of or _code)(response) not in _PASSING:
                 return response
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, longest_seconds)
 
     def _decide(self, joined: Any) -> dict[str, bytes]:
-        """What a leader decides for everybody; nothing from a follower."""
+        """What a leader decides for all members; nothing from a follower."""
         self._decided_from = None
         if joined.leader != joined.member_id:
             return {}
         subscriptions = {
-            member.member_id: subscribed_topics(member.metadata) for member in joined.members
+            member.member_id: list(subscribed_topics(member.metadata)) for member in joined.members
         }
         self._catalogue_version = self._coordinator.catalogue_version
         known = self._coordinator.topics
@@ -342,7 +366,7 @@ class Member:
         self._decided_from = {topic: known.get(topic, 0) for topic in wanted}
         if joined.skip_assignment:
             return {}
-        decided = range_assignment(self._decided_from, subscriptions)
+        decided = assign(requests.PROTOCOL_NAME, self._decided_from, subscriptions)
         return {member: encode_assignment(owned) for member, owned in decided.items()}
 
     def _has_to_decide_again(self) -> bool:
@@ -370,21 +394,25 @@ class Member:
         if self._on_revoked is not None and self.assignment:
             try:
                 await self._listen(self._on_revoked)
+            except _ListenerRaised as raised:
+                reason = "on_revoked of %r failed; its partitions go all the same"
+                logger.error(reason, self, exc_info=raised.error)
             except Exception:
                 logger.exception("on_revoked of %r failed; its partitions go all the same", self)
         self.assignment = frozenset()
 
     async def _listen(self, listener: Listener) -> None:
         """Call a listener on a thread of its own, and stay alive meanwhile."""
-        called: concurrent.futures.Future[None] = concurrent.futures.Future()
+        called: concurrent.futures.Future[BaseException | None] = concurrent.futures.Future()
         partitions = self.assignment
 
         def call() -> None:
+            error: BaseException | None = None
             try:
                 listener(partitions)
-                called.set_result(None)
-            except BaseException as error:
-                called.set_exception(error)
+            except BaseException as raised:
+                error = raised
+            called.set_result(error)
 
         # A daemon, not of a pool: a listener that never returns must not keep the process.
         threading.Thread(target=call, name="pykcoord-listener", daemon=True).start()
@@ -393,7 +421,9 @@ class Member:
             await asyncio.wait({ended}, timeout=self._heartbeat_seconds)
             if not ended.done() and self.generation >= 0:
                 await self._beat()
-        ended.result()
+        error = ended.result()
+        if error is not None:
+            raise _ListenerRaised(error) from error
 
     async def _leave(self) -> None:
         """Static members stay, as Kafka's clients do (KIP-345)."""
@@ -407,6 +437,8 @@ class Member:
         if error is None:
             who = f"member of {self.group_id!r}" if self._is_closing else "the coordinator"
             error = CoordinatorClosedError(f"{who} was closed")
+        if isinstance(error, _ListenerRaised):
+            error = self._of_listener(error.error)
         if not isinstance(error, CoordinatorClosedError):
             logger.error("member of group %r ended: %s", self.group_id, error)
         if not self._is_closing:
@@ -414,6 +446,14 @@ class Member:
         if self._assigned.done():
             self._assigned = concurrent.futures.Future()
         self._assigned.set_exception(error)
+
+    def _of_listener(self, error: BaseException) -> Exception:
+        """What `wait` raises of what a listener raised."""
+        if isinstance(error, Exception) and not isinstance(error, _NO_OUTCOMES):
+            return error
+        told = ListenerError(f"a listener of a member of group {self.group_id!r} raised {error!r}")
+        told.__cause__ = error
+        return told
 
     def _too_late(self, timeout_seconds: float | None) -> str:
         return f"group {self.group_id!r}: no assignment in {timeout_seconds} s"

@@ -1,21 +1,24 @@
 """Kafka messages as objects, for callers in process: `kio` entities to frames and back.
 
 Frames here are what follows the 4-byte length on the wire: header and body. Nothing on the
-server's hot path comes through this module.
+server's hot path comes through this module. `body_at(frame, flexible)` says where the body of a
+request frame begins, and raises ValueError for what is no header.
 """
 
 from __future__ import annotations
 
 import io
+import struct
 import sys
 from importlib import import_module
 from typing import Any
 
 from kio.serial import entity_reader, entity_writer
 
+from pykcoord._native import body_at
 from pykcoord.errors import ArgumentError
 
-__all__ = ["decode_response", "encode_request", "response_type"]
+__all__ = ["body_at", "decode_response", "encode_request", "response_type"]
 
 
 def encode_request(request: object, correlation_id: int = 0, client_id: str = "pykcoord") -> bytes:
@@ -40,7 +43,10 @@ def encode_request(request: object, correlation_id: int = 0, client_id: str = "p
     )
     frame = io.BytesIO()
     entity_writer(header_type)(frame, header)
-    entity_writer(entity)(frame, request)
+    try:
+        entity_writer(entity)(frame, request)
+    except (TypeError, ValueError, AttributeError, struct.error) as error:
+        raise ArgumentError("request", f"{entity.__name__}: {error}") from error
     return frame.getvalue()
 
 

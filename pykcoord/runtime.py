@@ -8,33 +8,26 @@ the node gives them, and the node gives them once their records are committed.
 from __future__ import annotations
 
 import asyncio
-import itertools
+import contextlib
 import logging
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pykcoord.clock import Clock, monotonic_seconds
-from pykcoord.errors import LogFencedError
-from pykcoord.log.protocol import Append, Failure, Log
+from pykcoord.clock import CatchUp, Clock, monotonic_seconds
+from pykcoord.errors import KcoordError, LogDirectoryLostError, LogError, LogFencedError
+from pykcoord.events import Event, EventRow, log_event
+from pykcoord.log.protocol import Append, Failure, Log, ShardReleasedError
+from pykcoord.observers import tell
+
+if TYPE_CHECKING:
+    from pykcoord.session import Session
 
 logger = logging.getLogger("pykcoord.runtime")
 
-# Between two attempts to load a shard whose log failed: first, and at most.
-_RELOAD_SECONDS = (0.1, 5.0)
-# The same where the disk works and what it holds cannot be used: somebody has to restore it first.
-_RESTORE_SECONDS = 60.0
-
-
-# What the node noticed about an assignment, for people.
-_FINDINGS = {
-    "assignment_replaced": "the coordinator assigns it; an assignment {detail} counts for nothing",
-    "left_to_leader": "the coordinator cannot assign it ({detail}); a leading client is asked",
-    "duplicate_partition": "its leader gave {count} partition(s) a second time, such as {detail}",
-    "unknown_member": "its leader assigned to {count} stranger(s), such as {detail}",
-    "unknown_partition": "its leader gave {count} partition(s) that do not exist, such as {detail}",
-    "not_subscribed": "its leader gave {count} topic(s) to members that do not subscribe to them, "
-    "such as {detail}",
-}
+# Another process owns the log, or may: any answer may be untrue by now.
+LOG_LOST = (LogFencedError, LogDirectoryLostError)
+LOG_LOST_TEXT = "the log is not this process's any more; nothing is served"
+_NODE_FAILED = "the node failed; nothing is served any more"
 
 
 class Turn(Protocol):
@@ -49,7 +42,7 @@ class Turn(Protocol):
     @property
     def invalid(self) -> list[tuple[int, str]]: ...
     @property
-    def findings(self) -> list[tuple[str, int, str, int, str]]: ...
+    def events(self) -> list[EventRow]: ...
     @property
     def next_timeout_ms(self) -> int | None: ...
 
@@ -62,15 +55,19 @@ class Node(Protocol):
         topics: list[tuple[str, bytes, int]],
         end_offsets: dict[str, dict[int, int]] | None = None,
     ) -> None: ...
-    def replay(self, shard: int, chunk: bytes) -> None: ...
-    def adopt(self, shard: int, replica: Any) -> None: ...
+    def loader(self) -> Any: ...
+    def adopt(self, shard: int, loader: Any) -> None: ...
     def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
     def step(
         self,
         now_ms: int,
-        frames: list[tuple[int, str, bytes]],
+        frames: list[tuple[int, Session, bytes]],
         committed: list[tuple[int, int]],
+        unsent_bytes: int = 0,
+        timers: bool = True,
     ) -> Turn: ...
+    def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]: ...
+    def tell_events(self, on: bool) -> None: ...
     def abandon(self, ticket: int) -> None: ...
     def set_away(self, shard: int, away: bool) -> None: ...
     def drop_shard(self, shard: int) -> Turn: ...
@@ -79,8 +76,16 @@ class Node(Protocol):
 class Transport(Protocol):
     """Where frames come from and replies go. All calls are made on the runtime's loop."""
 
-    def take(self) -> list[tuple[int, str, bytes]]:
-        """The frames since the last call: (ticket, client_host, frame without its length)."""
+    @property
+    def unsent_bytes(self) -> int:
+        """Bytes of replies that were delivered here and not yet read by their clients."""
+
+    @property
+    def is_behind(self) -> bool:
+        """More may have arrived than the last `take` gave."""
+
+    def take(self) -> list[tuple[int, Session, bytes]]:
+        """The frames since the last call: (ticket, session, frame without its length)."""
 
     def deliver(self, replies: list[tuple[int, bytes]]) -> None:
         """Ticket, and the reply with its 4-byte length."""
@@ -105,12 +110,12 @@ class Runtime:
 
     `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait;
     `stop()` at the end. `on_fatal` is called once, on the loop, with the exception of a broken
-    invariant: nothing is served afterwards.
+    invariant: nothing is served afterwards. `on_event` is called on the loop with what happens to
+    groups: with findings always, with the rest once `tell_events` was called.
 
-    A node that leads some shards of many begins without `load()`: `release` all, then `expect`
-    and `adopt` each that it is to lead. Where `on_shard_lost` is set, a shard whose append failed
-    is released and handed to it, instead of being loaded again here; each shard has a log of its
-    own then, and each call of `Log.append` is of one shard.
+    A shard is served once it is adopted: with the state that `Log.take` gave. `release` ends that.
+    Where an append fails, the runtime releases the shard and calls `on_shard_lost`, on the loop:
+    the code that leads shards here takes it again, or leaves it to another. There is no rollback.
     """
 
     def __init__(
@@ -126,6 +131,7 @@ class Runtime:
         self._metrics = metrics
         self.on_fatal: Callable[[BaseException], None] | None = None
         self.on_shard_lost: Callable[[int, Failure], None] | None = None
+        self.on_event: Callable[[Event], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: Transport | None = None
         self._awake = False
@@ -133,44 +139,56 @@ class Runtime:
         self._committed: list[tuple[int, int]] = []
         self._appends_in_flight: dict[int, int] = {}
         self._dropped: set[int] = set()
-        self._reloads: dict[int, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
+        self._due_ms: int | None = None
+        self._catch_up = CatchUp()
         self._settled = asyncio.Event()
 
-    def load(self, replicas: Mapping[int, Any] | None = None) -> None:
-        """Load every shard: from its replica of this node, if there is one, else from its log.
-        Blocks; raises what the log or replay raises."""
-        for shard in range(self.log.shards):
-            if replicas is not None and shard in replicas:
-                self.node.adopt(shard, replicas[shard])
-            else:
-                for chunk in self.log.read(shard):
-                    self.node.replay(shard, chunk)
-            self._loaded(shard)
-
     def release(self, shard: int) -> None:
-        """Another node leads the shard from now on: what is parked here, and all that comes, hears
-        NOT_COORDINATOR. Records on their way to the log may still become durable."""
+        """Serve the shard no longer: what is parked, and all that comes, hears NOT_COORDINATOR.
+        Records on their way to the log may still become durable."""
         self._dropped.add(shard)
         self._committed = [pair for pair in self._committed if pair[0] != shard]
-        turn = self.node.drop_shard(shard)
-        self.node.set_away(shard, True)
+
+        def drop() -> Turn:
+            turn = self.node.drop_shard(shard)
+            self.node.set_away(shard, True)
+            return turn
+
         if self._running:
-            self._guarded(lambda: turn)
+            self._guarded(drop)
+        else:
+            drop()
 
     def expect(self, shard: int) -> None:
         """The shard is being loaded to be led here: who asks hears COORDINATOR_LOAD_IN_PROGRESS."""
         self.node.set_away(shard, False)
 
-    def adopt(self, shard: int, replica: Any, next_offset: int) -> None:
-        """Lead the shard from the state in `replica`, of which all below `next_offset` is durable.
-        No append of an earlier leadership of it may be in flight."""
+    def adopt(self, shard: int, loader: Any, next_offset: int) -> None:
+        """Serve the shard from the state in `loader`, of which all below `next_offset` is durable.
+        No append of it may be on its way: see `Log.take`."""
         assert shard not in self._appends_in_flight, f"shard {shard}: an append is in flight"
-        self.node.adopt(shard, replica)
+        self.node.adopt(shard, loader)
         self.node.loaded(shard, self._clock.now_ms(), next_offset)
         self._dropped.discard(shard)
         self.wake()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run beside the turns; cancelled by `halt`. If it raises, nothing is served any more."""
+        assert self._loop is not None
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, LOG_LOST):
+            self._fail(error, LOG_LOST_TEXT)
+        elif error is not None:
+            self._fail(error, _NODE_FAILED)
 
     def start(self, transport: Transport) -> None:
         """Serve the transport on the running loop."""
@@ -192,6 +210,12 @@ class Runtime:
         """How many shards failed and are not loaded again yet: their groups are not served."""
         return len(self._dropped)
 
+    def lose_log(self, error: LogError) -> None:
+        """End as after a failure: the log is not this process's any more. For any thread; does
+        nothing before `start`."""
+        if self._loop is not None:
+            self._from_a_thread(self._fail, error, LOG_LOST_TEXT)
+
     def abandon(self, ticket: int) -> None:
         """The client of this ticket is gone: its parked response is forgotten."""
         if self._running:
@@ -206,6 +230,16 @@ class Runtime:
         as far as they are known, by topic and number."""
         self.node.set_topics(topics, end_offsets)
         self.wake()  # the next turn deletes offsets of topics that are gone, and rebalances groups
+
+    def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]:
+        """For each of the partitions of a topic the highest offset that a group of the shards that
+        are loaded here ever committed, as far as log and process know; 0: none. It may be ahead of
+        the disk by what is on its way there. A fraction of a microsecond a shard and partition."""
+        return self.node.furthest_offsets(topic, partitions)
+
+    def tell_events(self, on: bool) -> None:
+        """Whether events are logged, and given to `on_event`, from now on; findings always are."""
+        self.node.tell_events(on)
 
     async def stop(self) -> None:
         """Wait for appends in flight, answer what is parked NOT_COORDINATOR, and end."""
@@ -223,7 +257,7 @@ class Runtime:
     def halt(self) -> None:
         """End at once: no further turn or reply. What was handed to the log stays there."""
         self._running = False
-        for task in self._reloads.values():
+        for task in [*self._tasks]:
             task.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -237,9 +271,15 @@ class Runtime:
         frames = self._transport.take()
         committed, self._committed = self._committed, []
         started = monotonic_seconds()
-        self._guarded(lambda: self.node.step(self._clock.now_ms(), frames, committed))
+        now_ms = self._clock.now_ms()
+        late_ms = 0 if self._due_ms is None else now_ms - self._due_ms
+        waits = self._catch_up.is_needed(late_ms, self._transport.is_behind, started)
+        if waits:  # there is another turn at once
+            self.wake()
+        unsent_bytes = self._transport.unsent_bytes
+        self._guarded(lambda: self.node.step(now_ms, frames, committed, unsent_bytes, not waits))
         if self._metrics is not None:
-            self._metrics.turn(len(frames), monotonic_seconds() - started)
+            tell(self._metrics.turn, len(frames), monotonic_seconds() - started)
 
     def _guarded(self, step: Callable[[], Turn]) -> None:
         """Hand on what `step` yields; where it fails, nothing can be served any more."""
@@ -248,53 +288,49 @@ class Runtime:
         except (KeyboardInterrupt, SystemExit):
             raise
         except BaseException as error:  # pyo3's PanicException is no Exception
-            self._fail(error, "the node failed; nothing is served any more")
+            self._fail(error, _NODE_FAILED)
 
     def _deliver(self, turn: Turn) -> None:
         """Hand on what a step yields: appends first, so that the disk works while we write."""
         assert self._transport is not None
         if turn.appends:
-            self._hand_over([Append(*append) for append in turn.appends])
+            self._append([Append(*append) for append in turn.appends])
         self._transport.deliver(turn.replies)
         for ticket, reason in turn.invalid:
             self._transport.refuse(ticket, reason)
         if turn.foreign:
             self._transport.foreign(turn.foreign)
-        for finding in turn.findings:
-            _log_finding(*finding)
+        for event in map(Event.of, turn.events):
+            tell(log_event, event)
+            if self.on_event is not None:
+                tell(self.on_event, event)
         self._schedule(turn.next_timeout_ms)
 
-    def _hand_over(self, appends: list[Append]) -> None:
-        """To the log: all together, or those of each shard apart where shards fail apart."""
-        if self.on_shard_lost is None:
-            self._append(appends)
-            return
-        for _, of_shard in itertools.groupby(appends, key=lambda append: append.shard):
-            self._append(list(of_shard))
-
     def _append(self, appends: Sequence[Append]) -> None:
-        """Hand records to the log's thread, which groups what arrives while it syncs."""
-        loop = self._loop
-        assert loop is not None
-        shards = [append.shard for append in appends]
-        for shard in shards:
+        """Hand the records of all shards to the store, which groups what arrives meanwhile."""
+        for shard in {append.shard for append in appends}:
             self._appends_in_flight[shard] = self._appends_in_flight.get(shard, 0) + 1
         self._settled.clear()
         started = monotonic_seconds()
 
         def done(committed: list[tuple[int, int]], failed: list[tuple[int, Failure]]) -> None:
-            loop.call_soon_threadsafe(self._appended, shards, started, committed, failed)
+            self._from_a_thread(self._appended, started, committed, failed)
 
         self.log.append(appends, done)
 
+    def _from_a_thread(self, callback: Callable[..., None], *arguments: Any) -> None:
+        """Have it called on the loop; after the loop was closed, nothing waits for it."""
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(callback, *arguments)
+
     def _appended(
         self,
-        shards: list[int],
         started: float,
         committed: list[tuple[int, int]],
         failed: list[tuple[int, Failure]],
     ) -> None:
-        for shard in shards:
+        for shard, _ in (*committed, *failed):
             self._appends_in_flight[shard] -= 1
             if not self._appends_in_flight[shard]:
                 del self._appends_in_flight[shard]
@@ -303,112 +339,44 @@ class Runtime:
         if not self._running:
             return
         if self._metrics is not None and committed:
-            self._metrics.appended(monotonic_seconds() - started)
+            tell(self._metrics.appended, monotonic_seconds() - started)
         for shard, error in failed:
-            self._drop(shard, error)
+            self._lose(shard, error)
         self._committed += [pair for pair in committed if pair[0] not in self._dropped]
-        if self.on_shard_lost is None:
-            for shard in self._dropped.intersection(shards):
-                self._reload_when_quiet(shard)
         self.wake()
 
-    def _drop(self, shard: int, error: Failure) -> None:
-        """An append failed: the shard ends, and starts again from its log (there is no rollback).
-
-        Its parked requests, and all that come until it is loaded, hear NOT_COORDINATOR.
-        """
+    def _lose(self, shard: int, error: Failure) -> None:
+        """An append failed: the shard ends here, and what is parked hears NOT_COORDINATOR."""
+        if isinstance(error, ShardReleasedError) and shard in self._dropped:
+            return  # as it was asked to: no answer waits for it any more
         if self._metrics is not None:
-            self._metrics.append_failed(shard)
+            tell(self._metrics.append_failed, shard)
         if shard in self._dropped or not self._running:
             return
-        if self.on_shard_lost is not None:
-            self.release(shard)
+        if isinstance(error, LOG_LOST):
+            self._fail(error, LOG_LOST_TEXT)
+            return
+        self.release(shard)
+        if self.on_shard_lost is not None and self._running:
             self.on_shard_lost(shard, error)
-            return
-        if isinstance(error, LogFencedError):
-            # Another process owns the log: whatever we would answer may be untrue by now.
-            self._fail(error, "the log was taken over; nothing is served any more")
-            return
-        logger.error(
-            "append to shard %d failed, reloading it: %s",
-            shard,
-            error,
-            extra={"event": "append_failed", "shard": shard, "error": str(error)},
-        )
-        self._dropped.add(shard)
-        self._committed = [pair for pair in self._committed if pair[0] != shard]
-        self._guarded(lambda: self.node.drop_shard(shard))
-
-    def _reload_when_quiet(self, shard: int) -> None:
-        """Reload once the appends that were queued behind the failed one have failed too."""
-        quiet = shard not in self._appends_in_flight and shard not in self._reloads
-        if quiet and self._running:
-            assert self._loop is not None
-            task = self._loop.create_task(self._reload(shard))
-            self._reloads[shard] = task
-            task.add_done_callback(lambda task: self._reload_ended(shard, task))
-
-    def _reload_ended(self, shard: int, task: asyncio.Task[None]) -> None:
-        del self._reloads[shard]
-        error = None if task.cancelled() else task.exception()
-        if error is not None:
-            self._fail(error, "the node failed; nothing is served any more")
-
-    async def _reload(self, shard: int) -> None:
-        pause_seconds, longest_seconds = _RELOAD_SECONDS
-        while True:
-            try:
-                await self._read_back(shard)
-                break
-            except LogFencedError as error:
-                self._fail(error, "the log was taken over; nothing is served any more")
-                return
-            except Exception as error:
-                if isinstance(error, OSError):
-                    level, text = logging.ERROR, "cannot be loaded"
-                else:
-                    level, text = logging.CRITICAL, "is out of service until its log is restored"
-                    pause_seconds = longest_seconds = _RESTORE_SECONDS
-                logger.log(
-                    level,
-                    "shard %d %s, next attempt in %g s: %s",
-                    shard,
-                    text,
-                    pause_seconds,
-                    error,
-                    extra={"event": "reload_failed", "shard": shard, "error": str(error)},
-                )
-                self._deliver(self.node.drop_shard(shard))  # what was replayed before the error
-            await asyncio.sleep(pause_seconds)
-            pause_seconds = min(2 * pause_seconds, longest_seconds)
-        self._dropped.discard(shard)
-        logger.info("shard %d is loaded again", shard, extra={"event": "reload", "shard": shard})
-        self.wake()
-
-    async def _read_back(self, shard: int) -> None:
-        """Reopen and replay one shard; files are read off the loop."""
-        loop = asyncio.get_running_loop()
-        await loop.run_in_executor(None, self.log.reopen, shard)
-        chunks = self.log.read(shard)
-        while (chunk := await loop.run_in_executor(None, _next_chunk, chunks)) is not None:
-            self.node.replay(shard, chunk)
-        self._loaded(shard)
-
-    def _loaded(self, shard: int) -> None:
-        self.node.loaded(shard, self._clock.now_ms(), self.log.next_offset(shard))
 
     def _schedule(self, timeout_ms: int | None) -> None:
         """Have a turn at `timeout_ms`. A timer that is set earlier stays: its turn sets the next,
         so that a deadline that moves with each heartbeat costs nothing."""
+        self._due_ms = timeout_ms
         if timeout_ms is None or not self._running:
             return
         assert self._loop is not None
+        now_ms = self._clock.now_ms()
+        if timeout_ms <= now_ms:
+            self.wake()  # the node has more to do than one turn holds
+            return
         if self._timer is not None:
             if self._timer_at_ms <= timeout_ms:
                 return
             self._timer.cancel()
         # A millisecond more: timers of a loop may fire within their resolution too early.
-        seconds = max(0, timeout_ms - self._clock.now_ms() + 1) / 1000
+        seconds = (timeout_ms - now_ms + 1) / 1000
         self._timer_at_ms = timeout_ms
         self._timer = self._loop.call_later(seconds, self._timeout)
 
@@ -419,28 +387,11 @@ class Runtime:
     def _fail(self, error: BaseException, text: str) -> None:
         if not self._running:
             return
-        logger.critical("%s: %s", text, error, exc_info=error, extra={"event": "fatal"})
+        # What is no fault of ours is logged once, by `on_fatal`.
+        expected = isinstance(error, KcoordError)
+        if not expected or self.on_fatal is None:
+            fault = None if expected else error
+            logger.critical("%s: %s", text, error, exc_info=fault, extra={"event": "fatal"})
         self.halt()
         if self.on_fatal is not None:
             self.on_fatal(error)
-
-
-def _log_finding(group_id: str, generation_id: int, kind: str, count: int, detail: str) -> None:
-    logger.warning(
-        "group %s, generation %d: %s",
-        group_id,
-        generation_id,
-        _FINDINGS[kind].format(count=count, detail=detail),
-        extra={
-            "event": "assignment",
-            "kind": kind,
-            "group": group_id,
-            "generation": generation_id,
-            "count": count,
-            "detail": detail,
-        },
-    )
-
-
-def _next_chunk(chunks: Iterator[bytes]) -> bytes | None:
-    return next(chunks, None)

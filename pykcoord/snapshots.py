@@ -18,7 +18,7 @@ def start_snapshots(log: LogDirectory, config: Config) -> None:
         spare = Node(config.native(), 1, os.urandom(32))
         log.start_snapshots(
             Snapshots(
-                spare.replica,
+                spare.loader,
                 config.pykcoord_snapshot_interval_ms,
                 config.pykcoord_snapshot_min_bytes,
             )

@@ -17,29 +17,43 @@ from kio.schema.offset_commit.v9.request import (
 from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
+from pykcoord.arrow import arrow_library
 from pykcoord.errors import ArgumentError
 
 if TYPE_CHECKING:
     import pyarrow
 
-__all__ = ["Commits", "as_list", "commits_of", "groups", "members", "offsets"]
+    from pykcoord._native import Node
+
+__all__ = ["Commits", "as_list", "commits_of", "groups", "heartbeats", "members", "offsets"]
 
 # Arrow type and default; without a default the column must be there.
 _COMMIT_COLUMNS: dict[str, tuple[str, Any]] = {
-    "group": ("string", None),
+    "group_id": ("string", None),
     "topic": ("string", None),
     "partition": ("int32", None),
     "offset": ("int64", None),
     "leader_epoch": ("int32", -1),
     "metadata": ("string", ""),
-    "member": ("string", ""),
-    "generation": ("int32", -1),
+    "member_id": ("string", ""),
+    "generation_id": ("int32", -1),
 }
 
 
 def as_list(column: Any) -> list[Any]:
     """A sequence or an Arrow array as a list."""
     return column.to_pylist() if hasattr(column, "to_pylist") else list(column)
+
+
+def heartbeats(node: Node, now_ms: int, *columns: list[Any]) -> array[int]:
+    """Kafka's error codes of heartbeats, from columns of groups, members and generations."""
+    try:
+        answered = node.heartbeat_many(now_ms, *columns)
+    except (OverflowError, TypeError, ValueError) as error:
+        raise ArgumentError("groups, members, generations", str(error)) from error
+    codes = array("h")
+    codes.frombytes(answered)
+    return codes
 
 
 class Commits:
@@ -51,7 +65,7 @@ class Commits:
         self._partitions = columns["partition"]
         self._rows: list[list[int]] = []
         by_member: dict[tuple[str, str, int], list[int]] = {}
-        keys = zip(columns["group"], columns["member"], columns["generation"], strict=True)
+        keys = zip(columns["group_id"], columns["member_id"], columns["generation_id"], strict=True)
         for row, key in enumerate(keys):
             by_member.setdefault(key, []).append(row)
         for (group, member, generation), rows in by_member.items():
@@ -87,6 +101,10 @@ class Commits:
 def commits_of(batch: pyarrow.RecordBatch | pyarrow.Table) -> Commits:
     """The commits of a batch; raises ArgumentError for a column that is missing, has nulls, or
     has another type or values beyond it."""
+    pa = arrow_library()
+    if not isinstance(batch, pa.RecordBatch | pa.Table):
+        reason = f"a pyarrow.Table or RecordBatch, not {type(batch).__name__}"
+        raise ArgumentError("batch", reason)
     columns: dict[str, list[Any]] = {}
     names = set(batch.schema.names)
     for name, (type_name, default) in _COMMIT_COLUMNS.items():
@@ -100,8 +118,7 @@ def commits_of(batch: pyarrow.RecordBatch | pyarrow.Table) -> Commits:
 
 
 def _column(batch: pyarrow.RecordBatch | pyarrow.Table, name: str, type_name: str) -> list[Any]:
-    import pyarrow as pa
-
+    pa = arrow_library()
     column = batch.column(name)
     if column.null_count:
         raise ArgumentError("batch", f"column {name!r} has {column.null_count} nulls")
@@ -124,16 +141,15 @@ def _column(batch: pyarrow.RecordBatch | pyarrow.Table, name: str, type_name: st
 
 def groups(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
     """`Node.groups` rows as a table, one row a group."""
-    import pyarrow as pa
-
+    pa = arrow_library()
     schema = pa.schema(
         [
-            ("group", pa.string()),
+            ("group_id", pa.string()),
             ("type", pa.string()),
             ("state", pa.string()),
             ("protocol_type", pa.string()),
             ("protocol", pa.string()),
-            ("generation", pa.int32()),
+            ("generation_id", pa.int32()),
             ("leader", pa.string()),
             ("members", pa.int32()),
         ]
@@ -147,13 +163,12 @@ def groups(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
 
 def members(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
     """`Node.groups` rows as a table, one row a member."""
-    import pyarrow as pa
-
+    pa = arrow_library()
     schema = pa.schema(
         [
-            ("group", pa.string()),
-            ("member", pa.string()),
-            ("instance", pa.string()),
+            ("group_id", pa.string()),
+            ("member_id", pa.string()),
+            ("group_instance_id", pa.string()),
             ("client_id", pa.string()),
             ("client_host", pa.string()),
             ("rebalance_timeout_ms", pa.int32()),
@@ -167,11 +182,10 @@ def members(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
 
 def offsets(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
     """`Node.offsets` rows as a table."""
-    import pyarrow as pa
-
+    pa = arrow_library()
     schema = pa.schema(
         [
-            ("group", pa.string()),
+            ("group_id", pa.string()),
             ("topic", pa.string()),
             ("partition", pa.int32()),
             ("offset", pa.int64()),
@@ -185,8 +199,7 @@ def offsets(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
 
 
 def _table(schema: pyarrow.Schema, rows: list[tuple[Any, ...]]) -> pyarrow.Table:
-    import pyarrow as pa
-
+    pa = arrow_library()
     columns = list(zip(*rows, strict=True)) or [()] * len(schema)
     arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
     return pa.Table.from_arrays(arrays, schema=schema)

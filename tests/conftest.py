@@ -57,6 +57,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="random groups per assignor that Kafka's own classes are asked about (default: 150)",
     )
     group.addoption(
+        "--attack-full", action="store_true", help="attacks of tests/attack in the size that hurts"
+    )
+    group.addoption(
         "--spark-all", action="store_true", help="the long tests of tests/spark as well"
     )
 

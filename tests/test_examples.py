@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -27,3 +28,16 @@ def test_an_example_runs(code: str, tmp_path: Path) -> None:
     with PykcoordServer(tmp_path / "data", topics={"orders": 12}) as server:
         out = run_example(code.replace("localhost:9092", server.address), tmp_path)
     assert out in ("12 partitions; the first is at 42\n", "12 partitions\n")
+
+
+def test_the_first_example_does_not_look_hung() -> None:
+    """A new group would wait for more members for seconds, and the example says nothing then."""
+    page, _, after = (ROOT / "README.md").read_text().partition("localhost:9092")
+    serve = re.findall(r"^    (pykcoord serve .*)$", page, re.MULTILINE)
+    assert len(serve) == 1
+    assert "group.initial.rebalance.delay.ms=0" in serve[0]
+    waits_ms = [int(ms) for ms in re.findall(r"poll\(timeout_ms=(\d+)\)", after)]
+    assert max(waits_ms) <= 500, "what is assigned meanwhile is seen at a poll's end only"
+    # kafka-python 3.0.12 forgets an assignment that comes as a poll times out. It joins a second
+    # time about 200 ms after the first, when it has its metadata.
+    assert min(waits_ms) >= 500, "a poll that ends in the second join may lose the assignment"

@@ -30,7 +30,6 @@ class Row:
     one_more: bool = False
     least: float | None = None  # how many times as fast as Kafka's class
     least_python: float | None = None
-    in_readme: bool = True
 
     def arguments(self) -> list[str]:
         numbers = [str(self.members), str(self.partitions), str(self.topics)]
@@ -90,13 +89,10 @@ class Measured:
     def as_json(self) -> dict[str, object]:
         return {**asdict(self), "ratio": self.ratio, "is_met": self.is_met}
 
-    def cells(self, full: bool) -> list[str]:
+    def cells(self) -> list[str]:
         row, over = self.row, "over 60 s"
         warm = over if self.java.warm is None else _figure(self.java.warm)
         ratio = f"{'over ' if self.java.warm is None else ''}{_figure(self.ratio)}x"
-        if not full:
-            cells = [f"`{row.strategy}`", row.group, row.subscriptions]
-            return [*cells, warm, _figure(self.native), _figure(self.python), ratio]
         first = over if self.java.first is None else _figure(self.java.first)
         goal = "" if row.least is None else f"{row.least:g}x"
         if row.least_python is not None:
@@ -115,20 +111,20 @@ ROWS = [
     Row(COOPERATIVE, 10_000, 500_000, 1_000, "same", True, least=10),
     Row(COOPERATIVE, 1_000, 10_000, 100, "but-one", least=20),
     Row(COOPERATIVE, 1_000, 10_000, 100, "but-one", True, least=50),
-    Row(STICKY, 1_000, 10_000, 100, "but-one", True, least=50, in_readme=False),
+    Row(STICKY, 1_000, 10_000, 100, "but-one", True, least=50),
     Row(COOPERATIVE, 1_000, 50_000, 1_000, "but-one", least=50),
     Row(COOPERATIVE, 5_000, 50_000, 100, "but-one", least=50),
     Row(COOPERATIVE, 10_000, 100_000, 10, "but-one", least=50),
     # Under a second, and over a minute in Java.
     Row(COOPERATIVE, 5_000, 50_000, 100, "but-one", True, least=60),
-    Row(COOPERATIVE, 1_000, 10_000, 100, "random", least=20, in_readme=False),
+    Row(COOPERATIVE, 1_000, 10_000, 100, "random", least=20),
     Row(COOPERATIVE, 5_000, 50_000, 100, "random", True, least=60),
     Row("range", 10_000, 500_000, 1_000, "same", least=10),
     Row("roundrobin", 10_000, 500_000, 1_000, "same", least=10),
     Row("uniform", 10_000, 500_000, 1_000, "same", least=3),
-    Row("uniform", 10_000, 500_000, 1_000, "same", True, least=3, in_readme=False),
+    Row("uniform", 10_000, 500_000, 1_000, "same", True, least=3),
     Row("uniform", 10_000, 500_000, 1_000, "random", least=10),
-    Row("server-range", 10_000, 500_000, 1_000, "same", in_readme=False),
+    Row("server-range", 10_000, 500_000, 1_000, "same"),
 ]
 SMOKE_ROWS = [
     Row(COOPERATIVE, 20, 200, 10, "but-one", True),
@@ -138,8 +134,7 @@ SMOKE_ROWS = [
 ]
 
 _HEADS = ["strategy", "members / partitions / topics", "subscriptions"]
-SHORT = [*_HEADS, "Kafka's class, ms", "pykcoord, ms", "from Python", "ratio"]
-FULL = [
+HEADS = [
     *_HEADS, "Kafka, first", "Kafka, warm", "build", "assign", "from Python", "bytes", "ratio",
     "goal", "",
 ]  # fmt: skip
@@ -148,19 +143,18 @@ FULL = [
 def show(measured: list[Measured], console: Console) -> None:
     title = "ms; the fastest calls; bytes a partition held at once beside the input"
     table = Table(title=title, title_justify="left", header_style="bold")
-    for at, head in enumerate(FULL):
+    for at, head in enumerate(HEADS):
         table.add_column(head, justify="left" if at < len(_HEADS) else "right")
     for each in measured:
-        cells = [cell.strip("`").replace("**", "") for cell in each.cells(full=True)]
+        cells = [cell.strip("`").replace("**", "") for cell in each.cells()]
         table.add_row(*cells, style=None if each.is_met and each.is_same else "red")
     console.print(table)
 
 
-def markdown(measured: list[Measured], full: bool) -> str:
-    heads = FULL if full else SHORT
-    rules = ["---" if at < len(_HEADS) else "---:" for at in range(len(heads))]
-    rows = [heads, rules]
-    rows += [each.cells(full) for each in measured if full or each.row.in_readme]
+def markdown(measured: list[Measured]) -> str:
+    rules = ["---" if at < len(_HEADS) else "---:" for at in range(len(HEADS))]
+    rows = [HEADS, rules]
+    rows += [each.cells() for each in measured]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)
 
 

@@ -3,8 +3,8 @@ benches.kafka.assignors`.
 
 Each row is a generated group: Kafka's class in a JVM of its own, warm, then the native core, then
 `pykcoord.assign` with its lists. All must return the same, by checksum, order included; those of
-the server's classes as sets. Figures are the fastest calls of each. `--docs` writes the tables of
-README.md and docs/assignors.md. Exit status 1 when a goal is missed or a result differs.
+the server's classes as sets. Figures are the fastest calls of each. `--docs` writes the table of
+docs/benchmarks.md. Exit status 1 when a goal is missed or a result differs.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ sys.path.append(str(Path(__file__).parents[2] / "tests"))
 from support.kafka import assignors as java
 
 import pykcoord
+from benches.counts import write_table
 from benches.kafka.assignor_rows import ROWS, SMOKE_ROWS, Measured, Row, Times, markdown, show
 from pykcoord.assignors import sticky_user_data
 
@@ -38,6 +39,7 @@ OPTIONS = ("-Xms2g", "-Xmx4g")  # else the JVM as it comes: Kafka sets nothing f
 CALL_LIMIT_S = 60.0
 READY_LIMIT_S = 300.0
 GENERATION = 7
+MARK = "<!-- make bench-assignors -->\n"
 MASK = 2**64 - 1
 
 console = Console(width=None if sys.stdout.isatty() else 160)
@@ -102,7 +104,7 @@ def measure_python(row: Row, seconds: float) -> tuple[float, str]:
 
 
 def _members(row: Row, topics: list[str]) -> dict[str, list[str] | pykcoord.Subscription]:
-    """As in native/core/examples/assignors.rs."""
+    """As in native/bench/examples/assignors.rs."""
     state = 42
     members: dict[str, list[str] | pykcoord.Subscription] = {}
     for member in range(row.members):
@@ -137,18 +139,6 @@ def measure(row: Row, seconds: float) -> Measured:
     return Measured(row, by_java, build, assign, by_python, bytes_each, same)
 
 
-def write_documents(measured: list[Measured]) -> None:
-    """Replace what stands between the marks of README.md and docs/assignors.md."""
-    for name, full in (("README.md", False), ("docs/assignors.md", True)):
-        path = ROOT / name
-        before, begin, rest = path.read_text().partition("<!-- make bench-assignors -->\n")
-        _, end, after = rest.partition("<!-- end -->\n")
-        assert begin, f"{name} has lost the marks of its table"
-        assert end, f"{name} has lost the marks of its table"
-        path.write_text(f"{before}{begin}\n{markdown(measured, full)}\n{end}{after}")
-        console.print(f"table written to {name}")
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m benches.kafka.assignors",
@@ -156,7 +146,7 @@ def main() -> int:
         epilog="example: make bench-assignors BENCH_ARGS=--docs",
     )
     parser.add_argument("--smoke", action="store_true", help="small groups, and gates nothing")
-    parser.add_argument("--docs", action="store_true", help="write the tables of the documents")
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/benchmarks.md")
     parser.add_argument(
         "--seconds", type=float, default=10.0, help="for each class of Kafka and row (10)"
     )
@@ -166,7 +156,7 @@ def main() -> int:
     rows = [row for row in rows if options.only in (None, row.strategy)]
     if options.docs and rows != ROWS:
         parser.error("--docs needs all rows")
-    example = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "kcoord-core"]
+    example = ["cargo", "build", "--quiet", "--release", "--locked", "-p", "kcoord-bench"]
     subprocess.run([*example, "--example", "assignors"], check=True, cwd=ROOT)
     measured = []
     for number, row in enumerate(rows, 1):
@@ -178,7 +168,8 @@ def main() -> int:
     result = {"machine": machine, "rows": [each.as_json() for each in measured]}
     RESULT.write_text(json.dumps(result, indent=2) + "\n")
     if options.docs:
-        write_documents(measured)
+        write_table(ROOT / "docs" / "benchmarks.md", MARK, markdown(measured))
+        console.print("table written to docs/benchmarks.md")
     differing = [each.row.name for each in measured if not each.is_same]
     missed = [each.row.name for each in measured if not each.is_met and not options.smoke]
     for what, names in (("other results than Kafka's", differing), ("goals missed", missed)):

@@ -17,6 +17,17 @@ from rich.table import Table
 
 from benches.kafka.servers import Kafka
 
+# Name and unit of the rows that README.md shows, and what they are called there.
+HEADLINES = {
+    ("heartbeats", "/server CPU s"): "heartbeats for each CPU second of the server",
+    (
+        "commits of 5, synced",
+        "/server CPU s",
+    ): "commits of 5 offsets for each CPU second (pykcoord: synced)",
+    ("memory of a one-member group", "B, live"): "bytes of memory for a group of one member",
+    ("with 100,000 groups", "s"): "seconds from start to first answer, 100,000 groups",
+}
+
 
 @dataclass(frozen=True)
 class Row:
@@ -105,6 +116,17 @@ def markdown(rows: list[Row]) -> str:
         cells = [row.name, row.unit, told_figure(row.kafka), told_figure(row.pykcoord)]
         cells += [f"{row.ratio:.2f}x", row.told_spread, row.goal, verdicts[row.is_met], row.note]
         lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines) + "\n"
+
+
+def headlines(rows: list[Row]) -> str:
+    """The few rows that README.md shows, in the words of its reader."""
+    lines = [f"| | {Kafka.name} | pykcoord | ratio |", "| --- | ---: | ---: | ---: |"]
+    for (name, unit), words in HEADLINES.items():
+        # Of rows that share a name the first is meant: it was measured over the wire.
+        row = next(row for row in rows if (row.name, row.unit) == (name, unit))
+        figures = [told_figure(row.kafka), told_figure(row.pykcoord), f"{row.ratio:.2f}x"]
+        lines.append(f"| {words} | {' | '.join(figures)} |")
     return "\n".join(lines) + "\n"
 
 

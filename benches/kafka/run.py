@@ -1,8 +1,8 @@
 """pykcoord beside Kafka, over the wire and in process, in one run: `python -m benches.kafka.run`.
 
 Prints one table, writes it with all that was measured to build/bench/compare.json (where some rows
-alone were measured, or in small: compare-part.json), and with --docs to README.md. Exit status 1
-when a goal is missed.
+alone were measured, or in small: compare-part.json). With --docs it writes the table of
+docs/benchmarks.md and the figures of README.md. Exit status 1 when a goal is missed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pathlib import Path
 from benches.counts import compiler, write_table
 from benches.kafka import cold, in_process
 from benches.kafka.compare import BUILD, FULL, SMOKE, Run, Size, compare, console
-from benches.kafka.rows import Row, markdown, show
+from benches.kafka.rows import Row, headlines, markdown, show
 from benches.kafka.servers import VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -78,7 +78,7 @@ def commit() -> str:
     return told.stdout.strip() if told.returncode == 0 else "unknown"
 
 
-def write_readme(rows: list[Row], on: dict[str, object]) -> None:
+def write_documents(rows: list[Row], on: dict[str, object]) -> None:
     about = (
         f"`make bench-kafka BENCH_ARGS=--docs` measured this on {on['date']} at "
         f"{on['commit']}: Kafka {on['kafka']} and pykcoord {on['pykcoord']} in turns, medians. "
@@ -87,10 +87,12 @@ def write_readme(rows: list[Row], on: dict[str, object]) -> None:
         "other. In process: Kafka's own classes in a warm JVM, and the core. "
         f"{on['cores']} cores of {on['processor']}, {on['platform']}; {on['java']}; "
         f"Python {on['python']}; {on['rust']}. Not compared: replication, TLS and "
-        "authentication, which pykcoord has not. Assignors are in the next table."
+        "authentication, which pykcoord has not. Assignors have a table of their own below."
     )
-    write_table(ROOT / "README.md", MARK, f"{textwrap.fill(about, 128)}\n\n{markdown(rows)}")
-    console.print("table written to README.md")
+    table = f"{textwrap.fill(about, 128)}\n\n{markdown(rows)}"
+    write_table(ROOT / "docs" / "benchmarks.md", MARK, table)
+    write_table(ROOT / "README.md", MARK, headlines(rows))
+    console.print("tables written to docs/benchmarks.md and README.md")
 
 
 def main() -> int:
@@ -101,7 +103,7 @@ def main() -> int:
         epilog="example: make bench-kafka BENCH_ARGS='-k heartbeats'",
     )
     parser.add_argument("-k", metavar="TEXT", help=f"rows that contain it: {', '.join(names)}")
-    parser.add_argument("--docs", action="store_true", help="write the table of README.md")
+    parser.add_argument("--docs", action="store_true", help="write docs and README.md")
     parser.add_argument(
         "--last", action="store_true", help="measure nothing: what the last run found"
     )
@@ -171,7 +173,7 @@ def tell(path: Path, arguments: argparse.Namespace) -> int:
     console.print(f"{result['seconds']} s; written to {path.relative_to(ROOT)}")
     console.print("assignors have a run and a table of their own: make bench-assignors")
     if arguments.docs:
-        write_readme(rows, result["machine"])
+        write_documents(rows, result["machine"])
     missed = names_of_missed(rows)
     if missed and size["groups"] >= FULL.groups:
         console.print(f"[red]missed:[/] {', '.join(missed)}")

@@ -34,7 +34,7 @@ _FIELDS = {
 class _Move(NamedTuple):
     partition: TopicPartition
     source: str
-    # None: nobody gets it in this generation.
+    # None: no member gets it in this generation.
     destination: str | None
 
 

@@ -1,8 +1,9 @@
-"""Records of consumer, share and streams groups, decoded for people: for `log dump` only.
+"""What the coordinator keeps and does not interpret, decoded for people: records of share and
+streams groups, and what consumers wrote into their group's record.
 
-The coordinator keeps these records and does not interpret them; nothing that serves requests or
-replays a log may use this. Schemas: Kafka's ConsumerGroup*.json, ShareGroup*.json and
-StreamsGroup*.json, version 0 of each, as of 4.3 (all flexible).
+For `log dump` and `log state` only; nothing that serves requests or
+replays a log may use this. Schemas: Kafka's ShareGroup*.json and StreamsGroup*.json, version 0 of
+each, as of 4.3 (all flexible).
 """
 
 from __future__ import annotations
@@ -11,7 +12,9 @@ import struct
 from collections.abc import Callable, Mapping
 from typing import Any
 
-__all__ = ["decode_key", "decode_value"]
+from pykcoord._native import decode_assignment, decode_subscription
+
+__all__ = ["assignment_of", "decode_key", "decode_value", "subscription_of", "with_protocol"]
 
 
 class _Reader:
@@ -130,13 +133,6 @@ _subtopology = _struct(
         "copartitionGroups": _array(_copartition_group),
     }
 )
-_classic_member = _struct(
-    {
-        "sessionTimeoutMs": _int32,
-        "supportedProtocols": _array(_struct({"name": _text, "metadata": _data})),
-    }
-)
-_partition_metadata = _struct({"partition": _int32, "racks": _array(_text)})
 _target_assignment = _struct({"assignmentEpoch": _int32}, {0: ("assignmentTimestamp", _int64)})
 _target_member = _struct({"topicPartitions": _array(_struct(_topic_partitions))})
 _member_epochs: _Fields = {
@@ -146,43 +142,6 @@ _member_epochs: _Fields = {
 }
 
 _VALUES: dict[int, _Type] = {
-    3: _struct({"epoch": _int32}, {0: ("metadataHash", _int64)}),
-    4: _struct(
-        {
-            "topics": _array(
-                _struct(
-                    {
-                        "topicId": _uuid,
-                        "topicName": _text,
-                        "numPartitions": _int32,
-                        "partitionMetadata": _array(_partition_metadata),
-                    }
-                )
-            )
-        }
-    ),
-    5: _struct(
-        {
-            "instanceId": _text,
-            "rackId": _text,
-            "clientId": _text,
-            "clientHost": _text,
-            "subscribedTopicNames": _array(_text),
-            "subscribedTopicRegex": _text,
-            "rebalanceTimeoutMs": _int32,
-            "serverAssignor": _text,
-        },
-        {0: ("classicMemberMetadata", _nullable(_classic_member))},
-    ),
-    6: _target_assignment,
-    7: _target_member,
-    8: _struct(
-        {
-            **_member_epochs,
-            "assignedPartitions": _array(_struct(_topic_partitions, _epochs)),
-            "partitionsPendingRevocation": _array(_struct(_topic_partitions, _epochs)),
-        }
-    ),
     10: _struct(
         {
             "rackId": _text,
@@ -202,8 +161,6 @@ _VALUES: dict[int, _Type] = {
             "deletingTopics": _array(_struct({"topicId": _uuid, "topicName": _text})),
         }
     ),
-    # Kafka calls the second one version too, that of the metadata image.
-    16: _struct({"topics": _array(_text), "imageVersion": _int64, "timestamp": _int64}),
     17: _struct(
         {"epoch": _int32, "metadataHash": _int64},
         {0: ("validatedTopologyEpoch", _int32), 1: ("lastAssignmentConfigs", _array(_pair))},
@@ -237,10 +194,7 @@ _VALUES: dict[int, _Type] = {
     23: _struct({"epoch": _int32, "subtopologies": _array(_subtopology)}),
 }
 # What follows the group id in the key.
-_KEYS = {
-    **dict.fromkeys((5, 7, 8, 10, 13, 14, 19, 21, 22), "memberId"),
-    16: "regularExpression",
-}
+_KEYS = dict.fromkeys((10, 13, 14, 19, 21, 22), "memberId")
 
 
 def decode_key(raw: bytes) -> dict[str, Any] | None:
@@ -269,6 +223,62 @@ def decode_value(key: bytes, raw: bytes) -> dict[str, Any] | None:
     except ValueError:
         return None
     return found if reader.ended else None
+
+
+def subscription_of(data: bytes) -> dict[str, Any] | None:
+    """The fields of a ConsumerProtocolSubscription; None where the bytes are none."""
+    if (decoded := decode_subscription(data)) is None:
+        return None
+    version, topics, user_data, owned_partitions, generation_id, rack_id = decoded
+    return {
+        "version": version,
+        "topics": topics,
+        "ownedPartitions": _sorted(owned_partitions),
+        "generationId": generation_id,
+        "rackId": rack_id,
+        "userData": user_data,
+    }
+
+
+def assignment_of(data: bytes) -> dict[str, Any] | None:
+    """The fields of a ConsumerProtocolAssignment; None where the bytes are none."""
+    if (decoded := decode_assignment(data)) is None:
+        return None
+    version, partitions, user_data = decoded
+    return {"version": version, "partitions": _sorted(partitions), "userData": user_data}
+
+
+def with_protocol(value: dict[str, Any]) -> dict[str, Any]:
+    """The value of a record with the subscriptions and assignments in it decoded: those of a
+    classic group of consumers, and of a classic member of a consumer group. What cannot be decoded
+    stays bytes."""
+    if value.get("protocolType") == "consumer":
+        return {**value, "members": [_member(member) for member in value["members"]]}
+    if classic := value.get("classicMemberMetadata"):
+        protocols = [
+            {**protocol, "metadata": _subscription_or_bytes(protocol["metadata"])}
+            for protocol in classic["supportedProtocols"] or []
+        ]
+        return {**value, "classicMemberMetadata": {**classic, "supportedProtocols": protocols}}
+    return value
+
+
+def _subscription_or_bytes(data: bytes | None) -> Any:
+    return data if data is None else subscription_of(data) or data
+
+
+def _member(member: dict[str, Any]) -> dict[str, Any]:
+    assignment = member["assignment"]
+    return {
+        **member,
+        "subscription": _subscription_or_bytes(member["subscription"]),
+        "assignment": assignment_of(assignment) or assignment,
+    }
+
+
+def _sorted(topics: list[tuple[str, list[int]]]) -> dict[str, list[int]]:
+    """Partitions in the order of their numbers: an assignor's own order means nothing."""
+    return {topic: sorted(partitions) for topic, partitions in topics}
 
 
 def _key_text(reader: _Reader) -> str:

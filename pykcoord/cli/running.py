@@ -7,6 +7,7 @@ Exit 1 for a failure, 2 for wrong usage; the line says what, where, and what to 
 from __future__ import annotations
 
 import importlib
+import select
 import sys
 from collections.abc import Callable, Sequence
 
@@ -15,6 +16,9 @@ import click
 from pykcoord.errors import KcoordError
 
 __all__ = ["load_command", "run_commands"]
+
+# What the last line waits for a stderr that is not read.
+_STDERR_SECONDS = 1.0
 
 
 def load_command(module: str) -> click.Command:
@@ -35,8 +39,8 @@ def run_commands(
     """Run one of `commands`; returns the exit code.
 
     `called` is how a user starts it (usage lines begin with it), `name` what lines of errors begin
-    with. `reason_of` says of an exception that is not of this project what to tell, or None if it
-    is a fault of the code: then it is raised.
+    with. `reason_of` gives the line for an exception that is not of this project, or None if it is
+    a fault of the code: then it is raised.
     """
     try:
         code = commands.main(list(arguments), prog_name=called, standalone_mode=False)
@@ -45,21 +49,31 @@ def run_commands(
         return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else name
-        click.echo(f"{command}: {_one_line(error.format_message())} (see --help)", err=True)
+        _tell(f"{command}: {_one_line(error.format_message())} (see --help)")
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
     except BrokenPipeError:
-        # Whoever read our output has seen enough (`pykcoord log dump DIR | head`).
+        # The reader of our output has closed it (`pykcoord log dump DIR | head`).
         sys.stdout = None
         return 0
     except Exception as error:
         reason = _reason(error) or reason_of(error)
         if reason is None:
             raise
-        click.echo(f"{name}: {_one_line(reason)}", err=True)
+        _tell(f"{name}: {_one_line(reason)}")
         return 1
     return code if isinstance(code, int) else 0
+
+
+def _tell(line: str) -> None:
+    """The line on stderr; without it where stderr takes nothing: a supervisor waits for the end."""
+    try:
+        writable = select.select([], [sys.stderr], [], _STDERR_SECONDS)[1]
+    except (OSError, ValueError):  # no file behind it
+        writable = [sys.stderr]
+    if writable:
+        click.echo(line, err=True)
 
 
 def _reason(error: Exception) -> str | None:

@@ -1,7 +1,6 @@
 """`pykcoord serve`: the server, from its configuration to its last synced byte.
 
-Only puts the parts together: log, native node, runtime, server. It decides nothing that a group
-could notice.
+Only puts the engine and the server together. It decides nothing that a group could notice.
 """
 
 from __future__ import annotations
@@ -12,7 +11,6 @@ import errno
 import logging
 import os
 import resource
-import secrets
 import signal
 import threading
 from collections.abc import Iterator, Sequence
@@ -24,22 +22,17 @@ import click
 
 from pykcoord import config as configuration
 from pykcoord._native import Node, ReplayError
-from pykcoord.catalogue import (
-    STATE_FILE,
-    InvalidPartitionsError,
-    TopicCatalogue,
-)
+from pykcoord.catalogue import InvalidPartitionsError
 from pykcoord.cli import logs
+from pykcoord.cli.end_offsets import following
+from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.types import TopicType
-from pykcoord.clock import Clock, monotonic_seconds
-from pykcoord.compaction import start_compaction
+from pykcoord.clock import monotonic_seconds
 from pykcoord.config import Config
+from pykcoord.engine import Directory, Engine
 from pykcoord.errors import ConfigError, KcoordError, LogError
-from pykcoord.log import Flush, LogDirectory, OnCorruption
-from pykcoord.log.state_file import StateFile
-from pykcoord.runtime import Runtime
+from pykcoord.log import Flush, OnCorruption
 from pykcoord.server import Server
-from pykcoord.snapshots import start_snapshots
 
 if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
@@ -49,6 +42,8 @@ logger = logging.getLogger("pykcoord.serve")
 _NOWHERE = ("0.0.0.0", "::")
 # What a stop waits for connections and for the disk, all together.
 _STOP_SECONDS = 10.0
+# What the ready line and the end wait for a stderr that takes nothing.
+_LINES_SECONDS = 1.0
 
 
 class _Address(click.ParamType[tuple[str, int]]):
@@ -82,6 +77,7 @@ class _Options:
     topics: Sequence[tuple[str, int]]
     flush: Flush
     on_corruption: OnCorruption
+    end_offsets: Path | None
 
 
 @click.command(short_help="Serve Kafka clients, with a log in a directory.")
@@ -106,6 +102,11 @@ class _Options:
     type=TopicType(),
     multiple=True,
     help="A topic that clients see; repeatable. Kept with the log.",
+)
+@click.option(
+    "--end-offsets",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file of lines TOPIC PARTITION OFFSET: where partitions end. Read again on change.",
 )
 @click.option(
     "--config",
@@ -139,6 +140,13 @@ class _Options:
     show_default=True,
     help="The form of the lines on stderr.",
 )
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    show_default=True,
+    help="The least level of the lines on stderr.",
+)
 def command(
     directory: Path,
     listen: tuple[str, int],
@@ -150,6 +158,8 @@ def command(
     on_corruption: OnCorruption,
     metrics: tuple[str, int] | None,
     log_format: logs.LogFormat,
+    log_level: logs.LogLevel,
+    end_offsets: Path | None,
 ) -> int:
     """Serve Kafka clients, with the log in DIRECTORY (default: pykcoord-data).
 
@@ -166,44 +176,42 @@ def command(
     for name, partitions in topics:
         if (last := dict(topics)[name]) != partitions:
             raise click.UsageError(f"--topic {name}:{partitions} and {name}:{last}: which of them?")
-    logs.configure(log_format)
+    options = _Options(
+        directory, listen, advertise, metrics, topics, flush, on_corruption, end_offsets
+    )
+    with logs.to_stderr(log_format, log_level) as lines:
+        config = _config(config_file, overrides)
+        _raise_file_limit()
+        with _runner() as runner:
+            runner.run(_serve(config, options, lines))
+    return 0
+
+
+def _config(file: Path | None, overrides: Sequence[str]) -> Config:
     # As Java reads it: any byte is a character.
-    text = config_file.read_text("latin-1") if config_file is not None else ""
+    text = file.read_text("latin-1") if file is not None else ""
     try:
-        config, warnings = configuration.load(text, overrides, source=str(config_file))
+        config, warnings = configuration.load(text, overrides, source=str(file))
     except ConfigError as error:
         if any(error.key in (one, one.partition("=")[0].strip()) for one in overrides):
             raise click.UsageError(f"--set {error}") from None
         raise
     for warning in warnings:
         logger.warning(warning, extra={"event": "config"})
-    _raise_file_limit()
-    options = _Options(directory, listen, advertise, metrics, topics, flush, on_corruption)
-    runner = _runner()
-    with runner:
-        runner.run(_serve(config, options))
-    return 0
+    return config
 
 
-async def _serve(config: Config, options: _Options) -> None:
+async def _serve(config: Config, options: _Options, lines: LineQueue) -> None:
     asked = _when_asked_to_end()
-    metrics = _metrics(options)
+    metrics = _metrics(options, lines)
     started = monotonic_seconds()
-    node = Node(config.native(), config.offsets_topic_num_partitions, secrets.token_bytes(32))
-    with _open_log(config, options, metrics, node) as log:
-        for cut in log.cuts:
-            logger.warning("%s", cut, extra={"event": "cut", **_texts(cut._asdict())})
-        catalogue = _open_catalogue(options)
-        runtime = Runtime(node, log, Clock(), metrics)
-        runtime.load(log.take_replicas())
-        start_snapshots(log, config)
-        start_compaction(log, config)
+    with _open(config, options, metrics) as engine:
         load_ms = round(1000 * (monotonic_seconds() - started))
         server = Server(
             config,
-            runtime,
-            catalogue,
-            cluster_id=catalogue.cluster_id,
+            engine.runtime,
+            engine.catalogue,
+            cluster_id=engine.catalogue.cluster_id,
             listen=options.listen,
             advertise=options.advertise,
             metrics=metrics,
@@ -211,8 +219,9 @@ async def _serve(config: Config, options: _Options) -> None:
         )
         await asyncio.sleep(0)  # a signal that came meanwhile is heard now
         if not asked.done():
-            ready = _ready_fields(node, log.shards, load_ms)
-            await _run(server, metrics, options, ready, asked)
+            ready = _ready_fields(engine.node, load_ms)
+            with following(options.end_offsets, engine.catalogue):
+                await _run(server, metrics, options, ready, asked, lines)
 
 
 async def _run(
@@ -221,6 +230,7 @@ async def _run(
     options: _Options,
     ready_fields: str,
     asked: asyncio.Future[str],
+    lines: LineQueue,
 ) -> None:
     """Serve until a signal, or the server's own failure, ends it."""
     with contextlib.ExitStack() as stack:
@@ -232,10 +242,11 @@ async def _run(
             logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
         with _naming("--listen", options.listen):
             await server.start()
+        lines.flush_within(_LINES_SECONDS)  # they come before the ready line
         click.echo(f"pykcoord ready listen={_text(server.address)} {ready_fields}")
         ended = asyncio.ensure_future(server.wait_ended())
         await asyncio.wait((asked, ended), return_when=asyncio.FIRST_COMPLETED)
-        _end_in_time(options.directory)
+        _end_in_time(options.directory, lines)
         try:
             if not ended.done():
                 logger.info("%s: ending", asked.result(), extra={"event": "stop"})
@@ -245,54 +256,41 @@ async def _run(
             raise KcoordError(f"{error}; the log is as it was: start it again") from error
 
 
-def _metrics(options: _Options) -> ServerMetrics | None:
-    """None where nobody is to see them: they cost a start and each turn of the loop some time."""
+def _metrics(options: _Options, lines: LineQueue) -> ServerMetrics | None:
+    """None without `--metrics`: they cost a start and each turn of the loop some time."""
     if options.metrics is None:
         return None
     from pykcoord.server.metrics import ServerMetrics
 
-    return ServerMetrics()
+    metrics = ServerMetrics()
+    metrics.watch_lines(lines)
+    return metrics
 
 
-def _open_log(
-    config: Config, options: _Options, metrics: ServerMetrics | None, node: Node
-) -> LogDirectory:
+def _open(config: Config, options: _Options, metrics: ServerMetrics | None) -> Engine:
+    """The engine over the directory. Its errors become those of `serve`."""
+    store = Directory(options.directory, options.flush, options.on_corruption)
+    told = logging.getLogger("pykcoord.groups").isEnabledFor(logging.INFO)
     try:
-        return LogDirectory.open(
-            options.directory,
-            partitions=config.offsets_topic_num_partitions,
-            segment_bytes=config.offsets_topic_segment_bytes,
-            flush=options.flush,
-            flush_interval_ms=config.log_flush_interval_ms,
-            on_corruption=options.on_corruption,
-            observer=metrics.log_observer if metrics is not None else None,
-            monotonic=monotonic_seconds,
-            new_replica=node.replica,
-            use_snapshots=config.pykcoord_snapshot_interval_ms > 0,
-        )
+        return Engine.open(store, config, dict(options.topics), metrics, tells_events=told)
     except ReplayError as error:
         raise LogError(
             f"{options.directory}: offset {error.offset}: {error.reason}; "
             f"`pykcoord log state {options.directory}` names the partition"
         ) from None
-
-
-def _open_catalogue(options: _Options) -> TopicCatalogue:
-    try:
-        return TopicCatalogue(dict(options.topics), StateFile(options.directory / STATE_FILE))
     except InvalidPartitionsError as error:
         raise KcoordError(
             f"--topic: {options.directory}: {error.reason}; leave it out, or ask for no fewer"
         ) from None
 
 
-def _ready_fields(node: Node, shards: int, load_ms: int) -> str:
+def _ready_fields(node: Node, load_ms: int) -> str:
     stats = node.stats()
     groups = sum(count for name, count in stats.items() if name.startswith("groups_"))
-    return f"shards={shards} groups={groups} offsets={stats['offsets']} load_ms={load_ms}"
+    return f"shards={node.shards} groups={groups} offsets={stats['offsets']} load_ms={load_ms}"
 
 
-def _end_in_time(directory: Path) -> None:
+def _end_in_time(directory: Path, lines: LineQueue) -> None:
     """A disk that hangs holds every thread that waits for it, and Python's own end with them."""
 
     def give_up() -> None:
@@ -303,6 +301,7 @@ def _end_in_time(directory: Path) -> None:
             _STOP_SECONDS,
             extra={"event": "stop", "directory": str(directory)},
         )
+        lines.flush_within(_LINES_SECONDS)
         os._exit(1)
 
     timer = threading.Timer(_STOP_SECONDS, give_up)
@@ -326,7 +325,7 @@ def _when_asked_to_end() -> asyncio.Future[str]:
 
 @contextlib.contextmanager
 def _naming(option: str, address: tuple[str, int]) -> Iterator[None]:
-    """An address that cannot be had is told by the option that asked for it."""
+    """An error of an address names the option that asked for it."""
     try:
         yield
     except OSError as error:
@@ -362,8 +361,3 @@ def _text(address: tuple[str, int]) -> str:
 def _config_text(value: int | float | str | bool) -> str:
     """As Java writes it."""
     return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _texts(fields: dict[str, object]) -> dict[str, object]:
-    """Fields for the log: only what JSON has, and nothing named as a log record's own."""
-    return {name: value if isinstance(value, int) else str(value) for name, value in fields.items()}

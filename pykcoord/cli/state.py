@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from pykcoord._native import Node, ReplayError, decode_assignment, decode_subscription
-from pykcoord.cli.plain import base64_of
+from pykcoord._native import Node, ReplayError
+from pykcoord.cli.plain import base64_of, plain
+from pykcoord.cli.records import assignment_of, subscription_of
 from pykcoord.config import Config
 from pykcoord.errors import LogError
 from pykcoord.log import LogReader
@@ -112,33 +113,7 @@ def _member(member: tuple[Any, ...], protocol_type: str | None) -> dict[str, Any
 
 
 def _decoded(metadata: bytes, owned: bytes) -> Iterator[tuple[str, Any]]:
-    subscription = decode_subscription(metadata)
-    if subscription is not None:
-        version, topics, user_data, owned_partitions, generation_id, rack_id = subscription
-        yield (
-            "subscription",
-            {
-                "version": version,
-                "topics": topics,
-                "ownedPartitions": _sorted(owned_partitions),
-                "generationId": generation_id,
-                "rackId": rack_id,
-                "userData": base64_of(user_data),
-            },
-        )
-    assignment = decode_assignment(owned)
-    if assignment is not None:
-        version, partitions, user_data = assignment
-        yield (
-            "assignment",
-            {
-                "version": version,
-                "partitions": _sorted(partitions),
-                "userData": base64_of(user_data),
-            },
-        )
-
-
-def _sorted(topics: list[tuple[str, list[int]]]) -> dict[str, list[int]]:
-    """Partitions in the order of their numbers: an assignor's own order means nothing."""
-    return {topic: sorted(partitions) for topic, partitions in topics}
+    if (subscription := subscription_of(metadata)) is not None:
+        yield "subscription", plain(subscription)
+    if (assignment := assignment_of(owned)) is not None:
+        yield "assignment", plain(assignment)

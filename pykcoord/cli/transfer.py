@@ -18,18 +18,20 @@ from rich.console import Console
 from rich.progress import Progress
 
 from pykcoord.catalogue import STATE_FILE, Topic, new_id, store_topics, stored_topics
-from pykcoord.cli.carry import Amount, amount_at, amount_of, carry, difference
 from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import OnCorruption
 from pykcoord.log.checkpoint import decoded_id
 from pykcoord.log.directory import partition_directories
 from pykcoord.log.state_file import StateFile
-from pykcoord.log.transfer import (
+from pykcoord.log.transfer import holds_records, kafka_topics, offsets_topic
+from pykcoord.transfer import (
+    Amount,
     Source,
     Target,
-    holds_records,
-    kafka_topics,
-    offsets_topic,
+    amount_at,
+    amount_of,
+    carry,
+    difference,
 )
 
 OpenTransactions = Literal["refuse", "abort", "keep"]
@@ -98,8 +100,8 @@ def import_log(
 ) -> int:
     """Make DIRECTORY, for `pykcoord serve`, of what the log at SOURCE holds.
 
-    SOURCE is the data directory (log.dirs) of a Kafka broker, or of pykcoord; nobody may be
-    writing there. Name those of all brokers that have replicas of __consumer_offsets. Groups,
+    SOURCE is the data directory (log.dirs) of a Kafka broker, or of pykcoord, which must be
+    stopped. Name those of all brokers that have replicas of __consumer_offsets. Groups,
     offsets and topics, with their ids, come along; SOURCE is not changed.
 
     \b
@@ -157,7 +159,7 @@ def export_log(
     """Make DIRECTORY of what pykcoord's log at SOURCE holds: __consumer_offsets-N folders to be put
     in place of a Kafka broker's.
 
-    Nobody may be writing at SOURCE, which is not changed, and the broker must be stopped.
+    Both must be stopped: pykcoord at SOURCE, which is not changed, and the broker.
 
     \b
     Example:
@@ -230,7 +232,7 @@ def _topic_asked_for(
         raise click.UsageError(
             "--partitions goes with --topic-id: --broker-log-dir shows how many there are"
         )
-    # Its own count, so that what is missing is told by `offsets_topic`, with the way out of it.
+    # Its own count, so that the error for a missing folder is that of `offsets_topic`, with advice.
     count = max(partition_directories(broker_log_dir), default=0) + 1
     with Source.hold([broker_log_dir], partitions=count):
         topic = offsets_topic(broker_log_dir)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import re
+from datetime import UTC, datetime
+
 import click
 
 from pykcoord.catalogue import check_name, check_partitions
+from pykcoord.clock import Clock
 from pykcoord.errors import ArgumentError
 
-__all__ = ["TopicType"]
+__all__ = ["MomentType", "TopicType"]
+
+_UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_AGO = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 class TopicType(click.ParamType[tuple[str, int]]):
@@ -27,3 +34,29 @@ class TopicType(click.ParamType[tuple[str, int]]):
         except ArgumentError as error:
             self.fail(error.reason, param, context)
         return name, int(partitions)
+
+
+class MomentType(click.ParamType[int]):
+    """How long ago (2h), or a date or time in ISO 8601, as milliseconds since the epoch."""
+
+    name = "TIME"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        if ago := _AGO.fullmatch(str(value)):
+            return Clock().now_ms() - int(ago[1]) * _UNITS_MS[ago[2]]
+        try:
+            moment = datetime.fromisoformat(str(value))
+            if moment.tzinfo is None:
+                moment = moment.replace(tzinfo=UTC)
+            return round(moment.timestamp() * 1000)
+        except (ValueError, OverflowError):
+            self.fail(
+                f"{value!r} is no time; write how long ago (90s, 15m, 2h, 7d) or ISO 8601 "
+                "(2026-11-25T08:30, in UTC)",
+                param,
+                context,
+            )

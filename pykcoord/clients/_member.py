@@ -93,7 +93,7 @@ def catalogue(
     """The topics that members subscribe to, as far as the client knows them, for `Member.assign`.
 
     `partitions_for_topic` and `racks` look into the client's metadata. Racks are looked up only
-    if some member has one: nobody else asks for them (KIP-881).
+    if some member has one (KIP-881).
     """
     with_racks = any(subscription.rack_id for subscription in members.values())
     known: dict[str, int | list[Sequence[str]]] = {}

@@ -85,7 +85,7 @@ class _DropIn(AbstractPartitionAssignor):
 
     @classmethod
     def on_assignment(cls, assignment: Any) -> None:
-        """Told what this member was given."""
+        """Remembers the partitions of this member."""
         member, generation_id = cls._joining()
         member.assigned(assignment.partitions(), generation_id)
 
@@ -93,7 +93,7 @@ class _DropIn(AbstractPartitionAssignor):
     def _joining(cls) -> tuple[Member, int]:
         """The memory of the consumer that is calling, and its generation, -1 if it has none.
 
-        Whoever calls otherwise shares one memory, as all do with aiokafka's own sticky assignor.
+        Other callers share one memory, as all do with aiokafka's own sticky assignor.
         """
         caller = calling(GroupCoordinator)
         owner = caller[0] if caller else cls

@@ -37,8 +37,8 @@ __all__ = [
 class _DropIn(AbstractPartitionAssignor):
     """What kafka-python asks of an assignor; each consumer has an instance of its own.
 
-    `rack_id` is the consumer's rack (Java's `client.rack`), which kafka-python tells no assignor:
-    a subclass sets it.
+    `rack_id` is the consumer's rack (Java's `client.rack`). kafka-python does not give it to
+    assignors: a subclass sets it.
     """
 
     strategy: ClassVar[str | Assignor | type[Assignor]]
@@ -68,7 +68,7 @@ class _DropIn(AbstractPartitionAssignor):
         return self._member.assign(topics, subscriptions)
 
     def on_assignment(self, assignment: Any, generation: int) -> None:
-        """Told what this member was given, in which generation."""
+        """Remembers the partitions of this member, and their generation."""
         self._member.assigned(assignment.partitions(), generation)
 
     def _owned(self, topics: frozenset[str]) -> tuple[int, Sequence[tuple[str, int]]]:

@@ -3,20 +3,27 @@
 Knows bytes and files; nothing of groups, of the native core or of the runtime.
 """
 
+from pykcoord.log._record_batch import reframe
+from pykcoord.log.checkpoint import decoded_id
 from pykcoord.log.compaction import Cleaned, Compaction, NewCleaner, RecordCleaner
-from pykcoord.log.directory import LogDirectory, partitions_of
+from pykcoord.log.directory import LogDirectory, partition_directories, partitions_of
 from pykcoord.log.protocol import (
     Append,
     Cut,
     Done,
     Failure,
     Flush,
+    Loader,
     Log,
     LogObserver,
     OnCorruption,
-    Replica,
+    ShardLostError,
+    ShardReleasedError,
+    Taken,
 )
-from pykcoord.log.reader import LogReader
+from pykcoord.log.reader import LogReader, segment_files
+from pykcoord.log.segment import segment_name
+from pykcoord.log.slices import PartitionEnds, read_slice
 from pykcoord.log.snapshotter import Snapshots
 from pykcoord.log.verify import Problem, Report, verify
 
@@ -28,17 +35,27 @@ __all__ = [
     "Done",
     "Failure",
     "Flush",
+    "Loader",
     "Log",
     "LogDirectory",
     "LogObserver",
     "LogReader",
     "NewCleaner",
     "OnCorruption",
+    "PartitionEnds",
     "Problem",
     "RecordCleaner",
-    "Replica",
     "Report",
+    "ShardLostError",
+    "ShardReleasedError",
     "Snapshots",
+    "Taken",
+    "decoded_id",
+    "partition_directories",
     "partitions_of",
+    "read_slice",
+    "reframe",
+    "segment_files",
+    "segment_name",
     "verify",
 ]

@@ -5,5 +5,10 @@ class Outcome(NamedTuple):
     links: int
     write_error: int
     sync_error: int
+    lock_error: int = 0
 
-def write_files(files: list[tuple[int, int, list[bytes]]], sync: bool) -> list[Outcome | None]: ...
+def write_files(
+    files: list[tuple[int, int, list[bytes]]],
+    sync: bool,
+    lock: tuple[bytes, int, int] | None = None,
+) -> list[Outcome | None]: ...

@@ -8,7 +8,7 @@ loop, after each of its system calls. Raises nothing about the disk: every outco
 import typing
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
-from libc.stdint cimport int64_t
+from libc.stdint cimport int64_t, uint64_t
 from libc.stdlib cimport calloc, free
 
 cdef extern from *:
@@ -75,6 +75,13 @@ cdef extern from *:
         }
     }
 
+    /* 0 if the file under that name is the one that is known by device and inode. */
+    static int kc_lost(const char *name, uint64_t device, uint64_t inode) {
+        struct stat status;
+        if (stat(name, &status) < 0) return errno;
+        return status.st_dev == (dev_t)device && status.st_ino == (ino_t)inode ? 0 : ESTALE;
+    }
+
     static void *kc_sync_share(void *argument) {
         kc_share *share = argument;
         for (int64_t n = share->first; n < share->count; n += share->step) {
@@ -119,6 +126,7 @@ cdef extern from *:
     void kc_set_part(iovec* part, const void* data, size_t size) noexcept nogil
     void kc_write(kc_file* file) noexcept nogil
     void kc_sync(kc_file* files, int64_t count, int threads) noexcept nogil
+    int kc_lost(const char* name, uint64_t device, uint64_t inode) noexcept nogil
 
 cdef enum:
     SYNC_THREADS = 8
@@ -126,17 +134,20 @@ cdef enum:
 
 class Outcome(typing.NamedTuple):
     """What a file failed with: errno values, 0 for none. `write_error` is ESTALE if the file did
-    not end where it should (`found_size`, `links` say what was found): nothing was written then."""
+    not end where it should (`found_size`, `links` say what was found): nothing was written then.
+    `lock_error` is the same of all files: ESTALE if another file than the lock's has its name."""
 
     found_size: int
     links: int
     write_error: int
     sync_error: int
+    lock_error: int = 0
 
 
-def write_files(list files not None, bint sync):
+def write_files(list files not None, bint sync, tuple lock = None):
     """Writes to each of `files`, (descriptor, size, batches), behind its `size` bytes; then, with
-    `sync`, makes all of them durable, at the same time. A file that fails keeps nobody else back.
+    `sync`, makes all of them durable, at the same time. A file that fails does not keep the others
+    back. `lock` is a name with the device and inode that it should have: it is looked at last.
 
     Answers an `Outcome` for each file that failed, and None for the others.
     """
@@ -145,6 +156,13 @@ def write_files(list files not None, bint sync):
     cdef iovec* all_parts = NULL
     cdef list batches
     cdef bytes batch
+    cdef bytes lock_name = None
+    cdef const char* name = NULL
+    cdef uint64_t device = 0, inode = 0
+    cdef int lock_error = 0
+    if lock is not None:
+        lock_name, device, inode = lock
+        name = lock_name
     for _, _, batches in files:
         parts += len(batches)
     try:
@@ -164,10 +182,16 @@ def write_files(list files not None, bint sync):
                 kc_write(tasks + n)
             if sync:
                 kc_sync(tasks, count, SYNC_THREADS)
+            if name != NULL:
+                lock_error = kc_lost(name, device, inode)
         return [
-            None if tasks[n].write_error == 0 and tasks[n].sync_error == 0
+            None if tasks[n].write_error == 0 and tasks[n].sync_error == 0 and lock_error == 0
             else Outcome(
-                tasks[n].found_size, tasks[n].links, tasks[n].write_error, tasks[n].sync_error
+                tasks[n].found_size,
+                tasks[n].links,
+                tasks[n].write_error,
+                tasks[n].sync_error,
+                lock_error,
             )
             for n in range(count)
         ]

@@ -152,7 +152,7 @@ def frame(
     const uint8_t[::1] records not None, int32_t record_count, int64_t base_offset,
     int64_t base_timestamp, int64_t max_timestamp, int32_t leader_epoch,
 ):
-    """A whole batch around a records area, as Kafka's coordinator writes it (log-format 3.4):
+    """A whole batch around a records area, as Kafka's coordinator writes it (log-format section 3.4):
     CREATE_TIME, uncompressed, producer id and epoch -1, base sequence 0."""
     cdef Py_ssize_t area = records.shape[0]
     if record_count < 1 or area < 1 or area > INT32_MAX - HEADER_BYTES or base_offset < 0:

@@ -1,4 +1,4 @@
-"""Decompression of records areas (log-format 4.1): gzip, snappy, lz4 and zstd, by cramjam.
+"""Decompression of records areas (log-format section 4.1): gzip, snappy, lz4 and zstd, by cramjam.
 
 The input comes from a disk and its CRC was right, which says nothing about who wrote it: no output
 ever grows beyond `limit_bytes`, and no length that is read from the input is believed before that.

@@ -1,33 +1,44 @@
 """A directory of `__consumer_offsets` partitions, open for writing: the `Log` of the runtime.
 
-One process at a time: a lock while it lives, a leader epoch against whatever the lock does not
+One process at a time: a lock while it lives, a leader epoch against all that the lock does not
 see. Must never create, cut or rename anything before it holds the lock.
 """
 
 from __future__ import annotations
 
-import errno
-import fcntl
 import logging
-import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
-from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogError, LogLockedError
+from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.compaction import Cleaned, Compaction, LogCleaner
-from pykcoord.log.durable import make_directory, sync_directory
+from pykcoord.log.compaction.files import Files
+from pykcoord.log.durable import make_directory, new_directory, sync_directory
 from pykcoord.log.loading import Loaded, load
-from pykcoord.log.naming import naming
+from pykcoord.log.lock import DirectoryLock
 from pykcoord.log.partition import Partition
-from pykcoord.log.protocol import Append, Cut, Done, Flush, LogObserver, OnCorruption, Replica
+from pykcoord.log.presence import Presence, Watch
+from pykcoord.log.protocol import (
+    Append,
+    Cut,
+    Done,
+    Failure,
+    Flush,
+    Loader,
+    LogObserver,
+    OnCorruption,
+    ShardReleasedError,
+    Taken,
+)
 from pykcoord.log.snapshot import SNAPSHOT_FILE
 from pykcoord.log.snapshotter import Snapshots, Snapshotter
+from pykcoord.log.state_file import StateFile
 from pykcoord.log.writer import Writer
 
 __all__ = ["TOPIC", "LogDirectory", "missing_of", "partition_directories", "partitions_of"]
@@ -46,7 +57,8 @@ class LogDirectory:
     def __init__(
         self,
         path: Path,
-        lock: int,
+        lock: DirectoryLock,
+        presence: Presence,
         partitions: list[Partition],
         properties: Properties,
         writer: Writer,
@@ -57,6 +69,8 @@ class LogDirectory:
         self.topic_id = properties.topic_id
         self.cuts: list[Cut] = [p.cut for p in partitions if p.cut is not None]
         self._lock = lock
+        self._presence = presence
+        self._watch: Watch | None = None
         self._partitions = partitions
         self._writer = writer
         self._loaded: list[Loaded | None] = [None] * len(partitions)
@@ -76,32 +90,35 @@ class LogDirectory:
         on_corruption: OnCorruption = "refuse",
         observer: LogObserver | None = None,
         monotonic: Callable[[], float] = lambda: 0.0,
-        new_replica: Callable[[], Replica] | None = None,
+        new_loader: Callable[[], Loader] | None = None,
         use_snapshots: bool = True,
     ) -> Self:
         """Locks, recovers and opens the directory; creates what is missing of it.
 
         `partitions` is offsets.topic.num.partitions and must be what the directory was made with,
         `segment_bytes` offsets.topic.segment.bytes. What recovery cut is in `cuts`. `monotonic`
-        (seconds) is only used to tell the `observer` how long a sync took. With `new_replica` each
-        partition is replayed while it is checked, from its snapshot on if that fits and
-        `use_snapshots`: see `take_replicas`.
+        (seconds) is only used to measure for the `observer` how long a sync took. With `new_loader`
+        each partition is replayed while it is checked, from its snapshot on if that fits and
+        `use_snapshots`: `take` hands it on.
 
         Raises LogLockedError, CorruptLogError (nothing was changed), ConfigError for another number
         of partitions, OSError, and what replay raises.
         """
         _check_arguments(partitions, segment_bytes, flush, flush_interval_ms, on_corruption)
-        directory = Path(path)
+        # The process may change its working directory.
+        directory = Path(path).absolute()
         make_directory(directory)
-        lock = _lock(directory)
+        lock = DirectoryLock.take(directory)
         opened: list[Partition] = []
         try:
+            presence = Presence(directory, lock.descriptor)
+            presence.check()
             known = checkpoint.read_properties(directory)
             _check_partitions(directory, partitions, known)
             names = [directory / f"{TOPIC}-{number}" for number in range(partitions)]
             topic_id = known.topic_id if known else uuid.uuid4().bytes
             expected = topic_id.hex() if use_snapshots else None
-            loaded = _load_all(names, on_corruption, new_replica, expected)
+            loaded = _load_all(names, on_corruption, new_loader, expected)
             found = [one and one.found for one in loaded]
             newest = max((one.leader_epoch for one in found if one is not None), default=-1)
             epoch = max(newest, known.leader_epoch if known else -1) + 1
@@ -121,17 +138,18 @@ class LogDirectory:
                     keep_unsynced=flush != "commit",
                     on_corruption=on_corruption,
                     found=one,
+                    presence=presence,
                 )
                 partition.leader_epoch = epoch
                 opened.append(partition)
-            writer = Writer(opened, flush, flush_interval_ms, observer, monotonic)
-            log = cls(directory, lock, opened, properties, writer, segment_bytes)
+            writer = Writer(opened, flush, flush_interval_ms, observer, monotonic, presence)
+            log = cls(directory, lock, presence, opened, properties, writer, segment_bytes)
             log._loaded = loaded
             return log
         except BaseException:
             for partition in opened:
                 partition.close()
-            os.close(lock)
+            lock.close()
             raise
 
     @property
@@ -144,12 +162,22 @@ class LogDirectory:
         """Bytes of all segments of all partitions. May be asked on any thread."""
         return sum(partition.size_bytes for partition in self._partitions)
 
-    def take_replicas(self) -> dict[int, Replica]:
-        """What the logs amounted to when the directory was opened, by shard: to be taken once. A
-        shard without a log has none."""
-        loaded = dict(enumerate(self._loaded))
-        self._loaded = [one and one._replace(replica=None) for one in self._loaded]
-        return {shard: one.replica for shard, one in loaded.items() if one and one.replica}
+    def take(self, shard: int, new_loader: Callable[[], Any]) -> Taken:
+        """See `Log.take`. The directory was locked when it was opened, and no other process writes
+        there. The first time the loader is the one that was read then, if there is one."""
+        self.reopen(shard)
+        loaded = self._loaded[shard]
+        if loaded is not None and loaded.loader is not None:
+            self._loaded[shard] = loaded._replace(loader=None)
+            return Taken(loaded.loader, self.next_offset(shard), self.leader_epoch)
+        loader = new_loader()
+        for chunk in self.read(shard):
+            loader.replay(chunk)
+        return Taken(loader, self.next_offset(shard), self.leader_epoch)
+
+    def release(self, shard: int) -> None:
+        """See `Log.release`. The lock stays: it is the directory's."""
+        self._writer.call(lambda: self._partitions[shard].fail(ShardReleasedError(shard)))
 
     def read(self, shard: int) -> Iterator[bytes]:
         """Chunks (up to a MB) of whole, CRC-checked, uncompressed batches, from the log's start."""
@@ -171,6 +199,18 @@ class LogDirectory:
         if cut is not None and cut is not before:
             self.cuts.append(cut)
             _logger.warning("%s", cut, extra={"event": "cut", "shard": shard})
+
+    def start_watching(self, lost: Callable[[LogError], None]) -> None:
+        """Compares the lock with what stands under its name in the background from now on, once a
+        second. `lost` is called on a thread of its own, at each look that finds another file or
+        none: appends fail then, and a process that answers from memory should end."""
+        assert self._watch is None, "the lock is watched already"
+        self._watch = Watch(self._presence, lost)
+        self._watch.start()
+
+    def state_file(self, name: str) -> StateFile:
+        """A document beside the log. Its `write` raises LogDirectoryLostError, too."""
+        return StateFile(self.path / name, self._presence.check)
 
     def start_snapshots(self, snapshots: Snapshots) -> None:
         """Writes snapshots in the background from now on."""
@@ -200,26 +240,28 @@ class LogDirectory:
         return self._log_cleaner(compaction).clean_all()
 
     def sync(self) -> None:
-        """Makes all that was handed in before durable, whatever the flush policy says."""
+        """Makes all that was handed in before durable, under any flush policy."""
         self._writer.sync()
 
     def close(self) -> None:
-        """Writes, syncs and closes everything, then gives up the lock. Raises the first OSError."""
-        if self._lock < 0:
+        """Writes, syncs and closes everything, then gives up the lock. Raises the first OSError or
+        LogError."""
+        if not self._lock.held:
             return
+        if self._watch is not None:
+            self._watch.close()
         if self._snapshotter is not None:
             self._snapshotter.close()
         if self._cleaner is not None:
             self._cleaner.close()
         self._writer.close()
-        errors: list[OSError] = []
+        errors: list[Failure] = []
         for partition in self._partitions:
             try:
                 partition.close()
-            except OSError as error:
+            except (OSError, LogError) as error:
                 errors.append(error)
-        os.close(self._lock)
-        self._lock = -1
+        self._lock.close()
         if errors:
             raise errors[0]
 
@@ -229,7 +271,10 @@ class LogDirectory:
         return Snapshotter(self._partitions, self._writer, self.topic_id, snapshots, covered)
 
     def _log_cleaner(self, compaction: Compaction) -> LogCleaner:
-        return LogCleaner(self.path, TOPIC, self._partitions, self._segment_bytes, compaction)
+        files = Files(self._presence.check)
+        return LogCleaner(
+            self.path, TOPIC, self._partitions, self._segment_bytes, compaction, files
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -240,7 +285,7 @@ class LogDirectory:
 
 def partitions_of(directory: Path) -> int:
     """How many partitions the data directory was made with; 0 if it is none. Raises LogError where
-    it does not tell: a wrong number would stay, and scatter the groups."""
+    that is not known: a wrong number would stay, and scatter the groups."""
     known = checkpoint.read_properties(directory)
     if known is not None:
         return known.partitions
@@ -285,37 +330,6 @@ def _check_arguments(
         raise ArgumentError("flush_interval_ms", f"{flush_interval_ms} is not at least 1")
     if on_corruption not in ("refuse", "truncate"):
         raise ArgumentError("on_corruption", f"{on_corruption!r} is none of refuse, truncate")
-
-
-def _lock(directory: Path) -> int:
-    """Takes the lock. Kafka's brokers lock the same file, by fcntl: that one is taken as well."""
-    try:
-        descriptor = os.open(directory / ".lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-    except OSError as error:
-        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
-            raise
-        raise LogError(
-            f"{directory}: cannot be written to ({error.strerror}); serve needs to write there, "
-            "`pykcoord log state|dump|verify` do not"
-        ) from error
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(descriptor, 20, 0).strip()
-            pid = int(holder) if holder.isdigit() else None
-            raise LogLockedError(directory, pid) from None
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise LogLockedError(directory) from None
-        with naming(directory / ".lock"):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"{os.getpid()}\n".encode(), 0)
-    except BaseException:
-        os.close(descriptor)
-        raise
-    return descriptor
 
 
 def _check_partitions(directory: Path, partitions: int, known: Properties | None) -> None:
@@ -364,13 +378,13 @@ def _check_partitions(directory: Path, partitions: int, known: Properties | None
 def _load_all(
     names: list[Path],
     on_corruption: OnCorruption,
-    new_replica: Callable[[], Replica] | None,
+    new_loader: Callable[[], Loader] | None,
     topic_id: str | None,
 ) -> list[Loaded | None]:
     """Checks all partitions, some at a time, and refuses before anything is changed."""
 
     def examine(name: Path) -> Loaded | None:
-        return load(name, new_replica, topic_id) if name.is_dir() else None
+        return load(name, new_loader, topic_id) if name.is_dir() else None
 
     with ThreadPoolExecutor(_SCAN_THREADS) as pool:
         loaded = list(pool.map(examine, names))
@@ -398,6 +412,6 @@ def _prepare(directory: Path, names: list[Path], properties: Properties) -> None
     checkpoint.write_properties(directory, properties._replace(is_whole=not missing))
     if missing:
         for name in missing:
-            name.mkdir()
+            new_directory(name)
         sync_directory(directory)
         checkpoint.write_properties(directory, properties._replace(is_whole=True))

@@ -1,4 +1,5 @@
-"""What a power cut must not take: files, their names, and the directories they are in, synced.
+"""What a power cut must not take: files, their names, and the directories they are in, synced; and
+the permissions with which all of them are made.
 
 Nothing here knows what is in a file. Must never write one in place.
 """
@@ -13,7 +14,25 @@ from typing import BinaryIO
 
 from pykcoord.log.naming import naming
 
-__all__ = ["make_directory", "replacing", "sync_directory", "sync_file"]
+__all__ = [
+    "FILE_MODE",
+    "make_directory",
+    "new_directory",
+    "private",
+    "replacing",
+    "sync_directory",
+    "sync_file",
+]
+
+# A log holds group ids, client addresses and offsets: for its owner, and for a group that backs it
+# up or reads it with `pykcoord log`. The umask takes away more, where it says so.
+FILE_MODE = 0o640
+_DIRECTORY_MODE = 0o750
+
+
+def private(path: str, flags: int) -> int:
+    """An `opener` of `open`, for files that may be made."""
+    return os.open(path, flags | os.O_CLOEXEC, FILE_MODE)
 
 
 @contextlib.contextmanager
@@ -27,7 +46,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     # Kafka's CheckpointFile does the same, with the same suffix.
     fresh = path.with_name(path.name + ".tmp")
     try:
-        with naming(fresh), open(fresh, "wb") as file:
+        with naming(fresh), open(fresh, "wb", opener=private) as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -39,11 +58,22 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def make_directory(path: Path) -> None:
-    """Creates the directory, and those above it that are missing, durably. Raises OSError."""
-    for directory in reversed([path, *path.parents]):
+    """Creates the directory, and those above it that are missing, durably. Raises OSError.
+
+    Those above get the permissions that the process gives to any directory.
+    """
+    for directory in reversed(path.parents):
         if not directory.is_dir():
             directory.mkdir(exist_ok=True)
             sync_directory(directory.parent)
+    if not path.is_dir():
+        new_directory(path, exist_ok=True)
+        sync_directory(path.parent)
+
+
+def new_directory(path: Path, *, exist_ok: bool = False) -> None:
+    """Creates one directory. Raises OSError."""
+    path.mkdir(_DIRECTORY_MODE, exist_ok=exist_ok)
 
 
 def sync_directory(directory: Path) -> None:
@@ -52,7 +82,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Makes durable what was written to the file, through whatever descriptor. Raises OSError."""
+    """Makes durable what was written to the file, through any descriptor. Raises OSError."""
     _sync(path, os.O_RDONLY)
 
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pykcoord.errors import CorruptLogError
 from pykcoord.log import recovery, snapshot
-from pykcoord.log.protocol import Replica
+from pykcoord.log.protocol import Loader
 from pykcoord.log.recovery import Found
 from pykcoord.log.segment import plan
 from pykcoord.log.snapshot import Covered, SnapshotError
@@ -28,14 +28,14 @@ class Loaded(NamedTuple):
     a snapshot knows of records that are not in the log any more."""
 
     found: Found
-    replica: Replica | None = None
+    loader: Loader | None = None
     covered: Covered | None = None
     lost: CorruptLogError | None = None
 
 
 def load(
     directory: Path,
-    new_replica: Callable[[], Replica] | None,
+    new_loader: Callable[[], Loader] | None,
     topic_id: str | None,
 ) -> Loaded:
     """Examines a partition and replays what is sound of it. `topic_id` is that of the directory,
@@ -43,19 +43,19 @@ def load(
 
     Raises CorruptLogError for batches that cannot be expanded, OSError, and what `replay` raises.
     """
-    if new_replica is None:
+    if new_loader is None:
         return Loaded(recovery.examine(directory))
     if topic_id is not None:
         try:
-            return _from_snapshot(directory, new_replica(), topic_id)
+            return _from_snapshot(directory, new_loader(), topic_id)
         except FileNotFoundError:
             pass
         except SnapshotError as error:
             _logger.warning("%s", error, extra={"event": "snapshot_ignored"})
-    replica = new_replica()
-    found = recovery.examine(directory, replica.replay)
+    loader = new_loader()
+    found = recovery.examine(directory, loader.replay)
     lost = _missing(found, topic_id) if topic_id is not None else None
-    return Loaded(found, replica, lost=lost)
+    return Loaded(found, loader, lost=lost)
 
 
 def _missing(found: Found, topic_id: str) -> CorruptLogError | None:
@@ -69,15 +69,15 @@ def _missing(found: Found, topic_id: str) -> CorruptLogError | None:
     return recovery.missing(found.end, found.next_offset, covered)
 
 
-def _from_snapshot(directory: Path, replica: Replica, topic_id: str) -> Loaded:
+def _from_snapshot(directory: Path, loader: Loader, topic_id: str) -> Loaded:
     covered = snapshot.read_covered(directory)
     snapshot.check(directory, covered, plan(directory), topic_id)
     try:
         for chunk in snapshot.chunks(directory):
-            replica.restore(chunk)
-        found = recovery.examine(directory, replica.replay, covered)
+            loader.restore(chunk)
+        found = recovery.examine(directory, loader.replay, covered)
     except ValueError as error:
-        # The core's ReplayError. If it is the log that cannot be replayed, the log will tell.
+        # The core's ReplayError. If the log itself cannot be replayed, reading that will show it.
         reason = f"its state cannot be used ({error})"
         raise SnapshotError(directory / snapshot.SNAPSHOT_FILE, reason) from error
-    return Loaded(found, replica, covered)
+    return Loaded(found, loader, covered)

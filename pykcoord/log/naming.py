@@ -1,4 +1,4 @@
-"""Errors of the disk with the name of the file: the system tells none where a descriptor failed."""
+"""Errors of the disk with the name of the file: the system gives none where a descriptor failed."""
 
 from __future__ import annotations
 

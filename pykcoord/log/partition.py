@@ -18,6 +18,7 @@ from pykcoord.log._disk import Outcome, write_files
 from pykcoord.log._record_batch import Stop, frame, header
 from pykcoord.log.closed_segments import ClosedSegments
 from pykcoord.log.naming import naming
+from pykcoord.log.presence import Presence
 from pykcoord.log.protocol import Append, Cut, Failure, OnCorruption
 from pykcoord.log.recovery import Found
 from pykcoord.log.segment import (
@@ -50,6 +51,7 @@ class Partition:
     `segment_bytes` is offsets.topic.segment.bytes. `keep_unsynced` says what counts after a
     failure: whether what was written but not yet synced was already acknowledged. `closed` are the
     segments before the active one, the last; `rolled` is called when there is one more of them.
+    `presence` is that of the directory above, which only tests do without.
     """
 
     def __init__(
@@ -61,6 +63,7 @@ class Partition:
         keep_unsynced: bool,
         on_corruption: OnCorruption,
         found: Found | None = None,
+        presence: Presence | None = None,
     ) -> None:
         self.directory = directory
         self.leader_epoch = -1
@@ -69,6 +72,7 @@ class Partition:
         self.cut: Cut | None = None
         self.closed = ClosedSegments()
         self.rolled: Callable[[], None] = lambda: None
+        self._presence = presence
         self._topic_id = topic_id
         self._segment_bytes = segment_bytes
         self._keep_unsynced = keep_unsynced
@@ -144,6 +148,8 @@ class Partition:
     def finish(self, outcome: Outcome | None, synced: bool) -> None:
         """Takes note of what became of `request`. Raises OSError or LogError as `prepare` does."""
         if outcome is not None:
+            if outcome.lock_error and self._presence is not None:
+                raise self._presence.failure(outcome.lock_error)
             if outcome.write_error == errno.ESTALE and self._changed(outcome):
                 raise self._fenced(outcome)
             self._check(outcome.write_error)
@@ -157,7 +163,8 @@ class Partition:
 
     def sync(self) -> None:
         """Writes what waits and makes all of it durable. Raises as `prepare` does."""
-        (outcome,) = write_files([self.request()], True)
+        lock = None if self._presence is None else self._presence.name
+        (outcome,) = write_files([self.request()], True, lock)
         self.finish(outcome, True)
 
     def roll(self) -> None:
@@ -168,17 +175,25 @@ class Partition:
     def write_epochs(self) -> None:
         """Brings `leader-epoch-checkpoint` up to date. It is derived: the batches say the same.
 
-        Not after a failure: no batch may be of this epoch, and the file may be somebody else's.
+        Not after a failure: no batch may be of this epoch, and the file may be another process's.
+        Raises OSError, LogError.
         """
         if not self.epochs_written and self.failed is None:
+            self.check_presence()
             checkpoint.write_epochs(self.directory, self._epochs)
             self.epochs_written = True
 
+    def check_presence(self) -> None:
+        """Before any name in the directory is made, changed or removed. Raises OSError or LogError:
+        what stands under that name may be another process's."""
+        if self._presence is not None:
+            self._presence.check()
+
     def fail(self, error: Failure) -> None:
-        """Refuses appends from now on, and takes back what nobody was told is there."""
+        """Refuses appends from now on, and takes back what was not acknowledged."""
         self.failed = error
         self._waiting, self._waiting_bytes = [], 0
-        # A LogError says that somebody else writes here: what is there is theirs.
+        # A LogError says that another process writes here: the bytes there are its own.
         if self._descriptor >= 0 and isinstance(error, OSError):
             # If this fails too, `reopen` cuts before it believes anything.
             try:
@@ -198,6 +213,7 @@ class Partition:
                     self._take_back()
             os.close(self._descriptor)
             self._descriptor = -1
+        self.check_presence()
         with self.closed.recovering():
             found = recovery.examine(self.directory)
             if found.leader_epoch > self.leader_epoch:
@@ -211,7 +227,7 @@ class Partition:
         self.failed = None
 
     def close(self) -> None:
-        """Syncs and closes. Raises OSError if the disk does not take it."""
+        """Syncs and closes. Raises OSError if the disk does not take it, LogError as `prepare`."""
         if self._descriptor >= 0:
             try:
                 if self.dirty:
@@ -244,6 +260,7 @@ class Partition:
 
     def _begin_epoch(self) -> None:
         """Before the first append of this process: fencing, the epoch, a segment, no indexes."""
+        self.check_presence()
         newest = self._epochs[-1][0] if self._epochs else -1
         if newest > self.leader_epoch:
             raise LogFencedError(self.directory, self.leader_epoch, newest)
@@ -276,9 +293,10 @@ class Partition:
         self.rolled()
 
     def _create(self, base_offset: int) -> None:
+        self.check_presence()
         path = self.directory / segment_name(base_offset)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._descriptor = os.open(path, flags, 0o644)
+        self._descriptor = os.open(path, flags, durable.FILE_MODE)
         self._active = SegmentFile(base_offset, path)
         self._size = self._synced = 0
         durable.sync_directory(self.directory)
@@ -310,7 +328,7 @@ class Partition:
         return outcome.found_size != self._size or outcome.links == 0
 
     def _fenced(self, outcome: Outcome) -> LogError:
-        """Somebody else changed the file: says who, as far as the batches there tell."""
+        """Another process changed the file: names it, as far as the batches there show."""
         if outcome.links > 0 and outcome.found_size > self._size:
             there = os.pread(self._descriptor, 61, self._size)
             if len(there) == 61 and header(there, 0).partition_leader_epoch > self.leader_epoch:
@@ -321,7 +339,7 @@ class Partition:
             self._active_file.path,
             self._size,
             self.next_offset,
-            f"changed by somebody else: {state}",
+            f"changed by another process: {state}",
             "stop what writes here; pykcoord recovers the log when it is started again",
         )
 

@@ -5,9 +5,9 @@ Nothing here touches a file. A log knows neither the native core nor the runtime
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pykcoord.errors import LogError
 
@@ -17,10 +17,13 @@ __all__ = [
     "Done",
     "Failure",
     "Flush",
+    "Loader",
     "Log",
     "LogObserver",
     "OnCorruption",
-    "Replica",
+    "ShardLostError",
+    "ShardReleasedError",
+    "Taken",
 ]
 
 Flush = Literal["commit", "interval", "os"]
@@ -36,7 +39,8 @@ class Append(NamedTuple):
     """One batch to be written to the log of `shard`.
 
     `records` is the records area of a RecordBatch v2 with `record_count` (at least 1) records;
-    `base_offset` must be the shard's next offset; timestamps are in ms since the epoch.
+    `base_offset` is the shard's next offset, counted from `Taken.next_offset` (see `Log.append`);
+    timestamps are in ms since the epoch.
     """
 
     shard: int
@@ -51,42 +55,96 @@ Done = Callable[[list[tuple[int, int]], list[tuple[int, Failure]]], None]
 """`done(committed, failed)`: committed are (shard, end offset), failed are (shard, error)."""
 
 
+class ShardLostError(LogError):
+    """The store appends to this shard no longer: it must be released. `fenced`: because another
+    process leads it."""
+
+    def __init__(self, shard: int, reason: str, *, fenced: bool) -> None:
+        super().__init__(f"shard {shard}: {reason}")
+        self.shard = shard
+        self.fenced = fenced
+
+
+class ShardReleasedError(LogError):
+    """The shard was released, or never taken: it is not known whether the records are there. Of a
+    shard that is served it is a failure like any other: the shard is taken again."""
+
+    def __init__(self, shard: int) -> None:
+        super().__init__(f"shard {shard} is not led by this process")
+        self.shard = shard
+
+
+class Taken(NamedTuple):
+    """A shard that is led from now on: its state, the offset of the next record, and the leader
+    epoch that stands in its batches."""
+
+    loader: Any
+    next_offset: int
+    epoch: int
+
+
+@runtime_checkable
 class Log(Protocol):
-    """A durable log of `shards` partitions of `__consumer_offsets`."""
+    """A store of `shards` shards, each a partition of `__consumer_offsets`.
+
+    A shard is taken before anything is appended to it, and may be released. Taking and releasing
+    are a shard's; appending is the store's: one call a turn, for all shards.
+
+    Once an append of a shard has failed, the store appends nothing more to it until it is taken
+    again: there is no gap in what is durable. Appends that come meanwhile fail for a like reason.
+    They do not fail with ShardReleasedError, unless it was released: what is heard first is taken
+    for the reason, and calls of `done` on two threads have no order.
+
+    A store that loses a shard while none of its appends is on its way has nothing to fail: the next
+    append fails. Whoever leads shards, and learns of it earlier, releases the shard.
+    """
 
     @property
     def shards(self) -> int:
-        """The number of partitions."""
+        """The number of shards."""
 
-    def read(self, shard: int) -> Iterator[bytes]:
-        """The log from its start: chunks (up to a MB) of whole, checked, uncompressed batches."""
+    def take(self, shard: int, new_loader: Callable[[], Any]) -> Taken:
+        """Leads the shard from now on: fences an earlier leader, where there may be one, and reads
+        all that is durable into a loader, which `new_loader` makes, once, on the calling thread;
+        or gives a loader of the same kind that it has filled already, as a follower does. It
+        blocks. All appends that were handed over earlier have been named by `done` when it returns.
 
-    def next_offset(self, shard: int) -> int:
-        """The offset of the next record to be written."""
-
-    def append(self, appends: Sequence[Append], done: Done) -> None:
-        """Hands the appends to the writer thread and returns.
-
-        `done` is called on that thread, once, when all of them are durable by the flush policy, or
-        have failed. All that arrives while a sync is under way shares the next one.
+        Raises ShardLostError if another process leads the shard, OSError or another LogError if the
+        storage fails or is not sound: the shard stays as it was. Raises what `replay` raises.
         """
 
-    def reopen(self, shard: int) -> None:
-        """Recovers a shard whose append failed from disk, so that it can be read and appended to.
+    def release(self, shard: int) -> None:
+        """Appends nothing more to the shard. `done` names what was on its way as failed, with
+        ShardReleasedError, unless it is durable; all of it is named when this returns."""
 
-        Raises OSError or LogError if the disk still fails: the shard stays as it was.
+    def append(self, appends: Sequence[Append], done: Done) -> None:
+        """Takes over the appends of a turn, of any shards, and returns at once.
+
+        `done` may be called on any thread, and several times: each shard of the call is named
+        exactly once, as soon as all of its appends in this call are durable, or one has failed.
+        Calls may share a write; the ends that `done` names of a shard rise.
+
+        Offsets are counted from what `take` gave, without gaps: `done` names ends in this count,
+        which answers wait for. A store that assigns offsets itself (it writes records of its own
+        between, or others write to the same partition) keeps the two numbers beside each other: the
+        batches that it later gives to `replay` have its own offsets, with gaps where they are, and
+        the next `take` gives its own end.
+
+        Durable is what the store says it is: synced, written to a shared object, or at or below a
+        high watermark. `done` may be as late as that takes; turns go on meanwhile, and each has a
+        call of its own.
         """
 
     def close(self) -> None:
-        """Writes, syncs and closes everything; appends that arrive later are refused."""
+        """Finishes what was handed over, and closes everything; nothing is appended afterwards."""
 
 
-class Replica(Protocol):
+class Loader(Protocol):
     """The state of one partition, as it is built from its log. The log knows no more of it."""
 
     def replay(self, chunk: bytes) -> None:
         """Whole, checked, uncompressed batches, in order. Raises ValueError for what no coordinator
-        wrote; the replica is of no use then."""
+        wrote; the loader is of no use then."""
 
     def restore(self, chunk: bytes) -> None:
         """The same, for what `snapshot_chunk` gave, before anything is replayed."""
@@ -96,7 +154,7 @@ class Replica(Protocol):
 
 
 class LogObserver(Protocol):
-    """Told by the writer thread what it did, for metrics. Must neither block nor raise."""
+    """Called by the writer thread with what it did, for metrics. Must neither block nor raise."""
 
     def appended(self, shard: int, batches: int, size_bytes: int) -> None:
         """So much was written to the log of `shard`."""

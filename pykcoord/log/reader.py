@@ -32,7 +32,7 @@ _SEGMENT_NAME = re.compile(r"(\d{20})\.log")
 
 class LogReader:
     """A log opened for reading. `partitions` are the numbers of those that are there, `shards` how
-    many the topic has as far as the files tell, `cuts` what was left out as damaged."""
+    many the topic has as far as the files show, `cuts` what was left out as damaged."""
 
     def __init__(
         self, found: dict[int, Found], shards: int, cuts: list[Cut], is_one_file: bool

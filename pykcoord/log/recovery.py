@@ -180,7 +180,7 @@ def repair(found: Found, on_corruption: OnCorruption) -> Cut | None:
 
 
 def set_aside(path: Path) -> Path:
-    """Renames a file so that nobody reads it any more, and returns its name. The folder is synced
+    """Renames a file so that it is not read any more, and returns its name. The folder is synced
     by the caller."""
     aside = _free_name(path)
     os.rename(path, aside)
@@ -318,7 +318,11 @@ def _stands_by_itself(stop: Stop, rest: bytes) -> bool:
 
 def _copy_tail(path: Path, position: int) -> Path:
     aside = _free_name(path)
-    with open(path, "rb") as source, naming(aside), open(aside, "xb") as target:
+    with (
+        open(path, "rb") as source,
+        naming(aside),
+        open(aside, "xb", opener=durable.private) as target,
+    ):
         source.seek(position)
         while chunk := source.read(1 << 20):
             target.write(chunk)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from pykcoord.errors import CorruptLogError
+from pykcoord.errors import CorruptLogError, LogError
 from pykcoord.log import compression
 from pykcoord.log._record_batch import Scan, Stop, header, next_compressed, reframe, scan
 from pykcoord.log.naming import naming
@@ -34,6 +34,16 @@ __all__ = [
 CHUNK_BYTES = 512 << 10
 
 _NAME = re.compile(r"(\d{20})\.(log|index|timeindex|txnindex)(\.deleted|\.cleaned|\.swap)?")
+# As people pack a log to carry or keep it.
+_PACKED = re.compile(r"\d{20}\.log\.(gz|zst|bz2|xz|lz4|zip)")
+_UNPACK = {
+    "gz": "gunzip",
+    "zst": "unzstd --rm",
+    "bz2": "bunzip2",
+    "xz": "unxz",
+    "lz4": "unlz4 --rm -m",
+    "zip": "unzip",
+}
 
 
 Replay = Callable[[bytes], None]
@@ -99,17 +109,21 @@ def plan(directory: Path) -> Plan:
     """Sorts out the leftovers as Kafka's LogLoader does.
 
     `.deleted` and `.cleaned` go; a `.swap` replaces the segments whose offsets it covers, unless a
-    `.cleaned` at or below it shows that its group was not complete.
+    `.cleaned` at or below it shows that its group was not complete. Raises LogError where all that
+    is there are segments in compressed files: it would pass for a log that holds nothing.
     """
     by_suffix: dict[str, list[SegmentFile]] = {"": [], ".deleted": [], ".cleaned": [], ".swap": []}
     indexes: list[Path] = []
-    for path in sorted(directory.iterdir()):
+    paths = sorted(directory.iterdir())
+    for path in paths:
         if match := _NAME.fullmatch(path.name):
             base_offset, kind, suffix = int(match[1]), match[2], match[3] or ""
             if kind == "log":
                 by_suffix[suffix].append(SegmentFile(base_offset, path))
             elif suffix:
                 indexes.append(path)
+    if not any(by_suffix.values()):
+        _refuse_packed(directory, [path for path in paths if _PACKED.fullmatch(path.name)])
     remove = [file.path for file in by_suffix[".deleted"] + by_suffix[".cleaned"]] + indexes
     first_cleaned = min((file.base_offset for file in by_suffix[".cleaned"]), default=None)
     swaps: list[SegmentFile] = []
@@ -125,12 +139,22 @@ def plan(directory: Path) -> Plan:
     kept: list[SegmentFile] = []
     for file in by_suffix[""]:
         if replaced_from <= file.base_offset < replaced_to:
-            # Last what names the others: an index without a log is nobody's.
+            # Last what names the others: an index without a log belongs to none.
             remove += [*companions(file.path), file.path]
         else:
             kept.append(file)
     rename = [(file.path, file.path.with_suffix("")) for file in swaps]
     return Plan(sorted(kept + swaps), remove, rename)
+
+
+def _refuse_packed(directory: Path, packed: list[Path]) -> None:
+    if packed:
+        suffix = packed[0].suffix
+        command = _UNPACK[suffix[1:]]
+        raise LogError(
+            f"{directory}: no segment (.log) here, but {len(packed)} in compressed files, such as "
+            f"{packed[0].name}; unpack them first: {command} {directory}/*.log{suffix}"
+        )
 
 
 def pieces(
@@ -245,7 +269,7 @@ def expanded(file: SegmentFile, piece: Piece, position: int) -> bytes:
             piece.position + position,
             batch.base_offset,
             f"the CRC is right, but the records cannot be expanded ({name}: {error})",
-            "whoever wrote this batch wrote it so: restore the file, or cut it there by hand",
+            "its writer wrote it so: restore the file, or cut it there by hand",
         ) from None
 
 
@@ -265,7 +289,7 @@ def _fill(descriptor: int, buffer: bytearray, filled: int, position: int, limit:
         room = memoryview(buffer)[filled:wanted]
         count = os.preadv(descriptor, [room], position + filled)
         if count == 0:
-            # Somebody cut the file while it was read: what is there is all there is.
+            # The file was cut while it was read: what is there is all there is.
             break
         filled += count
     return filled - start

@@ -2,7 +2,7 @@
 
 It holds the state at one offset, as batches that only the native core reads, and by which files
 that state came about. It spares a start the log below that offset, and nothing depends on it:
-whoever finds anything wrong with it reads the log. Must never be written in place.
+a reader that finds it damaged reads the log. Must never be written in place.
 """
 
 from __future__ import annotations

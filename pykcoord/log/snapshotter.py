@@ -2,7 +2,7 @@
 the log.
 
 The state is built a second time, beside the one that serves, from the snapshot before and from the
-files: nothing that serves waits for it. A snapshot that cannot be written is given up, told of, and
+files: nothing that serves waits for it. A snapshot that cannot be written is given up, logged, and
 tried again. Must never read more of a log than is durable, nor hurry.
 """
 
@@ -21,7 +21,7 @@ from pykcoord.log import snapshot
 from pykcoord.log._record_batch import Stop, header
 from pykcoord.log.durable import sync_file
 from pykcoord.log.partition import Durable, Partition
-from pykcoord.log.protocol import Replica
+from pykcoord.log.protocol import Loader
 from pykcoord.log.recovery import ADVICE
 from pykcoord.log.segment import SegmentFile, pieces, plain, plan
 from pykcoord.log.snapshot import Covered, LastBatch, SnapshotError
@@ -39,11 +39,11 @@ _NICENESS = 10
 
 @dataclass(frozen=True)
 class Snapshots:
-    """When snapshots are written. `new_replica` makes an empty state, `interval_ms` is how often it
+    """When snapshots are written. `new_loader` makes an empty state, `interval_ms` is how often it
     is looked whether a log has grown; it is written down again when the part that no snapshot
     covers is larger than `min_bytes` and than half of the snapshot."""
 
-    new_replica: Callable[[], Replica]
+    new_loader: Callable[[], Loader]
     interval_ms: int
     min_bytes: int
 
@@ -117,10 +117,11 @@ class Snapshotter:
             if durable is None or not self._is_due(number, durable):
                 return False
             before = self._identities(durable)
-            replica, covered = self._build(number, durable, before)
+            loader, covered = self._build(number, durable, before)
             if self._identities(durable) != before:
-                return False  # changed by somebody else
-        size = snapshot.write(partition.directory, covered, self._state(replica))
+                return False  # changed by another process
+        partition.check_presence()
+        size = snapshot.write(partition.directory, covered, self._state(loader))
         self._covered[number], self._sizes[number] = covered, size
         _logger.info(
             "snapshot of %s at offset %d: %d bytes for %d bytes of log",
@@ -158,15 +159,15 @@ class Snapshotter:
 
     def _build(
         self, number: int, durable: Durable, closed: list[tuple[int, int, int]]
-    ) -> tuple[Replica, Covered]:
+    ) -> tuple[Loader, Covered]:
         partition = self._partitions[number]
-        replica, known = self._restored(partition.directory)
+        loader, known = self._restored(partition.directory)
         first = 0 if known is None else len(known.closed)
         offset, position = (0, 0) if known is None else (known.offset, known.active[1])
         last_batch = None if known is None else known.last_batch
         for file, size in durable.segments[first:]:
             expected = max(offset, file.base_offset)
-            offset, last_batch = self._replay(replica, file, position, size, expected, last_batch)
+            offset, last_batch = self._replay(loader, file, position, size, expected, last_batch)
             position = 0
         file, size = durable.segments[-1]
         sync_file(file.path)  # what a snapshot says is on disk, has to be
@@ -179,24 +180,24 @@ class Snapshotter:
             active=(file.base_offset, size),
             last_batch=last_batch if size else None,
         )
-        return replica, covered
+        return loader, covered
 
-    def _restored(self, directory: Path) -> tuple[Replica, Covered | None]:
+    def _restored(self, directory: Path) -> tuple[Loader, Covered | None]:
         """The state of the snapshot before, if it is still good; else an empty one."""
-        replica = self._snapshots.new_replica()
+        loader = self._snapshots.new_loader()
         try:
             covered = snapshot.read_covered(directory)
             snapshot.check(directory, covered, plan(directory), self._topic_id)
             for chunk in snapshot.chunks(directory):
-                replica.restore(chunk)
+                loader.restore(chunk)
                 self._pause()
         except (FileNotFoundError, SnapshotError, ValueError):
-            return self._snapshots.new_replica(), None
-        return replica, covered
+            return self._snapshots.new_loader(), None
+        return loader, covered
 
     def _replay(
         self,
-        replica: Replica,
+        loader: Loader,
         file: SegmentFile,
         position: int,
         size: int,
@@ -207,7 +208,7 @@ class Snapshotter:
         begin, stop = position, Stop.END
         for piece in pieces(file, expected_offset, size, start=position):
             for chunk in plain(file, piece):
-                replica.replay(chunk)
+                loader.replay(chunk)
             if piece.scan.end:
                 begin = piece.position
             position, stop = piece.position + piece.scan.end, piece.scan.stop
@@ -220,13 +221,13 @@ class Snapshotter:
             last_batch = _last_batch(file.path, begin, size)
         return expected_offset, last_batch
 
-    def _state(self, replica: Replica) -> Iterator[bytes]:
-        while (chunk := replica.snapshot_chunk()) is not None:
+    def _state(self, loader: Loader) -> Iterator[bytes]:
+        while (chunk := loader.snapshot_chunk()) is not None:
             yield chunk
             self._pause()
 
     def _check_unread(self, partition: Partition, covered: Covered) -> None:
-        """What the start did not read: every CRC of it, now that nobody waits for it."""
+        """Checks every CRC of what the start did not read, now that there is time."""
         for file in plan(partition.directory).segments:
             if file.base_offset > covered.active[0]:
                 break

@@ -7,6 +7,7 @@ grows with the number of groups: it is written whole at each change.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,10 +29,15 @@ class StateFileError(LogError):
 
 
 class StateFile:
-    """The document at `path`: `read()` and `write(document)`; both may raise OSError."""
+    """The document at `path`: `read()` and `write(document)`; both may raise OSError.
 
-    def __init__(self, path: Path | str) -> None:
+    `check` raises if the directory is not the caller's any more: it is called before and after each
+    write, which does not make a directory then.
+    """
+
+    def __init__(self, path: Path | str, check: Callable[[], None] | None = None) -> None:
         self.path = Path(path)
+        self._check = check
 
     def read(self) -> dict[str, Any] | None:
         """The document; None where there is none yet. Raises StateFileError for a damaged one."""
@@ -51,8 +57,13 @@ class StateFile:
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the document: after a crash the old or the new one is there, whole."""
-        make_directory(self.path.parent)
+        if self._check is not None:
+            self._check()
+        else:
+            make_directory(self.path.parent)
         text = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
         with replacing(self.path) as file:
             file.write(text)
         sync_directory(self.path.parent)
+        if self._check is not None:
+            self._check()

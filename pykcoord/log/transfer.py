@@ -8,7 +8,6 @@ not at all: everything is written beside it, synced, and renamed at the end.
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import re
 import shutil
@@ -17,12 +16,19 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
-from pykcoord.errors import ArgumentError, LogError, LogLockedError
+from pykcoord.errors import ArgumentError, LogError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log._record_batch import frame, reframe
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.directory import TOPIC, missing_of, partition_directories
-from pykcoord.log.durable import make_directory, sync_directory, sync_file
+from pykcoord.log.durable import (
+    make_directory,
+    new_directory,
+    private,
+    sync_directory,
+    sync_file,
+)
+from pykcoord.log.lock import DirectoryLock
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut, OnCorruption
 from pykcoord.log.recovery import Found
@@ -78,7 +84,7 @@ class Source:
         on_corruption: OnCorruption = "refuse",
     ) -> Self:
         """`partitions`: how many the topic has, where folders are missing because they held
-        nothing. Raises LogError, LogLockedError while somebody writes there, CorruptLogError."""
+        nothing. Raises LogError, LogLockedError while a process writes there, CorruptLogError."""
         with contextlib.ExitStack() as locks:
             copies: dict[int, list[Found]] = {}
             known: set[int] = set()
@@ -143,7 +149,7 @@ class Target:
         self._active = [(0, 0)] * partitions  # base offset and size of the active segment
         make_directory(self._partial.parent)
         try:
-            self._partial.mkdir()
+            new_directory(self._partial)
         except FileExistsError:
             raise ArgumentError(
                 "DIRECTORY",
@@ -152,7 +158,7 @@ class Target:
             ) from None
         try:
             for number in range(partitions):
-                self._folder(number).mkdir()
+                new_directory(self._folder(number))
         except BaseException:
             self.discard()
             raise
@@ -215,7 +221,8 @@ class Target:
 
     def _write(self, partition: int, base_offset: int, data: bytearray) -> None:
         if data:
-            with open(self._folder(partition) / segment_name(base_offset), "ab") as file:
+            path = self._folder(partition) / segment_name(base_offset)
+            with open(path, "ab", opener=private) as file:
                 file.write(data)
             self.size_bytes += len(data)
 
@@ -280,16 +287,9 @@ def holds_records(path: Path) -> bool:
 
 def _hold(path: Path, locks: contextlib.ExitStack) -> None:
     """Shares the lock that a broker or pykcoord takes for itself alone: none of them writes now."""
-    try:
-        descriptor = os.open(path / ".lock", os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return
-    locks.callback(os.close, descriptor)
-    for lock in (fcntl.flock, fcntl.lockf):
-        try:
-            lock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            raise LogLockedError(path) from None
+    lock = DirectoryLock.share(path)
+    if lock is not None:
+        locks.callback(lock.close)
 
 
 def _count(paths: Sequence[Path], present: list[int], known: set[int], asked: int | None) -> int:

@@ -112,7 +112,7 @@ def _verify_snapshot(last: Path, next_offset: int) -> list[Problem]:
     end = found.end
     if found.damage is None:
         next_offset = found.next_offset
-    else:  # which is told already, and sound batches behind it were counted
+    else:  # which is reported already, and sound batches behind it were counted
         end = last, last.stat().st_size
     lost = recovery.missing(end, next_offset, covered)
     if lost is None:

@@ -18,7 +18,9 @@ from typing import NamedTuple
 from pykcoord.errors import CoordinatorClosedError, LogError
 from pykcoord.log._disk import write_files
 from pykcoord.log.partition import Partition
+from pykcoord.log.presence import Presence
 from pykcoord.log.protocol import Append, Done, Failure, Flush, LogObserver
+from pykcoord.observers import tell
 
 __all__ = ["Writer"]
 
@@ -49,11 +51,13 @@ class Writer:
         flush_interval_ms: int,
         observer: LogObserver | None = None,
         monotonic: Callable[[], float] = lambda: 0.0,
+        presence: Presence | None = None,
     ) -> None:
         self._partitions = partitions
         self._flush = flush
         self._observer = observer
         self._monotonic = monotonic
+        self._lock_name = None if presence is None else presence.name
         self._queue: SimpleQueue[_Job | _Call | _Stop] = SimpleQueue()
         self._expected = [partition.next_offset for partition in partitions]
         self._submitting = threading.Lock()
@@ -176,7 +180,7 @@ class Writer:
         except Exception as error:
             return _fault(partition, error)
         if self._observer is not None:
-            self._observer.appended(shard, len(appends), size_bytes)
+            tell(self._observer.appended, shard, len(appends), size_bytes)
         return None
 
     def _write(self, partitions: dict[int, Partition], sync: bool) -> dict[int, Failure]:
@@ -185,11 +189,12 @@ class Writer:
             return {}
         started = self._monotonic()
         try:
-            outcomes = write_files([one.request() for one in partitions.values()], sync)
+            requests = [one.request() for one in partitions.values()]
+            outcomes = write_files(requests, sync, self._lock_name)
         except Exception as error:  # no memory: nothing was written, or it is taken back
             return {shard: _fault(one, error) for shard, one in partitions.items()}
         if sync and self._observer is not None:
-            self._observer.synced(len(partitions), self._monotonic() - started)
+            tell(self._observer.synced, len(partitions), self._monotonic() - started)
         failed: dict[int, Failure] = {}
         for (shard, partition), outcome in zip(partitions.items(), outcomes, strict=True):
             try:
@@ -209,13 +214,13 @@ class Writer:
             except CoordinatorClosedError:
                 return
             except (OSError, LogError):
-                # The partition is failed now: its next append is told, and whoever reads the log.
+                # The partition is failed now: its next append fails, and the log has this line.
                 _logger.exception("syncing the log")
 
 
 def _fault(partition: Partition, error: Exception) -> OSError:
-    """Our own fault, told as the disk's: it costs partitions their openness, never the thread, on
-    which every other append waits."""
+    """Our own fault, reported as one of the disk: it closes partitions, but does not end the thread
+    that all other appends wait for."""
     _logger.error("appending to %s", partition.directory, exc_info=error)
     fault = OSError(errno.EIO, f"internal error: {error!r}", str(partition.directory))
     partition.fail(fault)
@@ -235,7 +240,7 @@ def _answer(job: _Job, failed: dict[int, Failure]) -> None:
 def _write_epochs(partition: Partition) -> None:
     try:
         partition.write_epochs()
-    except OSError as error:
+    except (OSError, LogError) as error:
         # Nothing depends on it: it is tried again with the next append, and rebuilt at a start.
         _logger.warning(
             "no leader-epoch-checkpoint in %s, to be tried again: %s", partition.directory, error

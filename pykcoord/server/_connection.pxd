@@ -12,7 +12,10 @@ cdef class Hub:
     cdef readonly long long accepted_total
     cdef readonly long long received_bytes_total
     cdef readonly long long sent_bytes_total
-    cdef list _pending                    # (ticket, client_host, frame) since the last turn
+    cdef public long long unsent_bytes    # of replies, in all channels
+    cdef public bint is_full              # as many sockets were read as are at once
+    cdef readonly bint is_behind          # so it was before the last `take`
+    cdef list _pending                    # (ticket, session, frame) since the last turn
     cdef double _pending_since
     cdef Replies _replies                 # of the turn that is being delivered
     cdef long long _last_ticket
@@ -28,12 +31,13 @@ cdef class Hub:
 
     cdef bint _admit(self, Connection connection) except -1
     cdef int _enqueue(self, Connection connection, bytes frame) except -1
+    cdef int _send_direct(self, list direct) except -1
     cdef int _finish(self, Connection connection, double now) except -1
     cdef int _refuse(self, Connection connection, str reason) except -1
 
 
 cdef class Connection:
-    cdef readonly str client_host         # "/127.0.0.1", as Kafka writes it
+    cdef public object session            # who asks: see pykcoord.session
     cdef readonly str client_ip
     cdef public object memo               # for the handler: dies with the connection
     cdef Hub _hub
@@ -60,7 +64,7 @@ cdef class Connection:
     cdef bint _may_send(self) except -1
     cdef int _reply(self, bytes reply) except -1
     cdef int _answered(self, bytes reply) except -1
-    cdef int _hand_over(self, bytes reply) except -1
+    cdef int _hand_over(self, bytes reply, Py_ssize_t sent) except -1
     cdef int _go_on(self) except -1
     cdef int _close(self) except -1
     cdef int _keep(self, const char* data, Py_ssize_t length) except -1

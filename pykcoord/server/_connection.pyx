@@ -59,7 +59,8 @@ cdef class Hub:
 
     `handler` has `wake()` (frames wait for the next turn), `foreign(connection, ticket, frame)`
     (an API that the core does not own), `abandoned(ticket)` (its client is gone) and
-    `refused(client_host, reason)` (one line of log). `seconds` is a clock for latencies.
+    `connected(session)` and `refused(session, reason)` (one line of log each). `seconds` is a
+    clock for latencies.
     Limits: `max_frame_bytes` is socket.request.max.bytes; `max_connections`,
     `max_connections_per_ip` and its `overrides` (ip -> number) close what exceeds them.
     """
@@ -85,45 +86,57 @@ cdef class Hub:
         self._max_connections_by_ip = max_connections_by_ip
 
     def take(self):
-        """The frames since the last turn: (ticket, client_host, frame without its length)."""
+        """The frames since the last turn: (ticket, session, frame without its length)."""
         cdef list frames = self._pending
         self._pending = []
+        self.is_behind = self.is_full
+        self.is_full = False
         return frames
 
     def deliver(self, list replies not None):
         """Write replies (ticket, with its 4-byte length); a client that has gone gets nothing.
 
         All leave in one step, past their transports, but where one has something left to send.
+        What fails for one is raised when those before it have left.
         """
         cdef Connection connection
         cdef list direct = []
         cdef bytes reply
         cdef double now
-        cdef Py_ssize_t index
         if not replies:
             return
         now = self._seconds()
         self._replies.begin()
-        for ticket, reply in replies:
-            if reply is None:
-                raise TypeError("a reply is bytes")
-            connection = self.in_flight.pop(ticket, None)
-            if connection is None:
-                continue
-            self._finish(connection, now)
-            if connection._may_send():
-                self._replies.add(connection._descriptor, reply)
-                direct.append(connection)
-                connection._answered(reply)
-            else:
-                connection._reply(reply)
+        try:
+            for ticket, reply in replies:
+                if reply is None:
+                    raise TypeError("a reply is bytes")
+                connection = self.in_flight.pop(ticket, None)
+                if connection is None:
+                    continue
+                self._finish(connection, now)
+                if connection._may_send():
+                    self._replies.add(connection._descriptor, reply)
+                    direct.append((connection, reply))
+                    connection._answered(reply)
+                else:
+                    connection._reply(reply)
+        finally:
+            self._send_direct(direct)
+
+    cdef int _send_direct(self, list direct) except -1:
+        """Send what was added to the replies, one for each of these connections."""
+        cdef Connection connection
+        cdef bytes reply
+        cdef Py_ssize_t index, sent
         self._replies.send()
         for index in range(len(direct)):
-            connection = direct[index]
-            reply = self._replies.unsent(index)
-            if reply is not None:
-                connection._hand_over(reply)
+            connection, reply = direct[index]
+            sent = self._replies.sent(index)
+            if sent >= 0:
+                connection._hand_over(reply, sent)
             connection._go_on()
+        return 0
 
     def answer(self, ticket, bytes reply not None):
         """Write one reply, its 4-byte length included; a client that has gone gets nothing."""
@@ -196,16 +209,17 @@ cdef class Hub:
         if len(self.connections) >= self._max_connections:
             self.refused_total += 1
             self._handler.refused(
-                connection.client_host, f"max.connections={self._max_connections} reached")
+                connection.session, f"max.connections={self._max_connections} reached")
             return False
         if from_ip >= limit:
             self.refused_total += 1
             self._handler.refused(
-                connection.client_host, f"max.connections.per.ip={limit} reached")
+                connection.session, f"max.connections.per.ip={limit} reached")
             return False
         self.accepted_total += 1
         self.connections.add(connection)
         self.connections_by_ip[connection.client_ip] = from_ip + 1
+        self._handler.connected(connection.session)
         return True
 
     cdef int _enqueue(self, Connection connection, bytes frame) except -1:
@@ -218,7 +232,7 @@ cdef class Hub:
         connection._frame = frame
         connection._taken_at = self._pending_since
         self.in_flight[ticket] = connection
-        self._pending.append((ticket, connection.client_host, frame))
+        self._pending.append((ticket, connection.session, frame))
         return 0
 
     cdef int _finish(self, Connection connection, double now) except -1:
@@ -234,18 +248,20 @@ cdef class Hub:
 
     cdef int _refuse(self, Connection connection, str reason) except -1:
         self.refused_total += 1
-        self._handler.refused(connection.client_host, reason)
+        self._handler.refused(connection.session, reason)
         connection._close()
         return 0
 
 
 cdef class Connection:
-    """One client's connection: an asyncio protocol. `client_host` as Kafka writes it."""
+    """One client's connection: an asyncio protocol.
 
-    def __init__(self, Hub hub not None, host_of):
+    `peer_of(peername)` gives the ip of a peer and the session that it begins with.
+    """
+
+    def __init__(self, Hub hub not None, peer_of):
         self._hub = hub
-        self.memo = host_of  # replaced once the peer is known
-        self.client_host = "/"
+        self.memo = peer_of  # replaced once the peer is known
         self.client_ip = ""
         self._descriptor = -1
         self._writable = True
@@ -256,7 +272,7 @@ cdef class Connection:
         self._transport = transport
         self._write = transport.write
         self._descriptor = _descriptor(transport)
-        self.client_ip, self.client_host = self.memo(transport.get_extra_info("peername"))
+        self.client_ip, self.session = self.memo(transport.get_extra_info("peername"))
         self.memo = None
         if not self._hub._admit(self):
             self._closed = True
@@ -387,7 +403,7 @@ cdef class Connection:
     cdef int _reply(self, bytes reply) except -1:
         self._answered(reply)
         if not self._closed:
-            self._hand_over(reply)
+            self._hand_over(reply, 0)
             self._go_on()
         return 0
 
@@ -398,10 +414,10 @@ cdef class Connection:
             self._hub.sent_bytes_total += PyBytes_GET_SIZE(reply)
         return 0
 
-    cdef int _hand_over(self, bytes reply) except -1:
-        """To the transport, which sends it when it can."""
+    cdef int _hand_over(self, bytes reply, Py_ssize_t sent) except -1:
+        """To the transport, which sends the rest when it can. It is not copied: it may be large."""
         self._is_buffered = True
-        self._write(reply)
+        self._write(memoryview(reply)[sent:] if sent else reply)
         return 0
 
     cdef int _go_on(self) except -1:

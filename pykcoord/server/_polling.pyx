@@ -5,14 +5,13 @@ A loop (asyncio's, libuv's) reads all that is ready before anything else happens
 clients, who ask again as soon as they are answered, that makes a turn of nearly all of them, then
 one of a few, and who comes at the wrong time waits for two long ones. A `Poller` is one descriptor
 to its loop. When it is ready, up to 256 sockets are read, and the loop goes on to their turn, to
-its timers, to what the log has done. The kernel queues what became ready: nobody overtakes.
+its timers, to what the log has done. The kernel queues what became ready: no client is passed over.
 
 It must never parse what it reads. It is Linux's epoll: elsewhere `IS_AVAILABLE` is False, and
 asyncio's transports do the same for a connection, one at a time.
 """
 
-from cpython.bytearray cimport PyByteArray_AS_STRING, PyByteArray_GET_SIZE
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
+from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.errno cimport errno
 from libc.stdint cimport int64_t, uint32_t
 from libc.stdlib cimport free, malloc
@@ -49,7 +48,7 @@ cdef extern from *:
 
     static int kc_create(void) { return epoll_create1(EPOLL_CLOEXEC); }
 
-    /* Be told, once, when what is wanted can be done, also if it can already; nothing: never.
+    /* Asks for one event when what is wanted can be done, also if it can already; nothing: never.
        -1 with errno: the system cannot. */
     static int kc_want(int poller, kc_socket *socket, uint32_t wanted) {
         struct epoll_event event = {.events = wanted | EPOLLET, .data.ptr = socket};
@@ -158,7 +157,7 @@ cdef class Poller:
         channel._poller = self
         channel._socket_object = socket
         channel._connection = connection
-        channel._left = bytearray()
+        channel._left = []
         channel._watched = kc_socket(socket.fileno(), 0, <void*>channel)
         self._channels.add(channel)
         try:
@@ -193,7 +192,7 @@ cdef class Poller:
     def _poll(self):
         cdef int begin = 0
         cdef int end, index, count
-        cdef Channel channel
+        cdef Channel channel = None
         with nogil:
             count = kc_poll(self._descriptor, self._ready)
         while begin < count:
@@ -209,19 +208,23 @@ cdef class Poller:
                     self._report(error)
                     channel._lose(error)
             begin = end
+        if channel is not None and channel._connection is not None:
+            channel._connection._hub.is_full = count == KC_AT_ONCE
 
 
 cdef class Channel:
     """A socket of a poller, to its connection: a transport as asyncio has them.
 
-    Its descriptor stays open until the connection was told that it is lost, which happens in a
+    Its descriptor stays open until the connection has learned that it is lost, which happens in a
     later iteration of the loop, or when the poller is closed.
     """
     cdef Poller _poller
     cdef object _socket_object
     cdef kc_socket _watched     # the same socket, to epoll
     cdef Connection _connection
-    cdef bytearray _left        # written, and not yet taken by the socket
+    cdef list _left             # written, and not yet taken by the socket: as it came, not copied
+    cdef Py_ssize_t _taken      # of the first of these
+    cdef Py_ssize_t _left_bytes # of all, without what is taken
     cdef bint _is_pushed_back   # the connection knows that too much is left
     cdef bint _is_closing
     cdef bint _is_lost          # nothing is read or written any more
@@ -239,7 +242,7 @@ cdef class Channel:
 
     def get_write_buffer_size(self):
         """Bytes that the socket has not taken yet."""
-        return PyByteArray_GET_SIZE(self._left)
+        return self._left_bytes
 
     def is_closing(self):
         """Whether nothing is read any more."""
@@ -254,19 +257,21 @@ cdef class Channel:
         if not self._is_closing:
             self._want(self._watched.wanted | KC_IN)
 
-    def write(self, bytes data not None):
-        """Send as much as the socket takes, and the rest when it takes more."""
-        cdef Py_ssize_t sent = 0
+    def write(self, data not None):
+        """Send as much as the socket takes, and the rest when it takes more.
+
+        `data`: bytes, or a memoryview of bytes.
+        """
         if self._is_lost:
             return
-        if PyByteArray_GET_SIZE(self._left) == 0:
-            sent = self._send(PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
-            if sent < 0 or sent == PyBytes_GET_SIZE(data):
-                return
-            data = data[sent:]
-        self._left += data
+        self._left.append(data)
+        self._count_left(len(data))
+        if len(self._left) == 1:
+            self._send_left()
+        if self._left_bytes == 0:
+            return
         self._want(self._watched.wanted | KC_OUT)
-        if PyByteArray_GET_SIZE(self._left) > HIGH_WATER_BYTES and not self._is_pushed_back:
+        if self._left_bytes > HIGH_WATER_BYTES and not self._is_pushed_back:
             self._is_pushed_back = True
             self._connection.pause_writing()
 
@@ -276,7 +281,7 @@ cdef class Channel:
             return
         self._is_closing = True
         self._want(self._watched.wanted & ~KC_IN)
-        if PyByteArray_GET_SIZE(self._left) == 0:
+        if self._left_bytes == 0:
             self._lose(None)
 
     def abort(self):
@@ -302,23 +307,45 @@ cdef class Channel:
             self.close()  # nothing is left to answer to
         elif ready.error != 0:
             self._lose(OSError(ready.error, os.strerror(ready.error)))
-        if ready.events & (KC_OUT | KC_BROKEN) and PyByteArray_GET_SIZE(self._left) != 0:
+        if ready.events & (KC_OUT | KC_BROKEN) and self._left_bytes != 0:
             self._send_on()
         return 0
 
     cdef int _send_on(self) except -1:
-        cdef Py_ssize_t sent
-        sent = self._send(PyByteArray_AS_STRING(self._left), PyByteArray_GET_SIZE(self._left))
-        if sent < 0:
+        self._send_left()
+        if self._is_lost:
             return 0
-        del self._left[:sent]
-        if PyByteArray_GET_SIZE(self._left) == 0:
+        if self._left_bytes == 0:
             self._want(self._watched.wanted & ~KC_OUT)
             if self._is_closing:
                 self._lose(None)
-        if self._is_pushed_back and PyByteArray_GET_SIZE(self._left) <= LOW_WATER_BYTES:
+        if self._is_pushed_back and self._left_bytes <= LOW_WATER_BYTES:
             self._is_pushed_back = False
             self._connection.resume_writing()
+        return 0
+
+    cdef int _send_left(self) except -1:
+        """Send what is left, as far as the socket takes it."""
+        cdef Py_buffer data
+        cdef Py_ssize_t sent, size
+        while self._left:
+            PyObject_GetBuffer(self._left[0], &data, PyBUF_SIMPLE)
+            size = data.len - self._taken
+            sent = self._send(<const char*>data.buf + self._taken, size)
+            PyBuffer_Release(&data)
+            if sent < 0:
+                return 0
+            self._count_left(-sent)
+            if sent < size:
+                self._taken += sent
+                return 0
+            del self._left[0]
+            self._taken = 0
+        return 0
+
+    cdef int _count_left(self, Py_ssize_t more) except -1:
+        self._left_bytes += more
+        self._connection._hub.unsent_bytes += more
         return 0
 
     cdef Py_ssize_t _send(self, const char* data, Py_ssize_t size) except -2:
@@ -330,13 +357,14 @@ cdef class Channel:
         return -1
 
     cdef int _lose(self, error) except -1:
-        """Nothing is read or written any more; the connection is told when the loop goes on."""
+        """Nothing is read or written any more; the connection learns it when the loop goes on."""
         if self._is_lost:
             return 0
         self._is_closing = True
         kc_want(self._poller._descriptor, &self._watched, 0)
         self._is_lost = True
         self._left.clear()
+        self._count_left(-self._left_bytes)
         self._poller._loop.call_soon(self._end, error)
         return 0
 

@@ -14,4 +14,4 @@ cdef class Replies:
     cdef int begin(self) except -1
     cdef int add(self, int descriptor, bytes reply) except -1
     cdef int send(self) except -1
-    cdef bytes unsent(self, Py_ssize_t index)
+    cdef Py_ssize_t sent(self, Py_ssize_t index)

@@ -1,13 +1,13 @@
 # cython: language_level=3, wraparound=False
 """Handing replies to the kernel: many of them without the interpreter's lock, on two threads.
 
-Most of what a request costs a server is the kernel's work for its reply, done in `send` by whoever
-calls it. Where a turn has many replies, a second thread takes a share of them, so that the last of
+Most of what a request costs a server is the kernel's work for its reply, done in `send` by its
+caller. Where a turn has many replies, a second thread takes a share of them, so that the last of
 its clients waits half as long; where it does not come to it, the caller sends all. It must never
 close, wait for, or remember a socket: who calls sees to it that all of them stay open until then.
 """
 
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from libc.stdint cimport int64_t
 from libc.stdlib cimport free, realloc
 
@@ -71,7 +71,7 @@ cdef extern from *:
         return NULL;
     }
 
-    /* A forked child has no such thread, and perhaps a lock that nobody gives back. */
+    /* A forked child has no such thread, and perhaps a lock that is never given back. */
     static void kc_forget_help(void) {
         pthread_mutex_init(&kc_lock, NULL);
         pthread_cond_init(&kc_begun, NULL);
@@ -129,10 +129,10 @@ cdef extern from *:
     void kc_send_alone(kc_reply* replies, int64_t count) noexcept nogil
     void kc_send_shared(kc_reply* replies, int64_t count) noexcept nogil
 
-# Of fewer, giving the interpreter's lock away costs more than somebody else gains by it.
+# For fewer, giving the interpreter's lock away costs more than another thread gains by it.
 cdef Py_ssize_t UNLOCKED = 64
 # Fewer are sent sooner than another thread is woken. Below what is polled together (KC_AT_ONCE,
-# 256), or nobody ever is.
+# 256), or the other thread would never be used.
 cdef Py_ssize_t SHARED = 192
 
 
@@ -142,7 +142,7 @@ cdef int64_t send_once(int descriptor, const char* data, int64_t size) noexcept 
 
 
 cdef class Replies:
-    """Replies to be sent, each with the descriptor of an open socket. They must outlive `unsent`."""
+    """Replies to be sent, each with the descriptor of an open socket. They must outlive `send`."""
 
     def __dealloc__(self):
         free(self._replies)
@@ -168,7 +168,7 @@ cdef class Replies:
         return 0
 
     cdef int send(self) except -1:
-        """Send what was added, as far as the kernel takes it: `unsent` tells the rest."""
+        """Send what was added, as far as the kernel takes it: `sent` says how far."""
         cdef Py_ssize_t count = self._count
         if count < UNLOCKED:
             kc_send_alone(<kc_reply*>self._replies, count)
@@ -180,9 +180,7 @@ cdef class Replies:
                 kc_send_shared(<kc_reply*>self._replies, count)
         return 0
 
-    cdef bytes unsent(self, Py_ssize_t index):
-        """What is left of the reply that was added as the `index`-th; None: nothing."""
+    cdef Py_ssize_t sent(self, Py_ssize_t index):
+        """How much the kernel took of the reply that was added as the `index`-th; -1: all."""
         cdef kc_reply* reply = &(<kc_reply*>self._replies)[index]
-        if reply.sent == reply.size:
-            return None
-        return PyBytes_FromStringAndSize(reply.data + reply.sent, reply.size - reply.sent)
+        return -1 if reply.sent == reply.size else reply.sent

@@ -16,7 +16,7 @@ logger = logging.getLogger("pykcoord.server")
 
 _BACKLOG = 4_096
 # Accepted in one iteration of the loop: others are served in between.
-_AT_ONCE = 256
+_AT_ONCE = 32
 # The system or the process has no descriptors or no memory left: what waits, waits on.
 _EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _PAUSE_SECONDS = 1.0

@@ -1,6 +1,7 @@
 """From a frame that the core does not own to its reply: header, version, handler, long poll.
 
-A frame that cannot be served closes its connection; it must never raise into the loop.
+A frame that cannot be served closes its connection; it must never raise into the loop. Nor may
+one hold it up: answers are made in slices, one in each iteration of the loop, by turns.
 """
 
 from __future__ import annotations
@@ -8,45 +9,114 @@ from __future__ import annotations
 import asyncio
 import logging
 import struct
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from typing import NamedTuple
 
 from pykcoord.server._connection import Connection
+from pykcoord.server._requests import MalformedError
 from pykcoord.server.api import api_versions, fetch
-from pykcoord.server.api.messages import (
-    encode_response_body,
-    request_is_flexible,
-    request_reader,
-)
+from pykcoord.server.api.messages import SLICE_ELEMENTS, Slicer
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.server.api.registry import APIS
+from pykcoord.server.api.requests import request_shape
+from pykcoord.server.budget import Budget
+from pykcoord.server.header import HEADER, BadFrameError, body_at
+from pykcoord.session import with_software
 
 logger = logging.getLogger("pykcoord.server")
 
-_HEADER = struct.Struct(">hhi")
-_UVARINT_BYTES = 5
 # Longer Fetch requests are parsed each time rather than kept for every connection.
 _MEMO_BYTES = 16_384
-# Parsing is Python, on the loop: a longer request would keep it from heartbeats for seconds. A
-# Fetch of 30,000 partitions fits, and what a producer sends unless its max.request.size is raised.
+# A Fetch of 30,000 partitions fits, and what a producer sends unless its max.request.size is
+# raised. The elements are those of all arrays of a request together.
 _REQUEST_BYTES = 2 * 1024 * 1024
+_REQUEST_ELEMENTS = 250_000
+# What one answer may take, and all that are made or held back; small ones are always given.
+_ANSWER_BYTES = 32 * 1024 * 1024
+_ALL_ANSWERS_BYTES = 256 * 1024 * 1024
+_SMALL_ANSWER_BYTES = 64 * 1024
+# What memos may take in all.
+_MEMOS_BYTES = 64 * 1024 * 1024
 # How much is kept of answers for all connections, and to questions of which length.
 _KNOWN_BYTES = 8 * 1024 * 1024
+_KNOWN_ANSWER_BYTES = 1024 * 1024
 _QUESTION_BYTES = 1_024
 _ENTRY_BYTES = 300
+# What a request costs before its first element, in elements.
+_REQUEST_COST = 16
+_REPLY_HEAD = struct.Struct(">ii")
 
 
-class BadFrameError(ValueError):
-    """A frame that cannot be parsed or is not served; its text is the reason."""
+class _Memo:
+    """A Fetch as it came, and what it was answered: consumers repeat themselves."""
+
+    __slots__ = ("_budget", "_size", "body", "request", "version", "wait_ms")
+
+    def __init__(
+        self,
+        request: tuple[bytes, bytes],  # the frame but for its correlation id
+        version: tuple[int, int],  # of the cluster
+        body: bytes,
+        wait_ms: int,
+        budget: Budget,
+    ) -> None:
+        self.request = request
+        self.version = version
+        self.body = body
+        self.wait_ms = wait_ms
+        self._budget = budget
+        self._size = len(request[1]) + len(body) + _ENTRY_BYTES
+        budget.take(self._size)
+
+    def __del__(self) -> None:
+        self._budget.give(self._size)
+
+
+class _Known(NamedTuple):
+    """An answer that everybody gets who asks the same, and the software that the question named."""
+
+    body: bytes
+    software: tuple[str, str] | None
 
 
 class _Poll(NamedTuple):
-    """A Fetch as it came, and what it was answered: consumers repeat themselves."""
+    """An answer that is held back."""
 
-    request: tuple[bytes, bytes]  # the frame but for its correlation id
-    version: tuple[int, int]  # of the cluster
+    timer: asyncio.TimerHandle
+    correlation_id: int
     body: bytes
-    wait_ms: int
+
+
+class _Job:
+    """A request whose answer is being made; `size` is what it takes of the budget."""
+
+    __slots__ = (
+        "api", "body_at", "connection", "correlation_id", "frame", "out", "size", "slicer",
+        "software", "steps", "ticket", "version", "wait_ms",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection, ticket: int, api: NodeApi, frame: bytes) -> None:
+        _, self.version, self.correlation_id = HEADER.unpack_from(frame)
+        self.connection = connection
+        self.ticket = ticket
+        self.api = api
+        self.frame = frame
+        self.body_at = 0
+        self.out = bytearray(_REPLY_HEAD.size)
+        self.slicer = Slicer(self.out)
+        self.size = 0
+        self.wait_ms = 0
+        self.steps: Generator[None] | None = None
+        self.software: tuple[str, str] | None = None
+
+    def body(self) -> bytes:
+        """What was written behind the correlation id."""
+        return bytes(memoryview(self.out)[_REPLY_HEAD.size :])
+
+    def reply(self) -> bytes:
+        """The whole answer: the one copy of it that is made."""
+        _REPLY_HEAD.pack_into(self.out, 0, len(self.out) - 4, self.correlation_id)
+        return bytes(self.out)
 
 
 class Dispatcher:
@@ -61,38 +131,48 @@ class Dispatcher:
         self._cluster = cluster
         self._reply = reply
         self._refuse = refuse
-        self._polls: dict[int, tuple[asyncio.TimerHandle, bytes]] = {}
-        self._known: dict[tuple[int, int, bytes], bytes] = {}
+        self._polls: dict[int, _Poll] = {}
+        self._known: dict[tuple[int, int, bytes], _Known] = {}
         self._known_bytes = 0
         self._known_version = (-1, -1)
+        # API keys and versions that something was asked in: loading what says how one is laid out
+        # takes some milliseconds.
+        self._loaded: set[tuple[int, int]] = set()
+        self._jobs: dict[int, _Job] = {}
+        self._spent = 0
+        self._is_awake = False
+        self._answers = Budget(_ALL_ANSWERS_BYTES)
+        self._memos = Budget(_MEMOS_BYTES)
 
     def handle(self, connection: Connection, ticket: int, frame: bytes) -> None:
-        """Answer one request, now or when its long poll ends."""
+        """Answer one request: now, in slices, or when its long poll ends."""
         try:
             self._handle(connection, ticket, frame)
         except BadFrameError as error:
             self._refuse(ticket, str(error))
         except Exception as error:
-            logger.error("a node-level request failed", exc_info=error, extra={"event": "failure"})
-            self._refuse(ticket, f"failed: {error!r}")
+            self._failed(ticket, error)
 
     def abandon(self, ticket: int) -> None:
-        """The client is gone: its long poll ends."""
+        """The client is gone: its long poll ends, and what was being made for it."""
         poll = self._polls.pop(ticket, None)
         if poll is not None:
-            poll[0].cancel()
+            poll.timer.cancel()
+            self._answers.give(len(poll.body))
+        job = self._jobs.pop(ticket, None)
+        if job is not None:
+            self._end(job)
 
     def finish_polls(self) -> None:
         """Answer every long poll now."""
-        polls, self._polls = self._polls, {}
-        for ticket, (timer, reply) in polls.items():
-            timer.cancel()
-            self._reply(ticket, reply)
+        for ticket in list(self._polls):
+            self._polls[ticket].timer.cancel()
+            self._end_poll(ticket)
 
     def _handle(self, connection: Connection, ticket: int, frame: bytes) -> None:
-        if len(frame) < _HEADER.size:
+        if len(frame) < HEADER.size:
             raise BadFrameError(f"a request of {len(frame)} bytes")
-        key, version, correlation_id = _HEADER.unpack_from(frame)
+        key, version, correlation_id = HEADER.unpack_from(frame)
         api = APIS.get(key)
         if api is None:
             raise BadFrameError(f"unknown API key {key}")
@@ -106,64 +186,161 @@ class Dispatcher:
             and memo.request == (frame[:4], frame[8:])
             and memo.version == self._cluster.version
         ):
-            self._answer(ticket, correlation_id, memo.body, memo.wait_ms)
+            if memo.wait_ms:
+                self._hold(ticket, correlation_id, memo.body, memo.wait_ms)
+            else:
+                self._reply(ticket, _reply_of(correlation_id, memo.body))
             return
         if not api.minimum <= version <= api.maximum:
             self._unsupported(api, ticket, version, correlation_id, frame)
             return
-        body_at = _body_at(frame, flexible=request_is_flexible(key, version))
-        cluster_version = self._cluster.version
         if api.repeatable:
-            body = self._repeated(api, version, frame, body_at)
-            self._answer(ticket, correlation_id, body, 0)
-            return
-        body, wait_ms = self._fresh(api, version, frame, body_at)
-        if key == fetch.KEY and len(frame) <= _MEMO_BYTES:
-            same = (frame[:4], frame[8:])
-            connection.memo = _Poll(same, cluster_version, body, wait_ms)
-        self._answer(ticket, correlation_id, body, wait_ms)
+            known = self._known_answer(key, version, frame)
+            if known is not None:
+                _note_software(connection, known.software)
+                self._reply(ticket, _reply_of(correlation_id, known.body))
+                return
+        self._begin(_Job(connection, ticket, api, frame))
 
-    def _fresh(self, api: NodeApi, version: int, frame: bytes, body_at: int) -> tuple[bytes, int]:
-        """Parse, have the handler answer, encode: the response's bytes and how long to wait."""
-        try:
-            request, _ = request_reader(api.key, version)(frame, body_at)
-        except Exception as error:  # kio's decode errors, and ValueError for odd counts
-            raise BadFrameError(f"{api.name} v{version}: {error}") from error
-        fields = api.answer(request, version, self._cluster)
-        if fields is None:
-            raise BadFrameError(f"{api.name} v{version}: the protocol has no answer to it")
-        wait_ms = api.wait_ms(request, fields) if api.wait_ms is not None else 0
-        return encode_response_body(api.key, version, fields), wait_ms
-
-    def _repeated(self, api: NodeApi, version: int, frame: bytes, body_at: int) -> bytes:
+    def _known_answer(self, key: int, version: int, frame: bytes) -> _Known | None:
         """The answer to a question that has the same answer until the cluster changes: when a
         group starts, all of its members ask the same."""
-        cluster = self._cluster
-        if self._known_version != cluster.version or self._known_bytes > _KNOWN_BYTES:
+        if self._known_version != self._cluster.version or self._known_bytes > _KNOWN_BYTES:
             self._known.clear()
             self._known_bytes = 0
-            self._known_version = cluster.version
-        question = (api.key, version, frame[body_at:])
-        body = self._known.get(question)
-        if body is None:
-            body, _ = self._fresh(api, version, frame, body_at)
-            # Asking may have made topics, and a long question is not worth its memory.
-            if self._known_version == cluster.version and len(frame) <= _QUESTION_BYTES:
-                self._known[question] = body
-                self._known_bytes += len(frame) + len(body) + _ENTRY_BYTES
-        return body
+            self._known_version = self._cluster.version
+        if (key, version) not in self._loaded:
+            return None
+        at = body_at(frame, flexible=request_shape(key, version).is_flexible)
+        return self._known.get((key, version, frame[at:]))
 
-    def _answer(self, ticket: int, correlation_id: int, body: bytes, wait_ms: int) -> None:
-        reply = struct.pack(">ii", 4 + len(body), correlation_id) + body
-        if wait_ms == 0:
-            self._reply(ticket, reply)
+    def _begin(self, job: _Job) -> None:
+        """Work on a request, at once if this iteration of the loop has not done enough."""
+        self._jobs[job.ticket] = job
+        if len(self._jobs) == 1 and self._spent < SLICE_ELEMENTS:
+            self._work_on(job)
+        if not self._is_awake:
+            self._is_awake = True
+            asyncio.get_running_loop().call_soon(self._next_iteration)
+
+    def _next_iteration(self) -> None:
+        """One slice of work: of one long request, or of several short ones."""
+        self._spent = 0
+        self._is_awake = bool(self._jobs)
+        if self._is_awake:
+            asyncio.get_running_loop().call_soon(self._next_iteration)
+        while self._jobs and self._spent < SLICE_ELEMENTS:
+            job = next(iter(self._jobs.values()))
+            self._work_on(job)
+
+    def _work_on(self, job: _Job) -> None:
+        """One slice of one request; then it is the turn of the others."""
+        try:
+            if job.steps is None:
+                is_loaded = (job.api.key, job.version) in self._loaded
+                self._spent += _REQUEST_COST if is_loaded else SLICE_ELEMENTS
+                job.steps = self._steps(job)
+            is_done = next(job.steps, self) is self
+            self._spent += job.slicer.take_count()
+            self._count(job)
+        except BadFrameError as error:
+            self._drop(job)
+            self._refuse(job.ticket, str(error))
             return
+        except Exception as error:
+            self._drop(job)
+            self._failed(job.ticket, error)
+            return
+        self._jobs.pop(job.ticket, None)
+        if not is_done:
+            self._jobs[job.ticket] = job
+            return
+        reply = job.reply()
+        self._end(job)
+        if job.wait_ms == 0:
+            self._reply(job.ticket, reply)
+        else:
+            self._hold(job.ticket, job.correlation_id, reply[_REPLY_HEAD.size :], job.wait_ms)
+
+    def _steps(self, job: _Job) -> Generator[None]:
+        """Check, have the handler answer, encode; yields after each slice of work."""
+        api, version, cluster = job.api, job.version, self._cluster
+        shape = request_shape(api.key, version)
+        self._loaded.add((api.key, version))
+        job.body_at = body_at(job.frame, flexible=shape.is_flexible)
+        try:
+            shape.check(job.frame, job.body_at, _REQUEST_ELEMENTS)
+        except MalformedError as error:
+            raise BadFrameError(f"{api.name} v{version}: {error}") from error
+        cluster_version = cluster.version
+        request = shape.read(job.frame, job.body_at)
+        fields = api.answer(request, version, cluster, job.connection.session)
+        if fields is None:
+            raise BadFrameError(f"{api.name} v{version}: the protocol has no answer to it")
+        if api.software is not None:
+            job.software = api.software(request)
+            _note_software(job.connection, job.software)
+        yield from job.slicer.write_response(api.key, version, fields)
+        if api.wait_ms is not None:
+            job.wait_ms = api.wait_ms(request, fields)
+        # Asking may have made topics, and others may have changed them meanwhile.
+        if cluster_version == cluster.version:
+            self._remember(job, cluster_version)
+
+    def _remember(self, job: _Job, cluster_version: tuple[int, int]) -> None:
+        frame, size = job.frame, len(job.out)
+        if job.api.repeatable:
+            # A long question is not worth its memory.
+            if (
+                self._known_version == cluster_version
+                and len(frame) <= _QUESTION_BYTES
+                and size <= _KNOWN_ANSWER_BYTES
+            ):
+                question = (job.api.key, job.version, frame[job.body_at :])
+                self._known[question] = _Known(job.body(), job.software)
+                self._known_bytes += len(frame) + size + _ENTRY_BYTES
+        elif job.api.key == fetch.KEY and len(frame) <= _MEMO_BYTES and self._memos.has_room:
+            same = (frame[:4], frame[8:])
+            memo = _Memo(same, cluster_version, job.body(), job.wait_ms, self._memos)
+            job.connection.memo = memo
+
+    def _count(self, job: _Job) -> None:
+        """Take what the answer has grown by out of the budget."""
+        grown = len(job.out) - job.size
+        self._answers.take(grown)
+        job.size += grown
+        if job.size > _ANSWER_BYTES:
+            raise BadFrameError(f"{job.api.name}: an answer of more than {_ANSWER_BYTES} bytes")
+        if job.size > _SMALL_ANSWER_BYTES and not self._answers.has_room:
+            raise BadFrameError(
+                f"{job.api.name}: all answers together take more than {_ALL_ANSWERS_BYTES} bytes"
+            )
+
+    def _drop(self, job: _Job) -> None:
+        self._jobs.pop(job.ticket, None)
+        self._end(job)
+
+    def _end(self, job: _Job) -> None:
+        if job.steps is not None:
+            job.steps.close()
+        self._answers.give(job.size)
+        job.size = 0
+        job.out = bytearray()
+
+    def _hold(self, ticket: int, correlation_id: int, body: bytes, wait_ms: int) -> None:
+        """Reply in `wait_ms`; until then it counts as an answer in flight."""
         timer = asyncio.get_running_loop().call_later(wait_ms / 1000, self._end_poll, ticket)
-        self._polls[ticket] = (timer, reply)
+        self._answers.take(len(body))
+        self._polls[ticket] = _Poll(timer, correlation_id, body)
 
     def _end_poll(self, ticket: int) -> None:
-        _, reply = self._polls.pop(ticket)
-        self._reply(ticket, reply)
+        poll = self._polls.pop(ticket)
+        self._answers.give(len(poll.body))
+        self._reply(ticket, _reply_of(poll.correlation_id, poll.body))
+
+    def _failed(self, ticket: int, error: Exception) -> None:
+        logger.error("a node-level request failed", exc_info=error, extra={"event": "failure"})
+        self._refuse(ticket, f"failed: {error!r}")
 
     def _unsupported(
         self, api: NodeApi, ticket: int, version: int, correlation_id: int, frame: bytes
@@ -171,48 +348,27 @@ class Dispatcher:
         if api.key != api_versions.KEY:
             raise BadFrameError(f"{api.name} v{version} is not served")
         # Kafka reads the header of a version it does not know by its rule for the highest.
-        _body_at(frame, flexible=version > api.maximum)
+        body_at(frame, flexible=version > api.maximum)
         self._reply(ticket, api_versions.unsupported_version(correlation_id))
 
 
-def _body_at(frame: bytes, flexible: bool) -> int:
-    """Where the body begins: after the client id and, in flexible versions, the tags."""
-    at = _HEADER.size
-    if len(frame) < at + 2:
-        raise BadFrameError("the header ends early")
-    (length,) = struct.unpack_from(">h", frame, at)
-    if length < -1:
-        raise BadFrameError(f"a client id of {length} bytes")
-    at += 2 + max(0, length)
-    if len(frame) < at:
-        raise BadFrameError("the header ends early")
-    try:
-        frame[_HEADER.size + 2 : at].decode()
-    except UnicodeDecodeError as error:
-        raise BadFrameError("the client id is not UTF-8") from error
-    return _skip_tags(frame, at) if flexible else at
+def _note_software(connection: Connection, software: tuple[str, str] | None) -> None:
+    """What a client said of itself counts for all that it asks later."""
+    if software is None:
+        return
+    connection.session = session = with_software(connection.session, *software)
+    if logger.isEnabledFor(logging.DEBUG):
+        logger.debug(
+            "%s: the client's software is %s %s",
+            session.client_host,
+            *software,
+            extra={
+                "event": "software",
+                "client": session.client_host,
+                "software": " ".join(software),
+            },
+        )
 
 
-def _skip_tags(frame: bytes, at: int) -> int:
-    count, at = _uvarint(frame, at)
-    last = -1
-    for _ in range(count):
-        tag, at = _uvarint(frame, at)
-        size, at = _uvarint(frame, at)
-        at += size
-        if tag <= last or at > len(frame):
-            raise BadFrameError("malformed tags in the header")
-        last = tag
-    return at
-
-
-def _uvarint(frame: bytes, at: int) -> tuple[int, int]:
-    value = 0
-    for index in range(_UVARINT_BYTES):
-        if at + index >= len(frame):
-            raise BadFrameError("the header ends early")
-        byte = frame[at + index]
-        value |= (byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return value, at + index + 1
-    raise BadFrameError("a varint of more than 5 bytes in the header")
+def _reply_of(correlation_id: int, body: bytes) -> bytes:
+    return _REPLY_HEAD.pack(4 + len(body), correlation_id) + body

@@ -13,7 +13,7 @@ import socket
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from pykcoord.catalogue import Catalogue, native_end_offsets, native_topics
+from pykcoord.catalogue import Catalogue
 from pykcoord.clock import monotonic_seconds
 from pykcoord.errors import KcoordError
 from pykcoord.runtime import Runtime
@@ -21,12 +21,15 @@ from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.accepting import Listener
 from pykcoord.server.api.node_api import Cluster, Peers
 from pykcoord.server.dispatch import Dispatcher
+from pykcoord.session import Session, anonymous, describe
 
 if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
 
 logger = logging.getLogger("pykcoord.server")
 
+# The name of the one listener that there is; Kafka's for one without encryption.
+_LISTENER = "PLAINTEXT"
 # Whose form is remembered: parsing an address is most of what accepting its connection costs.
 _KNOWN_ADDRESSES = 4_096
 _GRACE_SECONDS = 5.0
@@ -53,11 +56,12 @@ class ServerConfig(Protocol):
 class Server:
     """Serves Kafka clients on `listen` (host, port; port 0 takes a free one).
 
-    `runtime` is loaded but not started. `advertise` is where clients are told to connect, by
-    default where the server listens. `auto_create_topics`: whether asking for an unknown topic
-    makes it, with one partition; off unless wanted, since a topic here holds no records and a
-    misspelt one would only hide the mistake. `broker_configs` are shown by DescribeConfigs.
-    `peers` are the nodes of a cluster, this one among them; None: it is alone.
+    `runtime` is loaded and knows the topics of `catalogue`, but is not started. `advertise` is the
+    address that answers give to clients, by default where the server listens. `auto_create_topics`:
+    whether asking for an unknown topic makes it, with one partition; off unless wanted, since a
+    topic here holds no records and a misspelt one would only hide the mistake. `broker_configs` are
+    shown by DescribeConfigs. `peers` are the nodes of a cluster, this one among them; None: it is
+    alone.
     """
 
     def __init__(
@@ -77,7 +81,6 @@ class Server:
     ) -> None:
         self._config = config
         self._runtime = runtime
-        self._catalogue = catalogue
         self._listen = listen
         self._advertise = advertise
         self._metrics = metrics
@@ -88,6 +91,7 @@ class Server:
             broker_configs=broker_configs or {},
             auto_create_topics=auto_create_topics,
             peers=peers,
+            furthest=runtime.furthest_offsets,
         )
         self.hub = Hub(
             self,
@@ -117,11 +121,9 @@ class Server:
         # One socket, as Kafka: a name of several addresses would get a port for each.
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, _, _, _, address = found[0]
-        self._listener = Listener(address, family, lambda: Connection(self.hub, client_address))
+        self._listener = Listener(address, family, lambda: Connection(self.hub, peer_of))
         self._address = self._listener.address
         self._cluster.host, self._cluster.port = self._advertise or (host, self.address[1])
-        self._push_topics()
-        self._catalogue.on_change(self._push_topics)
         self._runtime.on_fatal = self._fatal
         self._runtime.start(self.hub)
         if self._metrics is not None:
@@ -137,7 +139,7 @@ class Server:
     async def stop(self, grace_seconds: float = _GRACE_SECONDS) -> None:
         """End: no further connections or requests; what is being written is made durable and
         answered, what is parked hears NOT_COORDINATOR, then all connections are closed.
-        After `grace_seconds` they are closed whatever is left."""
+        After `grace_seconds` all are closed, also where answers are missing."""
         if self._listener is None:
             return
         self._listener.close()
@@ -180,18 +182,25 @@ class Server:
         self._dispatcher.abandon(ticket)
         self._runtime.abandon(ticket)
 
-    def refused(self, client_host: str, reason: str) -> None:
+    def connected(self, session: Session) -> None:
+        """One line for each client that connects, for who looks closely."""
+        if logger.isEnabledFor(logging.DEBUG):
+            logger.debug(
+                "%s: connected to listener %s as %s",
+                session.client_host,
+                session.listener,
+                session.principal,
+                extra={"event": "connected", **_fields(session)},
+            )
+
+    def refused(self, session: Session, reason: str) -> None:
         """One line for each frame or connection that is refused."""
         logger.warning(
             "%s: refused, connection closed: %s",
-            client_host,
+            describe(session),
             reason,
-            extra={"event": "refused", "client": client_host, "reason": reason},
+            extra={"event": "refused", **_fields(session), "reason": reason},
         )
-
-    def _push_topics(self) -> None:
-        catalogue = self._catalogue
-        self._runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue))
 
     def _close_idle(self) -> None:
         max_idle_ms = self._config.connections_max_idle_ms
@@ -215,6 +224,22 @@ class Server:
             expected = isinstance(error, KcoordError)
             failure = error if expected else RuntimeError(f"the coordinator failed: {error!r}")
             self._ended.set_exception(failure)
+
+
+def _fields(session: Session) -> dict[str, str]:
+    """A session in a line of log as JSON."""
+    return {
+        "client": session.client_host,
+        "listener": session.listener,
+        "principal": session.principal,
+        "software": f"{session.client_software_name} {session.client_software_version}",
+    }
+
+
+def peer_of(peername: Any) -> tuple[str, Session]:
+    """(ip, session) of a socket's peer, of whom nothing but its address is known yet."""
+    ip, host = client_address(peername)
+    return ip, anonymous(host, _LISTENER)
 
 
 def client_address(peername: Any) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """What Prometheus scrapes. Names are promises (docs/operating).
 
 Counters of connections and requests live in the hub, as plain C numbers; they are turned into
-samples only when somebody scrapes.
+samples only when they are scraped.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 from prometheus_client.core import (
@@ -34,6 +34,15 @@ _API_NAMES = {
     32: "DescribeConfigs", 37: "CreatePartitions", 42: "DeleteGroups", 47: "OffsetDelete",
     60: "DescribeCluster", 75: "DescribeTopicPartitions",
 }  # fmt: skip
+
+
+class LogLines(Protocol):
+    """Where the lines of the process's log go (`pykcoord.cli.log_queue.LineQueue`)."""
+
+    @property
+    def left_out_lines(self) -> int: ...
+    @property
+    def dropped_lines(self) -> int: ...
 
 
 class ServerMetrics:
@@ -69,6 +78,10 @@ class ServerMetrics:
     def watch(self, hub: Hub, runtime: Runtime) -> None:
         """Sample these two at each scrape."""
         self.registry.register(_ServerCollector(hub, runtime))
+
+    def watch_lines(self, lines: LogLines) -> None:
+        """Count the lines of log that were left out, at each scrape."""
+        self.registry.register(_LinesCollector(lines))
 
     def turn(self, frames: int, seconds: float) -> None:
         """One step of the node with so many frames."""
@@ -109,8 +122,21 @@ class LogMetrics:
         self._sync_seconds.observe(seconds)
 
 
+class _LinesCollector(Collector):
+    def __init__(self, lines: LogLines) -> None:
+        self._lines = lines
+
+    def collect(self) -> Iterable[Metric]:
+        family = CounterMetricFamily(
+            "pykcoord_lines_left_out", "Lines that are not in the log.", labels=("reason",)
+        )
+        family.add_metric(("rate",), self._lines.left_out_lines)
+        family.add_metric(("unread",), self._lines.dropped_lines)
+        yield family
+
+
 class _ServerCollector(Collector):
-    """Samples on the loop's thread, whichever thread scrapes: the node belongs to that thread."""
+    """Samples on the loop's thread, to which the node belongs, for a scrape on any thread."""
 
     def __init__(self, hub: Hub, runtime: Runtime) -> None:
         self._hub = hub
@@ -197,6 +223,11 @@ def _groups(stats: Mapping[str, Any]) -> Iterable[Metric]:
         for value, count in stats.get(f"{name}_total", {}).items():
             family.add_metric((value,), count)
         yield family
+    yield CounterMetricFamily(
+        "pykcoord_events_dropped",
+        "Events of groups that were dropped, because too many waited.",
+        value=stats.get("events_dropped_total", 0),
+    )
     yield CounterMetricFamily(
         "pykcoord_members_expired",
         "Members removed because their session ended.",

@@ -31,9 +31,9 @@ def decode(df: DataFrame) -> DataFrame:
     `key`, `value`, `partition`, `offset` and `timestamp` (a timestamp, or milliseconds) as Spark's
     source `kafka` gives them for the topic `__consumer_offsets`.
 
-    `producer_id` and `producer_epoch` are null: a consumer is not told. A record that cannot be
-    decoded fails the task with a LogError that names partition and offset. Raises ArgumentError for
-    a column that is missing or of another type.
+    `producer_id` and `producer_epoch` are null: Kafka does not give them to consumers. A record
+    that cannot be decoded fails the task with a LogError that names partition and offset. Raises
+    ArgumentError for a column that is missing or of another type.
     """
     require_kinds(df.schema, _KINDS)
     timestamp = F.col("timestamp")

@@ -13,12 +13,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
-from pykcoord.cli.carry import Amount, amount_at, amount_of, carry, difference
 from pykcoord.errors import ArgumentError, LogError
-from pykcoord.log.transfer import Source, Target
-from pykcoord_spark.shard_log import FencedError, ShardLog, Store, open_store
+from pykcoord.log.shared import FencedError, ShardLog, Store, open_store
+from pykcoord.transfer import Amount, Target, amount_at, amount_of, carry, difference
 
 __all__ = ["Exported", "export"]
 
@@ -48,8 +47,8 @@ def export(
     """Makes `directory`, which must be new or empty, of the shard log at a folder or URL.
 
     It is one for `pykcoord serve`, or with `topic_id` (16 bytes) the partitions of the broker's
-    topic of that id. `progress` is told which shard is read. Nobody needs to stop writing: what is
-    written meanwhile is in it or not.
+    topic of that id. `progress` gets the shard that is read. Writers may go on: what they write
+    meanwhile is in it or not.
 
     Raises ArgumentError if there is no log or `directory` is not empty, LogError for what cannot be
     applied or lies in the wrong shard, and what the store raises.
@@ -58,11 +57,10 @@ def export(
     target = Target(directory, shards.partitions, topic_id or uuid.uuid4().bytes, _SEGMENT_BYTES)
     try:
         with tempfile.TemporaryFile(dir=target.partial) as shards.aside:
-            source = cast(Source, shards)
-            before = amount_of(source, source.partitions, True, lambda _: None)
-            carry(source, target, topic_ids=[], keep_open=True, progress=lambda _: None)
+            before = amount_of(shards, shards.partitions, True, lambda _: None)
+            carry(shards, target, topic_ids=[], keep_open=True, progress=lambda _: None)
         target.seal(own=topic_id is None)
-        after = amount_at(target.partial, source.partitions, True)
+        after = amount_at(target.partial, shards.partitions, True)
         if (what := difference(before, after)) is not None:
             raise LogError(f"{directory}: not made: {what} would not be what it is in {log}")
         target.publish()
@@ -81,7 +79,7 @@ def _exported(shards: int, amount: Amount, size_bytes: int) -> Exported:
 
 class _Shards:
     """A shard log as `carry` reads one: the records of each shard. What is read first is kept
-    aside for the second time: a log that is written meanwhile loses its oldest chunks."""
+    aside for the second time: a log that is written meanwhile loses its oldest entries."""
 
     aside: IO[bytes]
 
@@ -103,7 +101,7 @@ class _Shards:
             raise ArgumentError("LOG", f"{self._location}/{_LOG_FILE} is damaged") from None
 
     def read(self, shard: int) -> Iterator[bytes]:
-        """Batches of records; both times the same, whatever is written between."""
+        """Batches of records; both times the same, also if more is written in between."""
         self._progress(shard, self.partitions)
         if shard in self._kept:
             for at, size in self._kept[shard]:
@@ -123,15 +121,15 @@ class _Shards:
         if snapshot is not None:
             if self._is_whole(shard, log.next_index):
                 log = ShardLog(self._store, shard)
-            elif snapshot.is_frozen:
+            elif snapshot.is_checkpoint:
                 raise LogError(
-                    f"{self._location}: shard {shard}: the first chunks were pruned, and the "
+                    f"{self._location}: shard {shard}: the first entries were pruned, and the "
                     "snapshot of a streaming query holds no records: nothing can be exported"
                 )
             elif snapshot.content:
                 yield snapshot.content
         try:
-            yield from (chunk.batches for chunk in log.follow() if chunk.batches)
+            yield from (entry.batches for entry in log.follow() if entry.batches)
         except FencedError:
             reason = "was pruned while it was read: export it again"
             raise LogError(f"{self._location}: shard {shard}: {reason}") from None

@@ -1,12 +1,12 @@
-"""The worker of this executor that has a shard loaded: whoever else gets its task asks that one.
+"""The worker of this executor that has a shard loaded: others that get its task ask that one.
 
 Spark gives a task to any worker that is idle. Each would have to serve again what the others
 served meanwhile, so that an executor of sixteen workers did everything sixteen times. Therefore
 who has a shard listens (a link of the shard's name leads to its socket, in a folder that Spark
 makes for the executor), and others send it their rows.
 
-It is a short cut and no more: whoever gets no answer serves the rows itself, and the shard's log
-decides who may write. No Spark in here.
+It is a short cut and no more: a worker without an answer serves the rows itself, and the shard's
+log decides who may write. No Spark in here.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class Neighbours:
 
 
 def _asked(path: str, texts: tuple[str, str], sequence: int, rows: pa.Table) -> pa.Table | None:
-    """Raises OSError if nobody answers there."""
+    """Raises OSError if no worker answers there."""
     content = packed(rows)
     encoded = [text.encode() for text in texts]
     head = _REQUEST.pack(sequence, *map(len, encoded), len(content))
@@ -141,7 +141,7 @@ def _asked(path: str, texts: tuple[str, str], sequence: int, rows: pa.Table) -> 
 
 
 def shard_name(*what: object) -> str:
-    """A short name for whatever makes two loaded shards the same."""
+    """A short name for all that makes two loaded shards the same."""
     return hashlib.blake2b(repr(what).encode(), digest_size=16).hexdigest()
 
 

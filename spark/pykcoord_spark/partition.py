@@ -111,10 +111,10 @@ def calls_java(spark: SparkSession) -> bool:
 
 def _hashed_in_python(shards: int, group: Column) -> Column:
     def shard_of(groups: pa.Array) -> pa.Array:
-        from pykcoord import _native
+        from pykcoord.records import partition_of
 
         return pa.array(
-            (_native.partition_of(group or "", shards) for group in groups.to_pylist()), pa.int32()
+            (partition_of(group or "", shards) for group in groups.to_pylist()), pa.int32()
         )
 
     # Spark reads the kind of function off its annotations, which are text here.

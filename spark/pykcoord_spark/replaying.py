@@ -1,8 +1,8 @@
 """`replay`: requests of the past through the coordinator, each shard in a task of its own.
 
 Requests are routed to the shard of their group, sorted by time, and handed batch by batch to
-`pykcoord.Shard`: the engine of the server, with the rows' time for a clock. The same table gives
-the same answers and records, however often a task runs; nothing here decides anything.
+`pykcoord.ArrowShard`: the engine of the server, with the rows' time for a clock. The same table
+gives the same answers and records, however often a task runs; nothing here decides anything.
 """
 
 from __future__ import annotations
@@ -23,13 +23,12 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from pykcoord import ArrowShard, Config
 from pykcoord.arrow import ENVELOPE, KIND_RECORD, KIND_RESPONSE, KIND_SUMMARY, REQUEST
-from pykcoord.config import Config
 from pykcoord.errors import ArgumentError
-from pykcoord.shard import Shard
 from pykcoord_spark.partition import SHARD, check_shards, exact, repartitioned, with_shard
 from pykcoord_spark.schemas import ddl, refuse_null, require
-from pykcoord_spark.state import begin_state, check_state, load_snapshot, store_snapshot
+from pykcoord_spark.state import begin_state, check_state, load_checkpoint, store_checkpoint
 from pykcoord_spark.tasks import begin_task
 
 __all__ = ["SUMMARY", "Replay", "ReplayTask", "replay", "shard_seed"]
@@ -39,7 +38,7 @@ _Batches: TypeAlias = Iterator[pa.RecordBatch]
 # One row per shard: what it did, what it cost.
 SUMMARY = (
     "shard INT, requests BIGINT, responses BIGINT, errors BIGINT, waiting BIGINT, records BIGINT, "
-    "next_offset BIGINT, first_ts BIGINT, last_ts BIGINT, snapshot_bytes BIGINT, "
+    "next_offset BIGINT, first_ts BIGINT, last_ts BIGINT, checkpoint_bytes BIGINT, "
     "engine_seconds DOUBLE, peak_memory_bytes BIGINT"
 )
 # A row that wakes a shard which has no requests, before all others of the shard.
@@ -107,18 +106,18 @@ def replay(
     topics: Mapping[str, int] | None = None,
     seed: bytes = b"",
     until_ms: int | None = None,
-    snapshots: str | Path | None = None,
+    checkpoints: str | Path | None = None,
     out: str | Path | None = None,
 ) -> Replay:
     """Runs the requests of a table (`pykcoord.arrow.REQUEST`) through `shards` shards.
 
-    Requests of a shard are taken in the order of `(ts, seq)`; `seq` must be unique. `state` and
-    `snapshots` are places for the shards' state: a folder that all executors see, or a URL of an
-    object store; `state` is read, `snapshots` (which must hold none) written. `config` and `topics`
-    are as for `pykcoord.Shard`, and should be those of the replay that wrote `state`. `seed`
-    goes into new member ids. `until_ms` lets time pass after the last request, so that what is due
-    by then happens. With `out`, the job runs now and writes one Parquet folder there, which must
-    not exist; without, it runs when a table of the result is used first.
+    Requests of a shard are taken in the order of `(ts, seq)`; `seq` must be unique. `state` is
+    read, `checkpoints` is written and must hold no state yet: each is a folder that all executors
+    see, or a URL of an object store, with the state of each shard. `config` and `topics` are as for
+    `pykcoord.ArrowShard`, and should be those of the replay that wrote `state`. `seed` goes into
+    new member ids. `until_ms` lets time pass after the last request, so that what is due by then
+    happens. With `out`, the job runs now and writes one Parquet folder there, which must not exist;
+    without, it runs when a table of the result is used first.
 
     Raises ArgumentError for columns that are missing or of another type and for a state of
     another number of shards; the job fails with one that names column and row for NULLs, an
@@ -128,14 +127,14 @@ def replay(
     requests = require(events, REQUEST, "events")
     if state is not None:
         check_state(state, shards)
-    if snapshots is not None:
-        begin_state(snapshots, shards)
+    if checkpoints is not None:
+        begin_state(checkpoints, shards)
     routed = with_shard(requests, shards).unionByName(_wake(events.sparkSession, shards))
     ordered = repartitioned(routed, shards).sortWithinPartitions("ts", "seq")
     task = ReplayTask(
         shards, config, dict(topics) if topics is not None else None, seed, until_ms,
         str(state) if state is not None else None,
-        str(snapshots) if snapshots is not None else None,
+        str(checkpoints) if checkpoints is not None else None,
     )  # fmt: skip
     envelope = ordered.mapInArrow(_in_task(task), ddl(ENVELOPE))
     if out is None:
@@ -188,18 +187,18 @@ class ReplayTask:
     seed: bytes = b""
     until_ms: int | None = None
     state: str | None = None
-    snapshots: str | None = None
+    checkpoints: str | None = None
 
     def run(self, shard: int, batches: Iterable[pa.RecordBatch]) -> _Batches:
         """Envelopes for the requests of a shard, which come sorted, and its summary."""
-        engine = Shard(
+        engine = ArrowShard(
             self.config, topics=self.topics, seed=shard_seed(self.seed, shard),
             shard=shard, shards=self.shards,
         )  # fmt: skip
         counts = _Counts()
         has_state = False
-        if self.state is not None and (snapshot := load_snapshot(self.state, shard)):
-            engine.restore(snapshot)
+        if self.state is not None and (checkpoint := load_checkpoint(self.state, shard)):
+            engine.resume(checkpoint)
             has_state = True
         for batch in _without_wake(exact(batches, shard)):
             yield counts.add(batch, partial(engine.process, batch))
@@ -207,11 +206,11 @@ class ReplayTask:
         if self.until_ms is not None:
             yield counts.add(None, partial(engine.advance, self.until_ms))
             has_state = True
-        snapshot = b""
-        if self.snapshots is not None:
-            snapshot = engine.snapshot() if has_state else b""
-            store_snapshot(self.snapshots, shard, snapshot)
-        yield counts.summary(shard, engine, len(snapshot))
+        checkpoint = b""
+        if self.checkpoints is not None:
+            checkpoint = engine.checkpoint() if has_state else b""
+            store_checkpoint(self.checkpoints, shard, checkpoint)
+        yield counts.summary(shard, engine, len(checkpoint))
 
 
 @dataclass(slots=True)
@@ -243,7 +242,7 @@ class _Counts:
             self.last_ts = times[-1].as_py()
         return envelope
 
-    def summary(self, shard: int, engine: Shard, snapshot_bytes: int) -> pa.RecordBatch:
+    def summary(self, shard: int, engine: ArrowShard, checkpoint_bytes: int) -> pa.RecordBatch:
         content = {
             "shard": shard,
             **self.sums,
@@ -251,7 +250,7 @@ class _Counts:
             "next_offset": engine.next_offset,
             "first_ts": self.first_ts,
             "last_ts": self.last_ts,
-            "snapshot_bytes": snapshot_bytes,
+            "checkpoint_bytes": checkpoint_bytes,
             "engine_seconds": round(self.seconds, 6),
             "peak_memory_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
         }

@@ -21,9 +21,15 @@ __all__ = ["opened", "session_options"]
 _CONFIGURATION = {
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.ui.enabled": "false",
-    "spark.ui.showConsoleProgress": "true",
     "spark.log.level": "ERROR",
 }
+# Of a driver that only works for seconds, compiling for speed is half of the CPU, and collecting
+# garbage in many threads a tenth. `defaultJavaOptions` leaves the user's `extraJavaOptions` alone.
+_BRIEF = {
+    "spark.driver.defaultJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+    "spark.sql.shuffle.partitions": "1",
+}
+_BAR = "spark.ui.showConsoleProgress"
 
 
 def session_options(job: Callable[..., Any]) -> Callable[..., Any]:
@@ -55,10 +61,15 @@ def opened(
     master: str | None = None,
     remote: str | None = None,
     configuration: Sequence[str] | Mapping[str, str] = (),
+    bar: bool = True,
+    brief: bool = False,
 ) -> Iterator[SparkSession]:
     """A session for one job, stopped at its end; one that was there before is used, and stays.
 
-    `name` is what Spark shows; the rest are the values of `session_options`.
+    `name` is what Spark shows; the next three are the values of `session_options`, and
+    `configuration` wins over all else. `bar`: Spark may write its progress over the line of a
+    terminal; not for a job that writes lines meanwhile. `brief`: there is little to do, so that a
+    local master starts with less rather than runs fast.
     """
     if master and remote:
         raise click.UsageError("--master and --remote exclude each other")
@@ -66,7 +77,8 @@ def opened(
     if there is not None:
         yield there
         return
-    wanted = {**_CONFIGURATION, **_settings(configuration)}
+    brief = brief and not remote and not _submitted() and (master or "local").startswith("local")
+    wanted = _wanted(configuration, bar and sys.stderr.isatty(), brief)
     if remote:
         builder = SparkSession.builder.remote(remote)
         wanted = {key: value for key, value in wanted.items() if key.startswith("spark.sql.")}
@@ -83,6 +95,13 @@ def opened(
         yield session
     finally:
         session.stop()
+
+
+def _wanted(
+    configuration: Sequence[str] | Mapping[str, str], bar: bool, brief: bool
+) -> dict[str, str]:
+    given = _settings(configuration)
+    return {**_CONFIGURATION, _BAR: str(bar).lower(), **(_BRIEF if brief else {}), **given}
 
 
 def _active(remote: str | None) -> SparkSession | None:

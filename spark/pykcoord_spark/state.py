@@ -1,4 +1,4 @@
-"""Snapshots of shards in a folder or an object store: where one replay ended, another begins.
+"""Checkpoints of shards in a folder or an object store: where one replay ended, another begins.
 
 A state is written once, by one replay, and never changed. A task that runs again writes what is
 there already, for the engine is deterministic; anything else is refused.
@@ -10,9 +10,9 @@ import json
 from pathlib import Path
 
 from pykcoord.errors import ArgumentError
-from pykcoord_spark.shard_log.store import Store, open_store
+from pykcoord.log.shared import Store, open_store
 
-__all__ = ["begin_state", "check_state", "load_snapshot", "store_snapshot"]
+__all__ = ["begin_state", "check_state", "load_checkpoint", "store_checkpoint"]
 
 _FORMAT = 1
 _FILE = "state.json"
@@ -20,18 +20,18 @@ _SHARDS = "shards"
 
 
 def begin_state(location: str | Path, shards: int) -> None:
-    """Makes room for the snapshots of so many shards, or takes what a replay made that ended before
-    its first. Raises ArgumentError if a state is there."""
+    """Makes room for the checkpoints of so many shards. A place that a replay made and then ended
+    before its first checkpoint is taken as it is. Raises ArgumentError if a state is there."""
     content = json.dumps({"format": _FORMAT, "shards": shards}).encode()
     store = open_store(location)
     if store.create(_FILE, content):
         return
     if store.read(_FILE) != content or store.names(_SHARDS):
-        raise ArgumentError("snapshots", f"{location} holds a state already: name another place")
+        raise ArgumentError("checkpoints", f"{location} holds a state already: name another place")
 
 
 def check_state(location: str | Path, shards: int) -> None:
-    """Raises ArgumentError unless there are the snapshots of so many shards, all of them."""
+    """Raises ArgumentError unless there are the checkpoints of so many shards, all of them."""
     store = open_store(location)
     content = store.read(_FILE)
     if content is None:
@@ -49,30 +49,30 @@ def check_state(location: str | Path, shards: int) -> None:
     names = set(store.names(_SHARDS))
     missing = [shard for shard in range(shards) if _name(shard) not in names]
     if missing:
-        reason = f"{location} has no snapshot of shard {missing[0]}"
+        reason = f"{location} has no checkpoint of shard {missing[0]}"
         raise ArgumentError("state", f"{reason}: the replay that wrote it did not end")
 
 
-def store_snapshot(location: str | Path, shard: int, snapshot: bytes) -> None:
-    """Writes the snapshot of a shard; empty: it has seen nothing.
+def store_checkpoint(location: str | Path, shard: int, checkpoint: bytes) -> None:
+    """Writes the checkpoint of a shard; empty: it has seen nothing.
 
     Raises ArgumentError if there is another one: two replays write to one place.
     """
     store = open_store(location)
-    if not store.create(_path(shard), snapshot) and _read(store, location, shard) != snapshot:
-        reason = f"{location} has another snapshot of shard {shard}: another replay wrote it"
-        raise ArgumentError("snapshots", reason)
+    if not store.create(_path(shard), checkpoint) and _read(store, location, shard) != checkpoint:
+        reason = f"{location} has another checkpoint of shard {shard}: another replay wrote it"
+        raise ArgumentError("checkpoints", reason)
 
 
-def load_snapshot(location: str | Path, shard: int) -> bytes:
-    """The snapshot of a shard, empty if it had seen nothing."""
+def load_checkpoint(location: str | Path, shard: int) -> bytes:
+    """The checkpoint of a shard, empty if it had seen nothing."""
     return _read(open_store(location), location, shard)
 
 
 def _read(store: Store, location: str | Path, shard: int) -> bytes:
     content = store.read(_path(shard))
     if content is None:
-        raise ArgumentError("state", f"{location} has no snapshot of shard {shard}")
+        raise ArgumentError("state", f"{location} has no checkpoint of shard {shard}")
     return content
 
 
@@ -81,4 +81,4 @@ def _path(shard: int) -> str:
 
 
 def _name(shard: int) -> str:
-    return f"{shard:05}.snapshot"
+    return f"{shard:05}.checkpoint"

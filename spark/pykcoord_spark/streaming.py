@@ -17,9 +17,9 @@ from pyspark.sql import DataFrame
 
 from pykcoord import Config
 from pykcoord.errors import ArgumentError
+from pykcoord.log.shared import open_logs
 from pykcoord_spark.partition import check_shards, exact, route
 from pykcoord_spark.schemas import REQUEST, RESPONSE, ddl, refuse_null, require
-from pykcoord_spark.shard_log import open_logs
 from pykcoord_spark.worker import Settings
 
 __all__ = ["coordinate"]
@@ -39,10 +39,10 @@ def coordinate(
 
     `log`: a folder or URL that all workers see; made if there is none. It belongs to `shards` and
     to streams, and a query that calls this twice needs two. `config` and `topics` (name to
-    partitions; None: all are there) must stay as they are while the log has chunks behind its last
+    partitions; None: all are there) must stay as they are while the log has entries behind its last
     snapshot. With `uses_clock` time goes on with the workers' clocks in each micro-batch, so that
-    who waits is answered though nobody else comes; without, it is that of the rows.
-    `snapshot_every`: after so many chunks of a shard.
+    a request that waits is answered also if no other comes; without, it is that of the rows.
+    `snapshot_every`: after so many entries of a shard.
 
     A request that comes late (its `ts` is before another's of an earlier micro-batch) is served at
     the time of that. Raises ArgumentError for columns and numbers that cannot be, and for a log of

@@ -1,11 +1,11 @@
 """What a Python worker of Spark does for a streaming query: one micro-batch of one shard.
 
-Every request is answered once, whatever dies when. The shard's log is the authority: a chunk holds
-the requests of a micro-batch, the time, the records and the answers, put there at once. A worker
-that comes after another, or after itself, makes the same state by serving the same requests, and a
-micro-batch that is there already is answered from its chunk. Shards stay loaded in this module
-between tasks of one process, and other workers of the executor ask there; nothing depends on that.
-No Spark in here but in `run`.
+Every request is answered once, also if a process dies at any moment. The shard's log is the
+authority: an entry holds the requests of a micro-batch, the time, the records and the answers, put
+there at once. A worker that comes after another, or after itself, makes the same state by serving
+the same requests, and a micro-batch that is there already is answered from its entry. Shards stay
+loaded in this module between tasks of one process, and other workers of the executor ask there;
+nothing depends on that. No Spark in here but in `run`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pykcoord import Config, Shard
+from pykcoord import ArrowShard, Config
 from pykcoord.arrow import KIND_RESPONSE, REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError, KcoordError
+from pykcoord.log.shared import Entry, FencedError, ShardLog, open_logs, other_kind
 from pykcoord_spark.neighbours import Neighbours, shard_name
-from pykcoord_spark.shard_log import Chunk, FencedError, ShardLog, open_logs, other_kind
 from pykcoord_spark.tables import packed, unpacked
 from pykcoord_spark.tasks import begin_task
 
@@ -34,19 +34,19 @@ __all__ = ["DivergedError", "Settings", "run", "step"]
 _ATTEMPTS = 20
 # Rows of one batch of answers, as Spark's own batches have them.
 _ANSWERS_A_BATCH = 10_000
-# A shard that this worker was not asked for so long is somebody else's by now, or of a query that
+# A shard that this worker was not asked for so long is another worker's by now, or of a query that
 # has ended.
 _IDLE_SECONDS = 300.0
-_STORED = struct.Struct(">qqq")  # time, bytes of requests, bytes of answers; -1: no time was told
+_STORED = struct.Struct(">qqq")  # time, bytes of requests, bytes of answers; -1: no time was given
 _NO_TIME = -1
 
 
 class DivergedError(KcoordError):
-    """The requests of a chunk do not give its records again: under other settings or topics."""
+    """The requests of an entry do not give its records again: under other settings or topics."""
 
     def __init__(self, shard: int, index: int) -> None:
         super().__init__(
-            f"shard {shard}, chunk {index}: its requests give other records now; the query was "
+            f"shard {shard}, entry {index}: its requests give other records now; the query was "
             "restarted with other settings or topics. Restart it with those of before; to change "
             "them, let one micro-batch go through with snapshot_every=1 first"
         )
@@ -59,7 +59,7 @@ class Settings:
     """What a query says once. `topics`: names with partitions; None: all are there.
 
     `uses_clock`: time goes on with this machine's clock at the end of each micro-batch, and not
-    with the rows alone. A snapshot is made after every `snapshot_every` chunks of a shard.
+    with the rows alone. A snapshot is made after every `snapshot_every` entries of a shard.
     """
 
     log: str
@@ -92,7 +92,7 @@ def step(settings: Settings, shard: int, source: str, sequence: int, rows: pa.Ta
 
     They are in the log when this returns; asked again, it gives the same. Raises ArgumentError for
     rows that cannot be right and for a batch before the last (nothing is written), DivergedError,
-    CorruptChunkError, and what the store raises.
+    CorruptEntryError, and what the store raises.
     """
     name = shard_name(settings, shard)
     told = _neighbours.ask(name, source, sequence, rows)
@@ -101,7 +101,7 @@ def step(settings: Settings, shard: int, source: str, sequence: int, rows: pa.Ta
         return told
     with _lock(name):
         for _ in range(_ATTEMPTS):
-            # Kept only if all went well: after an error nobody knows what state it is in.
+            # Kept only if all went well: after an error its state is not known.
             leader = _leaders.pop(name, None)
             try:
                 leader = leader or _Leader(settings, shard)
@@ -145,13 +145,15 @@ class _Leader:
         self._log = _log(settings, shard)
         snapshot = self._log.load()
         self._is_new = snapshot is None
-        self._chunks = 0  # since the last snapshot
+        self._entries = 0  # since the last snapshot
         topics = None if settings.topics is None else dict(settings.topics)
-        self._shard = Shard(settings.config, topics=topics, shard=shard, shards=settings.shards)
+        self._shard = ArrowShard(
+            settings.config, topics=topics, shard=shard, shards=settings.shards
+        )
         if snapshot is not None:
-            if not snapshot.is_frozen:
+            if not snapshot.is_checkpoint:
                 raise other_kind(shard, "its snapshot is of hosts")
-            self._shard.restore(snapshot.content)
+            self._shard.resume(snapshot.content)
         self._shard.take_batches(self._log.epoch)
 
     def step(self, source: str, sequence: int, rows: pa.Table) -> pa.Table:
@@ -191,23 +193,23 @@ class _Leader:
 
     def _follow(self) -> None:
         """Does what other workers wrote meanwhile."""
-        for chunk in self._log.follow():
+        for entry in self._log.follow():
             self._log.leads = False
-            if chunk.begins_epoch:
-                if self._is_new and chunk.responses:
+            if entry.begins_epoch:
+                if self._is_new and entry.responses:
                     self._log.require_unpruned()
-                    self._shard.restore(chunk.responses)
+                    self._shard.resume(entry.responses)
                     self._is_new = False
-                self._shard.take_batches(chunk.epoch)
+                self._shard.take_batches(entry.epoch)
                 continue
-            if self._is_new or not chunk.responses:
+            if self._is_new or not entry.responses:
                 index = self._log.next_index - 1
-                raise other_kind(self._log.shard, f"chunk {index} was not written by a stream")
-            now_ms, rows, _ = _unpack(chunk)
+                raise other_kind(self._log.shard, f"entry {index} was not written by a stream")
+            now_ms, rows, _ = _unpack(entry)
             self._serve(rows, now_ms)
-            if self._shard.take_batches(chunk.epoch) != chunk.batches:
+            if self._shard.take_batches(entry.epoch) != entry.batches:
                 raise DivergedError(self._log.shard, self._log.next_index - 1)
-            self._chunks += 1
+            self._entries += 1
 
     def _claim(self, rows: pa.Table, now_ms: int) -> None:
         owner = f"stream on {os.uname().nodename}, process {os.getpid()}"
@@ -222,7 +224,7 @@ class _Leader:
         first of those who draw that decides it for all."""
         first_ms = pc.min(rows["ts"]).as_py() if rows.num_rows else now_ms
         self._shard.advance(max(first_ms, 0))
-        return self._shard.snapshot()
+        return self._shard.checkpoint()
 
     def _serve(self, rows: pa.Table, now_ms: int) -> pa.Table:
         """Answers to sorted rows. What comes late is served when it comes."""
@@ -234,10 +236,10 @@ class _Leader:
         return _answers(told)
 
     def _snapshot_if_due(self) -> None:
-        self._chunks += 1
-        if self._chunks >= self._settings.snapshot_every:
-            self._log.snapshot(self._shard.snapshot())
-            self._chunks = 0
+        self._entries += 1
+        if self._entries >= self._settings.snapshot_every:
+            self._log.snapshot(self._shard.checkpoint())
+            self._entries = 0
 
 
 # What this process has loaded, by the shard's name; who is at it, its own task or a neighbour's,
@@ -281,8 +283,8 @@ def _pack(now_ms: int, rows: pa.Table, answers: pa.Table) -> bytes:
     return _STORED.pack(now_ms, *map(len, parts)) + b"".join(parts)
 
 
-def _unpack(chunk: Chunk) -> tuple[int, pa.Table, pa.Table]:
-    now_ms, rows_bytes, _ = _STORED.unpack_from(chunk.responses)
-    parts = pa.py_buffer(chunk.responses)
+def _unpack(entry: Entry) -> tuple[int, pa.Table, pa.Table]:
+    now_ms, rows_bytes, _ = _STORED.unpack_from(entry.responses)
+    parts = pa.py_buffer(entry.responses)
     at = _STORED.size
     return now_ms, unpacked(parts.slice(at, rows_bytes)), unpacked(parts.slice(at + rows_bytes))

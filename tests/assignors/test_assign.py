@@ -67,7 +67,7 @@ def test_user_data_of_another_assignor_claims_nothing() -> None:
 
 
 def test_java_fails_where_asked_for() -> None:
-    """The last example of section 10: an old claim of a member that has left the topic."""
+    """The last example of assignors section 10: an old claim of a member that left the topic."""
 
     def member(topic: list[str], prior: list[tuple[str, int]], generation: int) -> Subscription:
         return Subscription(topic, user_data=assignors.sticky_user_data(prior, generation))
@@ -161,11 +161,23 @@ def test_ones_own_assignor_is_held_to_what_exists(wrong: dict[str, list[tuple[st
         pykcoord.assign(_Fixed(wrong), _TOPICS, _MEMBERS)
 
 
+def test_ones_own_assignor_gives_a_partition_once() -> None:
+    """To one member, or to several if the assignor says so; never twice to one."""
+    members = {"a": ["t"], "b": ["t"]}
+    both, twice = {"a": [("t", 0)], "b": [("t", 0)]}, {"a": [("t", 0), ("t", 0)]}
+    with pytest.raises(ArgumentError, match="fixed gives t-0 to 'a' and to 'b'"):
+        pykcoord.assign(_Fixed(both), {"t": 1}, members)
+    sharing = _Fixed(both)
+    sharing.shares_partitions = True
+    assert pykcoord.assign(sharing, {"t": 1}, members) == both
+    sharing.assignment = twice
+    for assignor in (_Fixed(twice), sharing):
+        with pytest.raises(ArgumentError, match="fixed gives 'a' a partition twice"):
+            pykcoord.assign(assignor, {"t": 1}, members)
+
+
 def test_ones_own_assignor_gives_to_subscribers_alone() -> None:
-    """Whether a partition goes to one of them or to several is the assignor's law."""
     members = {"a": ["t"], "b": ["t", "u"]}
-    both = {"a": [("t", 0)], "b": [("t", 0)]}
-    assert pykcoord.assign(_Fixed(both), {"t": 1, "u": 1}, members) == both
     said = "fixed gives u-0 to 'a', which does not subscribe to it"
     with pytest.raises(ArgumentError, match=said):
         pykcoord.assign(_Fixed({"a": [("u", 0)]}), {"t": 1, "u": 1}, members)

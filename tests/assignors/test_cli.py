@@ -73,7 +73,7 @@ def test_json_for_machines(run: Run) -> None:
 
 
 def test_java_on_request(run: Run) -> None:
-    """The first defect of docs/assignors.md."""
+    """The first defect of docs/assignors-design.md."""
     group = {"topics": {"T0": 3}, "members": {"A": [], "B": ["T0"]}}
     _code, out, _err = run("sticky", group, "--json")
     assert json.loads(out)["assignment"]["A"] == []

@@ -1,4 +1,4 @@
-"""What stands beside Kafka: the pairs fit both programs, and the README's table can be written."""
+"""What stands beside Kafka: the pairs fit both programs, and the pages' tables can be written."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ sys.path.append(str(Path(__file__).parents[2]))
 
 from benches import counts
 from benches.kafka import in_process, run
-from benches.kafka.rows import Row, markdown
+from benches.kafka.rows import HEADLINES, Row, headlines, markdown
 
 ROOT = Path(__file__).parents[2]
 ROWS = [
@@ -76,14 +76,40 @@ def test_both_sides_are_of_one_kafka() -> None:
     assert f"<kafka.version>{VERSION}</kafka.version>" in pom
 
 
-def test_the_table_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readme = (ROOT / "README.md").read_text()
-    (tmp_path / "README.md").write_text(readme)
+@pytest.fixture
+def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copies of the pages that a run writes to."""
+    (tmp_path / "docs").mkdir()
+    for name in ("README.md", "docs/benchmarks.md"):
+        (tmp_path / name).write_text((ROOT / name).read_text())
     monkeypatch.setattr(run, "ROOT", tmp_path)
+    return tmp_path
+
+
+def _around(page: str) -> tuple[str, str]:
+    """What stands before and behind the table."""
+    before, _, rest = page.partition(run.MARK)
+    return before, rest.partition("<!-- end -->")[2]
+
+
+def test_a_run_writes_the_tables_of_both_pages(pages: Path) -> None:
+    rows = [*ROWS, *(Row(name, unit, 2.0, 8.0) for name, unit in HEADLINES)]
     on = dict.fromkeys(("kafka", "pykcoord", "cores", "processor", "date", "commit"), "7")
-    run.write_readme(ROWS, {**on, **dict.fromkeys(("platform", "java", "python", "rust"), "8")})
-    written = (tmp_path / "README.md").read_text()
-    before, after = readme.split(run.MARK)[0], readme.split("<!-- make bench-assignors -->")[1]
-    assert written.startswith(before)
-    assert written.endswith(after)
-    assert "| timers added | M/s |" in written
+    run.write_documents(rows, {**on, **dict.fromkeys(("platform", "java", "python", "rust"), "8")})
+    for name in ("README.md", "docs/benchmarks.md"):
+        assert _around((pages / name).read_text()) == _around((ROOT / name).read_text())
+    assert "| timers added | M/s |" in (pages / "docs/benchmarks.md").read_text()
+    assert headlines(rows) in (pages / "README.md").read_text()
+
+
+def test_the_figures_of_the_readme_are_those_of_the_table() -> None:
+    """The first page that is read must not promise what is no longer measured."""
+    table = (ROOT / "docs/benchmarks.md").read_text().partition(run.MARK)[2].splitlines()
+    shown = (ROOT / "README.md").read_text().partition(run.MARK)[2].partition("<!-- end -->")[0]
+    expected = []
+    for (name, unit), words in HEADLINES.items():
+        line = next(line for line in table if line.startswith(f"| {name} | {unit} |"))
+        _, _, _, kafka, own, ratio, *_ = (cell.strip() for cell in line.split("|"))
+        expected.append(f"| {words} | {kafka} | {own} | {ratio} |")
+    assert shown.split("\n")[3:-1] == [*expected, ""]
+    assert len(expected) == 4

@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import json
 from collections import Counter
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support import segments
+from support.batches import data
+
+from pykcoord.cli.listing import Listing, print_listings
+from pykcoord.clock import Clock
+from pykcoord.log import Append, LogDirectory
 
 from .conftest import Result
 
@@ -18,8 +25,8 @@ Run = Callable[..., Result]
 ADVICE = "--on-corruption truncate"
 
 
-def _dumped(pykcoord: Run, path: Path) -> list[dict[str, Any]]:
-    result = pykcoord("log", "dump", path, "--json", "--on-corruption", "truncate")
+def _dumped(pykcoord: Run, path: Path, *options: str) -> list[dict[str, Any]]:
+    result = pykcoord("log", "dump", path, "--json", "--on-corruption", "truncate", *options)
     assert result.code == 0, result.err
     return [json.loads(line) for line in result.out.splitlines()]
 
@@ -81,16 +88,149 @@ def test_a_record_is_one_line_of_text(transactions: Path, pykcoord: Run) -> None
     assert any(line.endswith("-> tombstone") for line in result.out.splitlines())
 
 
-def test_a_subscription_is_base64(pykcoord: Run, tmp_path: Path) -> None:
-    log = segments.unpack(segments.OWN / "classic-1", tmp_path / "log")
+@pytest.fixture
+def classic(tmp_path: Path) -> Path:
+    return segments.unpack(segments.OWN / "classic-1", tmp_path / "log")
+
+
+def test_subscriptions_and_assignments_of_consumers_are_decoded(
+    classic: Path, pykcoord: Run
+) -> None:
+    """What the last record of each group says is what Kafka read."""
+    found = segments.expected(classic)["groups"]
+    last = {
+        record["key"]["group"]: record["value"]
+        for record in _dumped(pykcoord, classic)
+        if record["kind"] == "GroupMetadata"
+    }
+    decoded = 0
+    for group, value in last.items():
+        for member in value["members"] if value else []:
+            (expected,) = (
+                of for of in found[group]["members"] if of["memberId"] == member["memberId"]
+            )
+            if value["protocolType"] == "consumer":
+                assert member["subscription"] == expected["subscription"]
+                assert member["assignment"] == expected["assignment"]
+                decoded += 1
+            else:  # of Connect
+                assert member["subscription"] == expected["memberMetadata"]
+                assert base64.b64decode(member["assignment"])
+    assert decoded >= 12
+    line = pykcoord("log", "dump", classic, "--group", "static-2gewb").out.splitlines()[1]
+    assert '"subscription": {"version": 3, "topics": ["2-a.b.c95", "3-clicks28"]' in line
+    assert '"partitions": {"2-a.b.c95": [0, 1, 2, 3, 4, 5, 6, 7]' in line
+
+
+def test_a_subscription_in_a_consumer_group_is_decoded(pykcoord: Run, tmp_path: Path) -> None:
+    """Of a classic member of a group that was upgraded."""
+    log = segments.unpack(segments.OWN / "migration-1", tmp_path / "log")
     members = [
-        member
+        record["value"]["classicMemberMetadata"]
         for record in _dumped(pykcoord, log)
-        if record["kind"] == "GroupMetadata" and record["value"]
-        for member in record["value"]["members"]
+        if (record["value"] or {}).get("classicMemberMetadata")
     ]
-    assert members
-    assert all(base64.b64decode(member["subscription"]) for member in members)
+    protocols = [protocol for member in members for protocol in member["supportedProtocols"]]
+    assert protocols
+    assert all(protocol["metadata"]["topics"] for protocol in protocols)
+
+
+def test_dump_of_one_group(classic: Path, pykcoord: Run) -> None:
+    everything = _dumped(pykcoord, classic)
+    for group in ("static-2gewb", "группа-691-消费"):
+        chosen = _dumped(pykcoord, classic, "--group", group)
+        assert chosen == [record for record in everything if record["key"]["group"] == group]
+        assert chosen
+    result = pykcoord("log", "dump", classic, "--group", "nope")
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"pykcoord: {classic}: no record of group 'nope' in this log\n"
+
+
+def test_dump_of_one_consumer_group(pykcoord: Run, tmp_path: Path) -> None:
+    """Its records name the group in another field than commits do."""
+    log = segments.unpack(segments.OWN / "consumer-1", tmp_path / "log")
+    commits = [of["key"]["group"] for of in _dumped(pykcoord, log) if of["kind"] == "OffsetCommit"]
+    kinds = {record["kind"] for record in _dumped(pykcoord, log, "--group", commits[0])}
+    assert {"OffsetCommit", "ConsumerGroupMetadata"} <= kinds
+
+
+@pytest.mark.parametrize(
+    "since",
+    ["2026-11-21T06:37:00.500", "2026-11-21T06:37:00.500Z", "2026-11-21T07:37:00.500+01:00"],
+)
+def test_dump_since_a_moment(since: str, classic: Path, pykcoord: Run) -> None:
+    everything = _dumped(pykcoord, classic)
+    since_ms = 1795243020500
+    chosen = _dumped(pykcoord, classic, "--since", since)
+    assert chosen == [record for record in everything if record["timestamp"] >= since_ms]
+    assert 0 < len(chosen) < len(everything)
+
+
+def test_dump_of_the_last_hours(pykcoord: Run, tmp_path: Path) -> None:
+    now_ms = Clock().now_ms()
+    with LogDirectory.open(tmp_path / "log", partitions=1) as log:
+        ages_ms = [180 * 60_000, 60 * 60_000, 0]
+        area = data(0, [(b"\x00\x63", b"")], timestamp=0).encode()[61:]  # behind the header
+        appends = [
+            Append(0, offset, 1, now_ms - age_ms, now_ms - age_ms, area)
+            for offset, age_ms in enumerate(ages_ms)
+        ]
+        done: Future[object] = Future()
+        log.append(appends, lambda *answer: done.set_result(answer))
+        assert done.result(30) == ([(0, 3)], [])
+    for since, offsets in (("2h", [1, 2]), ("90m", [1, 2]), ("1800s", [2]), ("1d", [0, 1, 2])):
+        found = _dumped(pykcoord, tmp_path / "log", "--since", since)
+        assert [record["offset"] for record in found] == offsets
+
+
+def test_state_in_a_pipe_is_plain_lines(classic: Path, pykcoord: Run) -> None:
+    found = segments.expected(classic)
+    lines = pykcoord("log", "state", classic).out.splitlines()
+    assert lines[0] == "Groups:"
+    assert lines[1].split() == ["group", "type", "state", "generation", "protocol", "members"]
+    groups, offsets = lines[2 : lines.index("")], lines[lines.index("") + 3 :]
+    assert [line.split()[0] for line in groups] == sorted(found["groups"])
+    assert all(len(line.split()) == 6 for line in groups)
+    assert sorted(tuple(line.split()[:4]) for line in offsets) == sorted(
+        (group, topic, partition, str(committed["offset"]))
+        for group, topics in found["offsets"].items()
+        for topic, partitions in topics.items()
+        for partition, committed in partitions.items()
+    )
+
+
+def test_a_group_id_with_a_line_end_stays_in_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    print_listings([Listing("Groups", ("group", "members"), [["a\nb\x1b[2J", "1"], ["消费", ""]])])
+    assert capsys.readouterr().out.splitlines() == [
+        "Groups:",
+        "group        members",
+        "a\\nb\\x1b[2J        1",
+        "消费" + " " * 15 + "-",
+    ]
+
+
+@pytest.mark.parametrize(("rows", "is_framed"), [(3, True), (200, True), (201, False)])
+def test_a_terminal_gets_a_table_unless_there_are_many_rows(
+    rows: int,
+    is_framed: bool,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
+    print_listings([Listing("Groups", ("group",), [[f"group-{n}"] for n in range(rows)])])
+    out = capsys.readouterr().out
+    assert ("┃" in out) == is_framed
+    assert out.count("group-") == rows
+
+
+def test_verify_of_packed_segments_says_what_to_do(pykcoord: Run, tmp_path: Path) -> None:
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    (folder / "00000000000000000000.log.gz").write_bytes(gzip.compress(b""))
+    for verb in ("verify", "state", "dump"):
+        result = pykcoord("log", verb, tmp_path)
+        assert (result.code, result.out) == (1, "")
+        assert f"unpack them first: gunzip {folder}/*.log.gz" in result.err
 
 
 def test_verify_finds_kafkas_logs_sound_and_the_torn_ones_broken(
@@ -136,6 +276,7 @@ def test_damage_before_sound_batches_is_refused(verb: str, pykcoord: Run) -> Non
         (["log", "dump"], 2, "pykcoord log dump: Missing argument 'PATH'."),
         (["log", "dump", "no/such/path"], 2, "does not exist"),
         (["log", "dump", "--jsn", "."], 2, "No such option"),
+        (["log", "dump", "--since", "2q", "."], 2, "write how long ago (90s, 15m, 2h, 7d) or ISO"),
         (["log", "verify", Path(__file__).parent], 1, "no log here; give a data directory"),
         (["log", "verify", Path(__file__)], 1, "no log here; give a data directory"),
         (["log", "state", Path(__file__)], 1, "no log here; give a data directory"),

@@ -97,7 +97,7 @@ def test_a_second_server_is_kept_out(tmp_path: Path) -> None:
 
 
 def test_a_server_whose_directory_was_taken_over_ends_and_says_so(tmp_path: Path) -> None:
-    """The lock cannot see a second process where somebody deleted its file; the epoch can."""
+    """Somebody deleted the lock's file, so that a second process was let in."""
     arguments = [tmp_path / "data", "--listen", "127.0.0.1:0", "--topic", "orders:1"]
     first = _serve(*arguments, "--set", "offsets.topic.num.partitions=5")
     assert first.stdout is not None
@@ -111,7 +111,37 @@ def test_a_server_whose_directory_was_taken_over_ends_and_says_so(tmp_path: Path
     assert first.returncode == 1
     last = err.splitlines()[-1]
     assert last.startswith(f"pykcoord: {tmp_path / 'data'}")
-    assert "leader epoch 0 was superseded by 1" in last
+    assert "the .lock file was deleted or replaced while the directory was in use" in last
+
+
+def test_a_server_ends_when_its_directory_is_moved_away(tmp_path: Path) -> None:
+    """Nothing is asked of it meanwhile: it looks by itself."""
+    first = _serve(tmp_path / "data", "--listen", "127.0.0.1:0", "--topic", "orders:1")
+    assert first.stdout is not None
+    assert READY.fullmatch(first.stdout.readline())
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    _, err = first.communicate(timeout=30)
+    assert first.returncode == 1
+    assert err == (
+        f"pykcoord: {tmp_path / 'data'}: the directory was moved away or deleted while it was in "
+        "use; put it back, or restore it from a copy, and start again\n"
+    )
+    assert not (tmp_path / "data").exists()
+
+
+def test_of_two_servers_under_one_name_only_the_second_acknowledges(tmp_path: Path) -> None:
+    arguments = [tmp_path / "data", "--listen", "127.0.0.1:0", "--topic", "orders:1"]
+    first = _serve(*arguments)
+    assert first.stdout is not None
+    address = re.findall(r"listen=(\S+)", first.stdout.readline())[0]
+    (tmp_path / "data").rename(tmp_path / "elsewhere")
+    with PykcoordServer(tmp_path / "data", arguments=["--topic", "orders:1"]) as second:
+        with pytest.raises(KafkaError):
+            _commit(address)
+        _commit(second.address)
+    _, err = first.communicate(timeout=30)
+    assert first.returncode == 1
+    assert "another directory stands here than the one that was in use" in err.splitlines()[-1]
 
 
 def test_metrics_are_served_and_documented(tmp_path: Path) -> None:

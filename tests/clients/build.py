@@ -21,6 +21,7 @@ SOURCES = Path(__file__).parent
 BUILD = SOURCES.parent.parent / "build" / "clients"
 _TIMEOUT_S = 600
 _BUILT = {"java": "java", "franz-go": "go", "kafkajs": "node"}
+_GO = ("franz-go", "kafka-go", "sarama")
 _TOOLS = {"java": ("java", "mvn"), "go": ("go",), "node": ("node", "npm"), "python": ()}
 
 
@@ -40,8 +41,8 @@ def command(library: str) -> list[str]:
         return ["java", "-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1",
                 "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn",
                 "-cp", path, "pykcoord.clients.JavaClient"]  # fmt: skip
-    if library == "franz-go":
-        return [os.fspath(_built("go", _build_go) / "client")]
+    if library in _GO:
+        return [os.fspath(_built("go", _build_go) / "client"), library]
     if library == "kafkajs":
         return ["node", os.fspath(_built("node", _build_node) / "client.js")]
     return [sys.executable, os.fspath(SOURCES / "python" / f"{library}_program.py")]

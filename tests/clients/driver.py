@@ -154,9 +154,12 @@ class ClientConsumer:
         return next((event.error for event in self.events if event.kind == "failed"), None)
 
     def wait_assignment(
-        self, condition: Callable[[frozenset[Partition]], bool], what: str
+        self,
+        condition: Callable[[frozenset[Partition]], bool],
+        what: str,
+        timeout_s: float = WAIT_S,
     ) -> frozenset[Partition]:
-        self.program.wait(lambda: condition(self.assignment), f"{self.name}: {what}")
+        self.program.wait(lambda: condition(self.assignment), f"{self.name}: {what}", timeout_s)
         return self.assignment
 
     def wait_failed(self) -> str:

@@ -18,6 +18,8 @@ LANGUAGES = {
     "aiokafka": "python",
     "java": "java",
     "franz-go": "go",
+    "kafka-go": "go",
+    "sarama": "go",
     "kafkajs": "node",
 }
 # Long, so that what is seen within driver.WAIT_S is not a session that expired.

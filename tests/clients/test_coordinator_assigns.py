@@ -56,7 +56,7 @@ def moved(before: Owners, after: Owners, stayed: list[ClientConsumer]) -> set[Pa
 
 
 def test_one_group_of_every_library(cluster: Cluster, crew: Crew, programs: Programs) -> None:
-    """Who joins takes what it must, and what somebody leaves goes round, in all six at once."""
+    """Who joins takes what it must, and what somebody leaves goes round, in all of them at once."""
     topic = cluster.create_topic(12)
     everything = partitions_of(topic, 12)
     libraries = [library for library in LIBRARIES if programs.is_available(library)]

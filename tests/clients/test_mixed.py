@@ -28,7 +28,7 @@ PAGE = "docs/assignors.md"
 LIBRARIES = ("java", "kafka_python", "aiokafka")
 # aiokafka revokes everything before it joins, and owns nothing that it could keep.
 KEEPERS = {"sticky": LIBRARIES, "cooperative-sticky": ("java", "kafka_python")}
-SHORT_SESSION_MS = 2_000
+SHORT_SESSION_MS = 4_000
 
 Owned = dict[str, frozenset[Partition]]
 

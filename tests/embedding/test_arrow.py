@@ -22,7 +22,7 @@ from support.story import (
     string,
 )
 
-from pykcoord import Shard
+from pykcoord import ArrowShard, Shard
 from pykcoord.arrow import ENVELOPE, RECORD, REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError
 from pykcoord.shard import Request, record_batch
@@ -35,8 +35,8 @@ def batch(rows: list[dict[str, Any]]) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist(rows, REQUEST)
 
 
-def new_shard(**arguments: Any) -> Shard:
-    return Shard(CONFIG, topics=TOPICS, seed=SEED, **arguments)
+def new_shard(**arguments: Any) -> ArrowShard:
+    return ArrowShard(CONFIG, topics=TOPICS, seed=SEED, **arguments)
 
 
 def commit(seq: int = 0, ts: int = START_MS, group: str = "billing", **columns: Any) -> Any:
@@ -92,24 +92,24 @@ def test_rows_are_served_as_frames_are(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_a_shard_goes_on_from_its_snapshot(seed: int) -> None:
+def test_a_shard_goes_on_from_its_checkpoint(seed: int) -> None:
     """After every batch another shard takes over, and nobody notices."""
     story = Story(seed).tell(250)
     told, shard, chooser = Told(), new_shard(), random.Random(seed)
     shard.advance(START_MS)
     for rows in cuts(story.requests, chooser):
         told.add(shard.process(batch(rows)))
-        successor = Shard(CONFIG, topics=TOPICS)
-        successor.restore(shard.snapshot())
+        successor = ArrowShard(CONFIG, topics=TOPICS)
+        successor.resume(shard.checkpoint())
         assert (successor.waiting, successor.next_offset) == (shard.waiting, shard.next_offset)
-        assert successor.snapshot() == shard.snapshot()
+        assert successor.checkpoint() == shard.checkpoint()
         shard = successor
     told.add(shard.advance(story.end_ms))
     assert (told.answers, told.records) == (story.answers, story.records)
 
 
 def test_what_a_turn_left_behind_is_no_part_of_the_next() -> None:
-    """A shard that did much answers as one does that has only its snapshot."""
+    """A shard that did much answers as one does that has only its checkpoint."""
     used, named = new_shard(), commit_body("billing", 0, 0)
     # Four thousand answers that name a long topic are more than is kept for the next turn.
     unknown = named.replace(string("orders"), string("t" * 200))
@@ -122,8 +122,8 @@ def test_what_a_turn_left_behind_is_no_part_of_the_next() -> None:
     joins = [row(seq, START_MS + 1, "group-0", (11, 5), join) for seq in (4_001, 4_002)]
     unreadable = commit(4_003, START_MS + 1, payload=named[:-3])
     used.process(batch([*joins, unreadable]))
-    fresh = Shard(CONFIG, topics=TOPICS)
-    fresh.restore(used.snapshot())
+    fresh = ArrowShard(CONFIG, topics=TOPICS)
+    fresh.resume(used.checkpoint())
     later = [
         [beat(4_004, START_MS + 2)],
         [commit(4_005, START_MS + 3), commit(4_006, START_MS + 3)],
@@ -158,7 +158,11 @@ def test_what_time_did_is_no_measure_for_the_next_batch() -> None:
 
 def test_the_records_come_as_a_log_has_them() -> None:
     """`take_batches` gives what `record_batch` makes of a step's appends."""
-    rows, framed, turned = [commit(seq, START_MS + seq // 2) for seq in range(6)], b"", new_shard()
+    rows, framed, turned = (
+        [commit(seq, START_MS + seq // 2) for seq in range(6)],
+        b"",
+        Shard(CONFIG, topics=TOPICS),
+    )
     for first in range(0, 6, 2):
         requests = [Request(one["seq"], framed_commit(one)) for one in rows[first : first + 2]]
         (append,) = turned.step(rows[first]["ts"], requests, first).appends
@@ -189,22 +193,22 @@ def framed_commit(asked: dict[str, Any]) -> bytes:
     return b"\0\x08\0\x07\0\0\0\0" + b"\0\x0aconsumer-1" + asked["payload"]
 
 
-def test_a_snapshot_is_whole_and_of_this_shard() -> None:
+def test_a_checkpoint_is_whole_and_of_this_shard() -> None:
     shard = new_shard(shard=5, shards=8)
     with pytest.raises(ArgumentError, match="it has served no rows"):
-        shard.snapshot()
+        shard.checkpoint()
     shard.process(batch([commit()]))
-    snapshot = shard.snapshot()
-    for broken in (snapshot[:-1], b"", snapshot[:20] + b"?" + snapshot[21:]):
-        with pytest.raises(ArgumentError, match=r"it is not what Shard\.snapshot gave"):
-            new_shard(shard=5, shards=8).restore(broken)
+    checkpoint = shard.checkpoint()
+    for broken in (checkpoint[:-1], b"", checkpoint[:20] + b"?" + checkpoint[21:]):
+        with pytest.raises(ArgumentError, match=r"it is not what ArrowShard\.checkpoint gave"):
+            new_shard(shard=5, shards=8).resume(broken)
     with pytest.raises(ArgumentError, match="it is of shard 5 of 8, not 0 of 1"):
-        new_shard().restore(snapshot)
+        new_shard().resume(checkpoint)
     with pytest.raises(ArgumentError, match="it has a state already"):
-        shard.restore(snapshot)
-    restored = new_shard(shard=5, shards=8)
-    restored.restore(snapshot)
-    assert restored.process(batch([commit(1)])).equals(shard.process(batch([commit(1)])))
+        shard.resume(checkpoint)
+    resumed = new_shard(shard=5, shards=8)
+    resumed.resume(checkpoint)
+    assert resumed.process(batch([commit(1)])).equals(shard.process(batch([commit(1)])))
 
 
 def test_an_answer_says_what_it_came_to() -> None:
@@ -261,8 +265,8 @@ def test_a_request_that_its_member_repeats_waits_no_longer() -> None:
     joins = [row(seq, START_MS + seq // 2, "group-0", (11, 5), join) for seq in (1, 2, 3, 4)]
     assert shard.process(batch(joins)).num_rows == 0
     assert shard.waiting == 1
-    successor = Shard(CONFIG, topics=TOPICS)
-    successor.restore(shard.snapshot())
+    successor = ArrowShard(CONFIG, topics=TOPICS)
+    successor.resume(shard.checkpoint())
     assert [told["seq"] for told in successor.advance(START_MS + 1_000).to_pylist()] == [4]
     assert successor.waiting == 0
 
@@ -352,7 +356,7 @@ def test_rows_of_another_shard_are_refused() -> None:
     with pytest.raises(ArgumentError, match='payload: it names "sales", which belongs to shard'):
         shard.process(batch([row(0, START_MS, "billing", (15, 4), describe)]))
     assert shard.process(batch([commit()])).num_rows == 2
-    with pytest.raises(ArgumentError, match="shard: 8 of 8"):
+    with pytest.raises(ArgumentError, match="shard: 8 is not between 0 and 7"):
         new_shard(shard=8, shards=8)
 
 
@@ -365,19 +369,17 @@ def test_time_does_not_run_back_between_batches() -> None:
     assert shard.advance(START_MS).num_rows == 0
 
 
-def test_a_shard_takes_frames_or_rows() -> None:
-    shard = new_shard()
-    shard.process(batch([]))
-    with pytest.raises(ArgumentError, match="it was given rows"):
-        shard.step(START_MS)
-    with pytest.raises(ArgumentError, match="replay comes before"):
-        shard.replay(b"", 0)
-    shard = new_shard()
-    shard.step(START_MS, [Request(1, b"\0\x0c\0\3\0\0\0\0\0\0" + heartbeat_body("g", "m", 1))])
-    with pytest.raises(ArgumentError, match="it was given frames"):
-        shard.process(batch([commit()]))
+def test_a_shard_takes_frames_or_rows_and_its_class_says_which() -> None:
+    frames, rows = Shard(CONFIG), new_shard()
+    assert not hasattr(frames, "process")
+    assert not hasattr(rows, "step")
     with pytest.raises(ArgumentError, match=r"a pyarrow.RecordBatch, not list"):
-        new_shard().process([commit()])  # type: ignore[arg-type]
+        rows.process([commit()])  # type: ignore[arg-type]
+    rows.process(batch([]))
+    frames.step(START_MS)
+    for begun in (frames, rows):
+        with pytest.raises(ArgumentError, match="replay comes before"):
+            begun.replay(b"", 0)
 
 
 @pytest.mark.parametrize("layout", ["large", "view", "sliced"])
@@ -405,12 +407,16 @@ def test_schemas_fit_together() -> None:
     assert not any(pa.types.is_dictionary(each.type) for each in ENVELOPE)
 
 
-def test_without_pyarrow_the_error_says_what_to_install() -> None:
+@pytest.mark.parametrize(
+    "use", ["ArrowShard().advance(1)", "tables.groups([])", "tables.commits_of(1)"]
+)
+def test_without_pyarrow_the_error_says_what_to_install(use: str) -> None:
     program = (
         "import sys; sys.modules['pyarrow'] = None\n"
-        "from pykcoord import Shard\n"
-        "try: Shard().advance(1)\n"
+        "from pykcoord import ArrowShard, tables\n"
+        f"try: {use}\n"
         "except ImportError as error: print(error)"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
-    assert done.stdout == "batches need pyarrow: pip install 'pykcoord[arrow]'\n", done.stderr
+    said = "Arrow tables and batches need pyarrow: pip install 'pykcoord[arrow]'\n"
+    assert done.stdout == said, done.stderr

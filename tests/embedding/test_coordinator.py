@@ -29,6 +29,7 @@ from pykcoord.errors import (
     ConfigError,
     CoordinatorClosedError,
     CorruptLogError,
+    LogDirectoryLostError,
     LogLockedError,
 )
 from pykcoord.protocol import decode_response, encode_request
@@ -57,7 +58,7 @@ def join_request(group: str, member: str = "") -> JoinGroupRequestV3:
 def commits(**columns: list[Any]) -> pa.Table:
     return pa.table(
         {
-            "group": pa.array(columns.pop("group")),
+            "group_id": pa.array(columns.pop("group_id")),
             "topic": pa.array(columns.pop("topic")),
             "partition": pa.array(columns.pop("partition"), pa.int32()),
             "offset": pa.array(columns.pop("offset"), pa.int64()),
@@ -85,8 +86,12 @@ def test_requests_as_entities_and_as_frames(coordinator: Coordinator) -> None:
 
 
 def test_requests_awaited_on_any_loop(coordinator: Coordinator) -> None:
+    frame = encode_request(heartbeat(), correlation_id=7)
+
     async def ask() -> list[str]:
-        asked = [coordinator.request(heartbeat(f"group-{number}")) for number in range(100)]
+        answer = await coordinator.handle_async(heartbeat())
+        assert decode_response(heartbeat(), await coordinator.handle_async(frame)) == answer
+        asked = [coordinator.handle_async(heartbeat(f"group-{number}")) for number in range(100)]
         return [answer.error_code.name for answer in await asyncio.gather(*asked)]
 
     assert asyncio.run(ask()) == ["unknown_member_id"] * 100
@@ -148,6 +153,20 @@ def test_closing_answers_what_is_parked(tmp_path: Path, config: Config) -> None:
         member.wait(SECONDS)
     assert member.assignment == frozenset()
     member.close()
+
+
+def test_a_coordinator_whose_directory_was_moved_away_ends(tmp_path: Path, config: Config) -> None:
+    """The topic is no longer stored, the commit no longer answered, and `close` says why."""
+    coordinator = Coordinator(tmp_path / "log", topics={"t": 1}, config=config)
+    coordinator.start()
+    (tmp_path / "log").rename(tmp_path / "elsewhere")
+    with pytest.raises((LogDirectoryLostError, CoordinatorClosedError)):
+        coordinator.add_topics({"more": 1})
+    with pytest.raises(CoordinatorClosedError):
+        coordinator.commit_many(commits(group_id=["g"], topic=["t"], partition=[0], offset=[1]))
+    with pytest.raises(LogDirectoryLostError):
+        coordinator.close()
+    assert not (tmp_path / "log").exists()
 
 
 def test_a_coordinator_has_one_life(tmp_path: Path, config: Config) -> None:
@@ -223,7 +242,7 @@ def test_a_corrupt_directory_is_refused_or_cut(
     with Coordinator(tmp_path, topics={"t": 1}, config=config) as coordinator:
         for offset in range(3):
             coordinator.commit_many(
-                commits(group=["g"], topic=["t"], partition=[0], offset=[offset])
+                commits(group_id=["g"], topic=["t"], partition=[0], offset=[offset])
             )
     (segment,) = [path for path in tmp_path.glob("*/*.log") if path.stat().st_size]
     data = bytearray(segment.read_bytes())
@@ -265,12 +284,12 @@ def test_many_commits(coordinator: Coordinator, join: Join) -> None:
     member: Member = join()
     member.wait()
     batch = commits(
-        group=["a", "b", "a", "billing", "billing", "a"],
+        group_id=["a", "b", "a", "billing", "billing", "a"],
         topic=["orders", "orders", "nothing", "orders", "orders", "orders"],
         partition=[0, 6, 0, 1, 2, 0],
         offset=[1, 1, 1, 5, 5, 2],
-        member=["", "", "", member.member_id, "", ""],
-        generation=pa.array([-1, -1, -1, 1, -1, -1], pa.int32()),
+        member_id=["", "", "", member.member_id, "", ""],
+        generation_id=pa.array([-1, -1, -1, 1, -1, -1], pa.int32()),
         metadata=["first", "", "", "", "", "last"],
         leader_epoch=pa.array([-1, -1, -1, 3, -1, 4], pa.int32()),
     )
@@ -289,17 +308,19 @@ def test_many_commits(coordinator: Coordinator, join: Join) -> None:
 @pytest.mark.parametrize(
     ("column", "values"),
     [
-        ("group", None),
-        ("group", [None]),
+        ("group_id", None),
+        ("group_id", [None]),
         ("offset", [None]),
         ("partition", pa.array([2**40], pa.int64())),
         ("offset", ["12"]),
         ("topic", [b"orders"]),
-        ("group", [7]),
+        ("group_id", [7]),
     ],
 )
 def test_a_batch_that_cannot_be_right(coordinator: Coordinator, column: str, values: Any) -> None:
-    table = commits(group=["a"], topic=["orders"], partition=[0], offset=[1]).drop_columns([column])
+    table = commits(group_id=["a"], topic=["orders"], partition=[0], offset=[1]).drop_columns(
+        [column]
+    )
     if values is not None:
         table = table.append_column(column, values if isinstance(values, pa.Array) else [values])
     with pytest.raises(ArgumentError, match=f"batch: .*{column}"):
@@ -322,12 +343,12 @@ def test_tables_of_groups_and_members(coordinator: Coordinator, join: Join) -> N
     member.wait()
     (group,) = coordinator.groups().to_pylist()
     assert group == {
-        "group": "billing",
+        "group_id": "billing",
         "type": "classic",
         "state": "Stable",
         "protocol_type": "consumer",
         "protocol": "range",
-        "generation": 1,
+        "generation_id": 1,
         "leader": member.member_id,
         "members": 1,
     }
@@ -335,9 +356,9 @@ def test_tables_of_groups_and_members(coordinator: Coordinator, join: Join) -> N
     assert row.pop("subscription") == encode_subscription(["orders"])
     assert len(row.pop("assignment")) > 20
     assert row == {
-        "group": "billing",
-        "member": member.member_id,
-        "instance": "one",
+        "group_id": "billing",
+        "member_id": member.member_id,
+        "group_instance_id": "one",
         "client_id": "me",
         "client_host": "/127.0.0.1",
         "session_timeout_ms": 45_000,
@@ -352,8 +373,7 @@ def test_a_failed_append_ends_no_member(
     member: Member = join()
     member.wait()
     member.commit({("orders", 0): 1})
-    assert coordinator._callers is not None
-    runtime = coordinator._callers._runtime
+    runtime = coordinator._serving.parts.runtime
     real, failures = runtime.log.append, []
 
     def failing(appends: Any, done: Any) -> None:
@@ -384,8 +404,7 @@ def test_a_broken_invariant_ends_it_with_its_cause(
         def step(self, *_: object) -> None:
             raise broken
 
-    assert coordinator._callers is not None
-    monkeypatch.setattr(coordinator._callers._runtime, "node", Broken())
+    monkeypatch.setattr(coordinator._serving.parts.runtime, "node", Broken())
     with pytest.raises(CoordinatorClosedError):
         coordinator.handle(heartbeat()).result(SECONDS)
     assert coordinator.closed

@@ -59,5 +59,5 @@ def test_what_was_acknowledged_outlives_a_kill(tmp_path: Path, acknowledged: int
         # One more may have been committed and not told.
         assert all(0 <= found[key] - offset <= 1 for key, offset in committed.items())
         assert {f"group-{key}" for key in committed} <= set(
-            coordinator.groups()["group"].to_pylist()
+            coordinator.groups()["group_id"].to_pylist()
         )

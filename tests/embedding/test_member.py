@@ -250,3 +250,25 @@ def test_use_from_many_threads(join: Join) -> None:
         thread.join(SECONDS)
     assert not errors
     assert member.committed() == dict.fromkeys(ALL, 49)
+
+
+def test_a_topic_that_does_not_exist_is_told_and_waited_for(
+    coordinator: Coordinator, join: Join, caplog: pytest.LogCaptureFixture
+) -> None:
+    member = join(topics=["orders", "typo"])
+    (told,) = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert "group 'billing' subscribes to 'typo', which the coordinator does not know" in told
+    assert "add_topics" in told
+    assert "(known: orders)" in told
+    member.wait()
+    assert member.assignment == ALL
+    coordinator.add_topics({"typo": 1})
+    eventually(lambda: ("typo", 0) in member.assignment)
+
+
+def test_a_commit_of_a_partition_of_another_member_passes_as_in_kafka(join: Join) -> None:
+    members = [join() for _ in range(2)]
+    eventually(lambda: all(len(member.assignment) == 3 for member in members))
+    (owned, *_) = members[1].assignment
+    members[0].commit({owned: 12})
+    assert members[1].committed([owned]) == {owned: 12}

@@ -30,17 +30,17 @@ def state_of(root: Path, shards: int, *, write: bool, use: bool) -> tuple[list[o
     with LogDirectory.open(
         root,
         partitions=shards,
-        new_replica=node.replica,
+        new_loader=node.loader,
         use_snapshots=use,
         on_corruption="truncate",
     ) as log:
         by_snapshot = sum(one is not None and one.covered is not None for one in log._loaded)
-        for shard, replica in log.take_replicas().items():
-            node.adopt(shard, replica)  # type: ignore[arg-type]
         for shard in range(shards):
-            node.loaded(shard, 1_800_000_000_000, log.next_offset(shard))
+            taken = log.take(shard, node.loader)
+            node.adopt(shard, taken.loader)
+            node.loaded(shard, 1_800_000_000_000, taken.next_offset)
         if write:
-            log.write_snapshots(Snapshots(Node({}, 1, SEEDS[0]).replica, 1, 1))
+            log.write_snapshots(Snapshots(Node({}, 1, SEEDS[0]).loader, 1, 1))
     views = (node.groups, node.offsets, node.unstable)
     return [view(shard) for shard in range(shards) for view in views], by_snapshot
 

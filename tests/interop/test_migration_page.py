@@ -48,6 +48,7 @@ class _Operator:
     def paste(self, line: str) -> None:
         line = line.replace(_BROKER_DIRECTORY, str(self.broker.directory / "data"))
         line = line.replace(_ADDRESS, self.address)
+        line, _, piped = line.partition(" | ")
         match shlex.split(line):
             case ["bin/kafka-server-stop.sh"]:
                 self.broker.stop()
@@ -57,19 +58,31 @@ class _Operator:
             case [script, *arguments] if script.startswith("bin/kafka-"):
                 name = script.removeprefix("bin/kafka-").removesuffix(".sh")
                 self.printed.append(tool(name, *arguments))
-            case ["pykcoord", "serve", directory, *_]:
-                server = PykcoordServer(self.directory / directory, settings=_SETTINGS)
+                if piped:
+                    self._shell(piped, self.printed.pop())
+            case ["pykcoord", "serve", directory, *options]:
+                server = PykcoordServer(
+                    self.directory / directory, settings=_SETTINGS, arguments=self._ends(options)
+                )
                 self._stack.enter_context(server)
                 self.address = server.address
             case _:
                 self._shell(line)
 
-    def _shell(self, line: str) -> None:
+    def _ends(self, options: list[str]) -> list[str]:
+        """Of the options of `serve` those that the test does not choose itself."""
+        if "--end-offsets" not in options:
+            return []
+        file = options[options.index("--end-offsets") + 1]
+        return ["--end-offsets", str(self.directory / file)]
+
+    def _shell(self, line: str, given: str = "") -> None:
         python = shlex.quote(sys.executable)
         line = line.replace("pykcoord log", f"{python} -m pykcoord log")
         result = subprocess.run(
-            line, shell=True, cwd=self.directory, capture_output=True, text=True, check=False
-        )
+            line, shell=True, cwd=self.directory, capture_output=True, text=True, check=False,
+            input=given,
+        )  # fmt: skip
         assert result.returncode == 0, f"{line}\n{result.stdout}{result.stderr}"
         self.printed.append(result.stdout)
 

@@ -131,7 +131,7 @@ def test_another_number_of_partitions_for_pykcoords_own_directory(
         before = _asked(asked)
     assert run("import", old, new) == (
         1,
-        f"pykcoord: {old}: in use by another process; stop it, or use another directory\n",
+        f"pykcoord: {old}: in use by process {server.pid}; stop it, or use another directory\n",
     )
     server.stop()
     assert run("import", old, new, "--partitions", 9)[0] == 0
@@ -375,5 +375,5 @@ def test_a_broker_that_has_some_partitions_only(source: Path, tmp_path: Path, ru
 def test_the_broker_may_not_run(source: Path, tmp_path: Path, run: Run, serve: Serve) -> None:
     server: PykcoordServer = serve(tmp_path / "broker", 3)
     code, told = run("export", source, tmp_path / "out", "--broker-log-dir", tmp_path / "broker")
-    assert (code, "in use by another process" in told) == (1, True)
+    assert (code, f"in use by process {server.pid};" in told) == (1, True)
     server.stop()

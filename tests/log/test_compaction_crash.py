@@ -35,6 +35,7 @@ class FailingFiles(Files):
     """Does `count` operations; the next raises `error`, after doing half of a write."""
 
     def __init__(self, count: int, error: Callable[[], BaseException], times: int = 1) -> None:
+        super().__init__()
         self.left = count
         self.failures = times
         self.error = error

@@ -32,7 +32,7 @@ def killing(module, name):
         return real(*arguments)
     setattr(module, name, call)
 
-def write_files(files, sync):
+def write_files(files, sync, lock=None):
     # As the real one, with a place to die in the middle of each write and before each sync.
     for descriptor, size, batches in files:
         whole = b"".join(batches)

@@ -72,6 +72,20 @@ def test_a_short_write_is_continued_until_the_system_says_why(files: list[int]):
     assert os.fstat(files[0]).st_size == 1000
 
 
+def test_the_lock_is_looked_at_behind_the_writes(files: list[int], tmp_path: Path):
+    """The name of another file, or none: nothing of the round may be answered."""
+    status = os.fstat(files[3])
+    lock = (os.fsencode(tmp_path / "3"), status.st_dev, status.st_ino)
+    requests = [(files[n], 0, [b"ours"]) for n in range(2)]
+    assert write_files(requests, True, lock) == [None, None]
+    (tmp_path / "2").rename(tmp_path / "3")
+    requests = [(files[n], 4, [b"more"]) for n in range(2)]
+    assert write_files(requests, True, lock) == [Outcome(4, 1, 0, 0, errno.ESTALE)] * 2
+    assert os.pread(files[1], 10, 0) == b"oursmore"
+    (tmp_path / "3").unlink()
+    assert write_files([(files[0], 8, [])], False, lock) == [Outcome(8, 1, 0, 0, errno.ENOENT)]
+
+
 def test_what_cannot_be_synced_is_said_so():
     """A pipe takes neither offsets nor syncs; a closed descriptor nothing at all."""
     reading, writing = os.pipe()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pykcoord.errors import ConfigError, CorruptLogError
+from pykcoord.errors import ConfigError, CorruptLogError, LogError
 from pykcoord.log import Append, LogDirectory, LogReader, verify
 from pykcoord.log._record_batch import Header, Stop, header, scan
 
@@ -136,3 +136,24 @@ def test_damage_before_sound_batches_is_refused(torn):
 def test_flipped_middle_is_among_the_refused(unpacked):
     with pytest.raises(CorruptLogError, match="sound batches follow at byte 52401"):
         LogReader.open(unpacked("torn-1-flipped-middle").path)
+
+
+@pytest.mark.parametrize(("suffix", "way_out"), [("gz", "gunzip"), ("zst", "unzstd --rm")])
+def test_a_log_in_compressed_files_is_not_taken_for_an_empty_one(
+    tmp_path, batches, suffix, way_out
+):
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    segment = folder / "00000000000000000000.log"
+    packed = folder / f"{segment.name}.{suffix}"
+    packed.write_bytes(b"packed")
+    expected = (
+        f"{folder}: no segment (.log) here, but 1 in compressed files, such as {packed.name}; "
+        f"unpack them first: {way_out} {folder}/*.log.{suffix}"
+    )
+    for look in (verify, LogReader.open, lambda path: LogDirectory.open(path, partitions=1)):
+        with pytest.raises(LogError) as caught:
+            look(tmp_path)
+        assert str(caught.value) == expected
+    segment.write_bytes(b"".join(batches))  # a copy beside the log says nothing of it
+    assert verify(tmp_path).batches == len(batches)

@@ -27,7 +27,7 @@ FOLDER = "__consumer_offsets-0"
 
 
 class Kept:
-    """A replica that keeps what it was given: its state is the log."""
+    """A loader that keeps what it was given: its state is the log."""
 
     def __init__(self) -> None:
         self.restored: list[bytes] = []
@@ -60,7 +60,7 @@ def no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(root: Path, **options: object) -> LogDirectory:
-    fixed = {"partitions": 1, "new_replica": Kept, "segment_bytes": 400}
+    fixed = {"partitions": 1, "new_loader": Kept, "segment_bytes": 400}
     return LogDirectory.open(root, **{**fixed, **options})  # type: ignore[arg-type]
 
 
@@ -73,10 +73,10 @@ def append(log: LogDirectory, count: int = 1) -> None:
 
 def read(root: Path, **options: object) -> Kept:
     with opened(root, **options) as log:
-        replica = log.take_replicas()[0]
-        assert isinstance(replica, Kept)
-        assert replica.content == b"".join(log.read(0))
-        return replica
+        loader = log.take(0, Kept).loader
+        assert isinstance(loader, Kept)
+        assert loader.content == b"".join(log.read(0))
+        return loader
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def ignored(root: Path, caplog: pytest.LogCaptureFixture, reason: str) -> None:
 
 def test_only_what_follows_is_read(root: Path):
     assert (covered(root).offset, len(covered(root).closed)) == (10, 2)
-    replica = read(root)
-    assert (len(replica.restored), len(b"".join(replica.replayed))) == (3, 161)
+    loader = read(root)
+    assert (len(loader.restored), len(b"".join(loader.replayed))) == (3, 161)
 
 
 def test_it_stays_good_while_the_log_grows(root: Path):
@@ -144,13 +144,15 @@ def test_nothing_is_written_for_little(root: Path):
 def test_not_wanted(root: Path, caplog: pytest.LogCaptureFixture):
     assert read(root, use_snapshots=False).restored == []
     with LogDirectory.open(root, partitions=1) as log:
-        assert log.take_replicas() == {}
+        loader = Kept()
+        assert log.take(0, lambda: loader).loader is loader
     assert caplog.records == []
 
 
 def test_empty_partitions_have_none(tmp_path: Path):
     with opened(tmp_path, partitions=2) as log:
-        assert (log.write_snapshots(DUE), log.take_replicas()) == ([], {})
+        assert log.write_snapshots(DUE) == []
+        assert log.take(1, Kept).next_offset == 0
 
 
 def test_every_flipped_bit(root: Path, caplog: pytest.LogCaptureFixture):
@@ -210,8 +212,8 @@ def test_of_another_partition(root: Path, caplog: pytest.LogCaptureFixture):
     properties.write_text(text)
     shutil.copytree(root / FOLDER, root / "__consumer_offsets-1")
     with opened(root, partitions=2) as log:
-        replicas = log.take_replicas()
-        assert [bool(one.restored) for one in replicas.values()] == [True, False]  # type: ignore[attr-defined]
+        loaders = [log.take(shard, Kept).loader for shard in range(2)]
+        assert [bool(one.restored) for one in loaders] == [True, False]
     (record,) = caplog.records
     assert "another partition" in record.getMessage()
 
@@ -327,10 +329,10 @@ def test_a_state_that_cannot_be_restored(root: Path, caplog: pytest.LogCaptureFi
         def restore(self, chunk: bytes) -> None:
             raise ValueError("unknown key")
 
-    with opened(root, new_replica=Refusing) as log:
-        replica = log.take_replicas()[0]
-        assert isinstance(replica, Refusing)
-        assert replica.content == b"".join(log.read(0))
+    with opened(root, new_loader=Refusing) as log:
+        loader = log.take(0, Kept).loader
+        assert isinstance(loader, Refusing)
+        assert loader.content == b"".join(log.read(0))
     (record,) = caplog.records
     assert "its state cannot be used (unknown key)" in record.getMessage()
 
@@ -341,9 +343,9 @@ def test_a_torn_tail_behind_it_is_cut(root: Path):
     with opened(root) as log:
         (cut,) = log.cuts
         assert (cut.position, cut.offset, log.next_offset(0)) == (161, 10, 10)
-        replica = log.take_replicas()[0]
-    assert isinstance(replica, Kept)
-    assert (len(replica.restored), replica.replayed) == (3, [])
+        loader = log.take(0, Kept).loader
+    assert isinstance(loader, Kept)
+    assert (len(loader.restored), loader.replayed) == (3, [])
 
 
 def test_damage_behind_it_is_refused(root: Path):

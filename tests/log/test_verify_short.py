@@ -10,7 +10,7 @@ FOLDER = "__consumer_offsets-0"
 
 
 class Kept:
-    """A replica that keeps nothing but what it must give to a snapshot."""
+    """A loader that keeps nothing but what it must give to a snapshot."""
 
     def replay(self, chunk: bytes) -> None:
         pass
@@ -24,7 +24,7 @@ class Kept:
 
 def test_rot_and_a_lost_end_are_told_apart(tmp_path: Path) -> None:
     """Sound batches behind the rot are counted: the log does not end at it."""
-    opened = LogDirectory.open(tmp_path, partitions=1, new_replica=Kept, segment_bytes=400)
+    opened = LogDirectory.open(tmp_path, partitions=1, new_loader=Kept, segment_bytes=400)
     with opened as log:
         for _ in range(5):  # of 161 bytes and two records, two in a segment
             log.append([Append(0, log.next_offset(0), 2, 1, 2, bytes(100))], lambda *_: None)

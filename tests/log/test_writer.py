@@ -49,7 +49,10 @@ class Disk:
         self.before_sync = lambda path: None
 
     def write_files(
-        self, files: list[tuple[int, int, list[bytes]]], sync: bool
+        self,
+        files: list[tuple[int, int, list[bytes]]],
+        sync: bool,
+        lock: tuple[bytes, int, int] | None = None,
     ) -> list[Outcome | None]:
         outcomes = [self._write(*file) for file in files]
         if sync:
@@ -470,3 +473,18 @@ def test_the_observer_is_told(opened):
     append(log, one(0, 0, b"x" * 9), one(0, 1, b"x"), one(1, 0, b"x"))
     assert observer.appends == [(0, 2, 132), (1, 1, 62)]
     assert observer.syncs == [(2, 0.5)]
+
+
+def test_an_observer_that_raises_ends_nothing(opened, caplog: pytest.LogCaptureFixture):
+    class Observer:
+        def appended(self, *_: object) -> None:
+            raise ZeroDivisionError("of appended")
+
+        def synced(self, *_: object) -> None:
+            raise SystemExit("of synced")
+
+    log = opened(observer=Observer())
+    for offset in range(2):
+        assert append(log, one(0, offset, b"x")) == ([(0, offset + 1)], [])
+    assert "of appended" in caplog.text
+    assert "of synced" in caplog.text

@@ -193,7 +193,7 @@ def test_an_invalid_frame_closes_its_connection_with_one_line(run, caplog):
 
 
 @pytest.mark.parametrize(
-    ("key", "version"), [(-1, 0), (200, 0), (32767, 0), (3, 14), (10, 7), (68, 1), (3, -1)]
+    ("key", "version"), [(-1, 0), (200, 0), (32767, 0), (3, 14), (10, 7), (68, 2), (3, -1)]
 )
 def test_an_unknown_api_or_version_closes_only_that_connection(run, key, version, caplog):
     async def main():
@@ -282,7 +282,7 @@ def test_a_graceful_stop_answers_what_is_in_flight(run):
             stopping = asyncio.ensure_future(rig.server.stop())
             await asyncio.sleep(0)
             log.hold = False
-            log.release()
+            log.release_held()
             assert (await committer.read())[4:] == b"durable"
             assert (await joiner.read())[4:] == NOT_COORDINATOR
             assert await idle.closed()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from support.kio_client import ask, encode
 
-from pykcoord.server.api.messages import encode_response_body
+from pykcoord.server.api.messages import Slicer
 from pykcoord.server.api.registry import APIS
 
 from .conftest import serving
@@ -81,9 +81,11 @@ def test_the_same_question_is_answered_once_until_the_catalogue_changes(run, mon
     async def main():
         async with serving(topics={"a": 2}) as rig:
             encoded = []
+            write = Slicer.write_response
             monkeypatch.setattr(
-                "pykcoord.server.dispatch.encode_response_body",
-                lambda *args: encoded.append(args[0]) or encode_response_body(*args),
+                Slicer,
+                "write_response",
+                lambda slicer, key, *args: encoded.append(key) or write(slicer, key, *args),
             )
 
             async def partitions() -> int:

@@ -12,6 +12,7 @@ from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
+from support.confluent import SECONDS, poll_until
 
 from pykcoord._native import Node
 from pykcoord.config import Config
@@ -20,7 +21,6 @@ from .conftest import serving
 from .test_admin_clients import blocking, bootstrap
 
 pytestmark = pytest.mark.client
-SECONDS = 20
 
 
 def made() -> Node:
@@ -28,14 +28,6 @@ def made() -> Node:
     # has joined before that assigns none: Kafka's initial delay hides it, so keep some of it.
     config = Config(group_initial_rebalance_delay_ms=300)
     return Node(config.native(), 3, secrets.token_bytes(32))
-
-
-def poll_until(consumer: Consumer, condition: Any) -> None:
-    end = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < end
-        message = consumer.poll(0.05)
-        assert message is None, message.error()
 
 
 def confluent(address: str, **more: Any) -> Consumer:
@@ -56,7 +48,7 @@ def test_partitions_that_are_added_reach_a_subscribed_consumer(run):
             consumer.subscribe(["orders"])
 
             def owns(count: int) -> None:
-                poll_until(consumer, lambda: len(consumer.assignment()) == count)
+                poll_until([consumer], lambda: len(consumer.assignment()) == count)
 
             await blocking(lambda: owns(2))
             rig.catalogue.add_partitions("orders", 5)
@@ -73,7 +65,7 @@ def test_a_topic_that_is_added_reaches_a_pattern(run):
             consumer.subscribe(["^orders-.*"])
 
             def owns(count: int) -> None:
-                poll_until(consumer, lambda: len(consumer.assignment()) == count)
+                poll_until([consumer], lambda: len(consumer.assignment()) == count)
 
             await blocking(lambda: owns(2))
             rig.catalogue.create("orders-us", 1)
@@ -88,7 +80,7 @@ def confluent_resumes(address: str) -> list[int]:
     consumer = confluent(address, **{"auto.offset.reset": "error"})
     consumer.commit(offsets=[TopicPartition("orders", 0, 42)], asynchronous=False)
     consumer.subscribe(["orders"])
-    poll_until(consumer, consumer.assignment)
+    poll_until([consumer], consumer.assignment)
     for _ in range(10):
         message = consumer.poll(0.1)
         assert message is None, message.error()
@@ -186,7 +178,7 @@ def test_polling_is_not_spinning(run):
         async with serving(made(), topics={"orders": 3}) as rig:
             consumer = confluent(bootstrap(rig), **{"auto.offset.reset": "earliest"})
             consumer.subscribe(["orders"])
-            await blocking(lambda: poll_until(consumer, lambda: len(consumer.assignment()) == 3))
+            await blocking(lambda: poll_until([consumer], lambda: len(consumer.assignment()) == 3))
             hub = rig.server.hub
             before = hub.requests().get(1, (0,))[0]
             started = asyncio.get_running_loop().time()

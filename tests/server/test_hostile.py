@@ -8,7 +8,7 @@ import uuid
 import pytest
 from support.kio_client import ask, encode
 
-from pykcoord.server.api.messages import encode_response_body
+from pykcoord.server.api.messages import Slicer
 from pykcoord.server.dispatch import _REQUEST_BYTES
 
 from .conftest import frame, serving
@@ -76,9 +76,11 @@ def test_a_long_node_level_request_is_refused_before_it_is_parsed(run, monkeypat
     async def main():
         async with serving() as rig:
             answered = []
+            write = Slicer.write_response
             monkeypatch.setattr(
-                "pykcoord.server.dispatch.encode_response_body",
-                lambda *args: answered.append(args[0]) or encode_response_body(*args),
+                Slicer,
+                "write_response",
+                lambda slicer, key, *args: answered.append(key) or write(slicer, key, *args),
             )
             other = await rig.connect()
             client = await rig.connect()

@@ -12,7 +12,7 @@ from .conftest import frame, serving
 
 STATS = {
     "groups_empty": 1, "groups_preparing_rebalance": 2, "groups_completing_rebalance": 3,
-    "groups_stable": 4, "groups_dead": 5, "members": 6, "offsets": 7,
+    "groups_stable": 4, "groups_dead": 5, "members": 6, "offsets": 7, "events_dropped_total": 13,
     "rebalances_total": {"join": 8, "leave": 9}, "members_expired_total": 10,
     "coordinator_assignments_total": {"sticky": 11}, "findings_total": {"unknown_member": 12},
 }  # fmt: skip
@@ -33,6 +33,7 @@ def test_what_only_the_node_can_count(run):
             assert value("pykcoord_offsets") == 7
             assert value("pykcoord_rebalances_total", {"cause": "leave"}) == 9
             assert value("pykcoord_members_expired_total") == 10
+            assert value("pykcoord_events_dropped_total") == 13
             assert value("pykcoord_coordinator_assignments_total", {"strategy": "sticky"}) == 11
             assert value("pykcoord_findings_total", {"kind": "unknown_member"}) == 12
 

@@ -198,6 +198,11 @@ def test_list_offsets(run, v):
             assert await offset(-1, "orders", 2) == (0, 0)
             assert await offset(-1, "orders", 12) == (3, -1)
             assert await offset(-1, "nope", 0) == (3, -1)
+            # A group may be further than the owner says, and the owner further than any group.
+            rig.node.furthest = {("orders", 1): 41, ("orders", 2): 7}
+            assert await offset(-1) == (0, 42)
+            assert await offset(-1, "orders", 2) == (0, 7)
+            assert await offset(-2, "orders", 2) == (0, 0)
             for timestamp, since in ((-3, 7), (-4, 8), (-5, 9), (-6, 11), (-7, 99)):
                 expected = 0 if v >= since else 35
                 assert (await offset(timestamp))[0] == expected

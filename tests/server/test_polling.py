@@ -163,7 +163,7 @@ def test_what_fails_for_one_connection_is_no_matter_to_the_others(run, caplog):
     async def main():
         async with serving() as rig:
 
-            def refused(client_host: str, reason: str) -> None:
+            def refused(session: object, reason: str) -> None:
                 raise LookupError("of a bug")
 
             rig.server.refused = refused

@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import uvloop
-from support.scripted_node import HEARTBEAT
+from support.scripted_node import HEARTBEAT, ScriptedNode, ScriptedTurn
 
+from pykcoord.server import accepting
 from pykcoord.server._connection import Connection, Hub
-from pykcoord.server.listener import client_address
+from pykcoord.server.listener import peer_of
 
 from .conftest import MOST_OF_A_TURN, Client, Rig, frame, serving
 
@@ -113,6 +114,9 @@ class _Handler:
     def wake(self) -> None:
         pass
 
+    def connected(self, session: object) -> None:
+        pass
+
 
 class _Transport:
     """One that sends when the test says so, over a socket that takes little."""
@@ -146,7 +150,7 @@ def test_nothing_overtakes_what_the_transport_has_left_to_send():
     limits = {"max_frame_bytes": 1_000, "max_connections": 9, "max_connections_per_ip": 9}
     hub = Hub(_Handler(), lambda: 0.0, **limits, max_connections_by_ip={})
     transport = _Transport()
-    connection = Connection(hub, client_address)
+    connection = Connection(hub, peer_of)
     connection.connection_made(transport)
 
     def answered(reply: bytes) -> None:
@@ -167,3 +171,54 @@ def test_nothing_overtakes_what_the_transport_has_left_to_send():
     assert taken + rest + transport.received(1) == large + b"2" + b"3"
     transport.socket.close()
     transport.client.close()
+
+
+def test_a_reply_that_fails_takes_none_of_those_before_it_along():
+    limits = {"max_frame_bytes": 1_000, "max_connections": 9, "max_connections_per_ip": 9}
+    hub = Hub(_Handler(), lambda: 0.0, **limits, max_connections_by_ip={})
+    transports = [_Transport(), _Transport()]
+    for transport in transports:
+        connection = Connection(hub, peer_of)
+        connection.connection_made(transport)
+        connection.data_received(frame(HEARTBEAT))
+    tickets = [ticket for ticket, _, _ in hub.take()]
+    with pytest.raises(TypeError):
+        hub.deliver([(tickets[0], b"sent"), (tickets[1], None)])
+    assert transports[0].received(4) == b"sent"
+    for transport in transports:
+        transport.socket.close()
+        transport.client.close()
+
+
+class _Talkative(ScriptedNode):
+    """Answers each heartbeat with more than a socket takes."""
+
+    SIZE = 32 << 20
+
+    def _handle(self, turn: ScriptedTurn, now_ms: int, ticket: int, frame: bytes) -> None:
+        turn.reply(ticket, frame, bytes(self.SIZE))
+
+
+def test_what_a_client_has_not_taken_is_told_to_the_node(run):
+    async def main():
+        async with serving(_Talkative()) as rig:
+            hub, client, other = rig.server.hub, await rig.connect(), await rig.connect()
+            client.writer.transport.pause_reading()
+            client.send(frame(HEARTBEAT))
+            await rig.until(lambda: rig.node.steps and rig.node.steps[-1][1] and not hub.in_flight)
+            unsent, steps = hub.unsent_bytes, len(rig.node.steps)
+            other.send(frame(HEARTBEAT))
+            await rig.until(lambda: len(rig.node.steps) > steps and not hub.in_flight)
+            if accepting.IS_AVAILABLE:
+                assert 0 < unsent < _Talkative.SIZE
+                assert rig.node.unsent_bytes[-1] == unsent
+            client.writer.transport.resume_reading()
+            for one in (client, other):
+                assert len(await one.read()) == 4 + _Talkative.SIZE
+            await rig.until(lambda: hub.unsent_bytes == 0)
+            client.send(frame(HEARTBEAT))
+            await rig.until(lambda: hub.unsent_bytes > 0 or not accepting.IS_AVAILABLE)
+            client.writer.transport.abort()
+            await rig.until(lambda: hub.unsent_bytes == 0)
+
+    run(main())

@@ -9,7 +9,7 @@ from types import ModuleType
 import pyarrow as pa
 from support.story import SEED, START_MS, commit_body, row
 
-from pykcoord import Shard
+from pykcoord import ArrowShard
 from pykcoord.arrow import REQUEST
 
 
@@ -20,7 +20,7 @@ def another_worker() -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.Shard = functools.partial(Shard, seed=SEED)  # type: ignore[attr-defined]
+    module.ArrowShard = functools.partial(ArrowShard, seed=SEED)  # type: ignore[attr-defined]
     return module
 
 

@@ -13,22 +13,21 @@ import pytest
 from click.testing import CliRunner
 
 pytest.importorskip("pyspark")
-pytest.importorskip("obstore")
 from pykcoord_spark.__main__ import run
 from pykcoord_spark.exporting import export
-from pykcoord_spark.shard_log import ShardLog, open_logs, open_store
 from support.segments import OWN, unpack
 
 from pykcoord._native import Node
 from pykcoord.cli import commands
 from pykcoord.config import Config
 from pykcoord.log import LogReader
+from pykcoord.log.shared import ShardLog, open_logs, open_store
 
 SHARDS = 50
 
 
 def _log(tmp_path: Path, recorded: str) -> tuple[Path, Path]:
-    """A recorded directory, and a shard log of the same records: a chunk for each of its reads."""
+    """A recorded directory, and a shard log of the same records: an entry for each of its reads."""
     source, location = unpack(OWN / recorded, tmp_path / recorded), tmp_path / "log"
     reader = LogReader.open(source)
     for log in open_logs(location, SHARDS):
@@ -78,17 +77,17 @@ def test_a_log_that_was_pruned_is_carried_from_its_snapshot(tmp_path: Path) -> N
     store = open_store(location)
     for shard in range(SHARDS):
         log = ShardLog(store, shard)
-        chunks = list(log.follow())
-        if not chunks:
+        entries = list(log.follow())
+        if not entries:
             continue
-        replica = Node(Config().native(), 1, bytes(32)).replica()
-        for chunk in chunks[:-1]:
-            if chunk.batches:
-                replica.replay(chunk.batches)
+        loader = Node(Config().native(), 1, bytes(32)).loader()
+        for entry in entries[:-1]:
+            if entry.batches:
+                loader.replay(entry.batches)
         before = ShardLog(store, shard)
-        assert len(list(itertools.islice(before.follow(), len(chunks) - 1))) == len(chunks) - 1
+        assert len(list(itertools.islice(before.follow(), len(entries) - 1))) == len(entries) - 1
         before.leads = True
-        before.snapshot(b"".join(iter(replica.snapshot_chunk, None)))
+        before.snapshot(b"".join(iter(loader.snapshot_chunk, None)))
         store.delete(f"shard-{shard:05}/chunks/{0:012}")
     assert run(["export", str(location), str(tmp_path / "out")]) == 0
     assert _state(tmp_path / "out") == _state(source)
@@ -125,5 +124,5 @@ def test_what_cannot_be_exported_is_said(
     log.snapshot(b"KCR1....")
     open_store(location).delete(f"shard-00002/chunks/{0:012}")
     assert run(["export", str(location), str(tmp_path / "out")]) == 1
-    assert "shard 2: the first chunks were pruned" in capsys.readouterr().err
+    assert "shard 2: the first entries were pruned" in capsys.readouterr().err
     assert not (tmp_path / "out").exists()

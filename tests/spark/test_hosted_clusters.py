@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("pyspark")
-pytest.importorskip("obstore")
 from support import orphans
 from support.hosting import wait_until
 from support.probe import Probe

@@ -12,16 +12,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 pytest.importorskip("pyspark")
-pytest.importorskip("obstore")
 from pykcoord_spark.hosting.cluster import Cluster, ClusterError
-from pykcoord_spark.hosting.registry import Registry
-from pykcoord_spark.hosting.spark_hosts import SparkSettingError
-from pykcoord_spark.hosting.supervisor import Supervisor
-from pykcoord_spark.shard_log import open_store
+from pykcoord_spark.hosting.spark_hosts import SparkSettingError, reason_of
 from support.hosting import CONFIG, wait_until
 from support.probe import Probe
 
+from pykcoord.cluster.registry import Registry
+from pykcoord.cluster.supervisor import Supervisor
 from pykcoord.errors import ArgumentError
+from pykcoord.log.shared import open_store
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -84,7 +83,7 @@ def test_a_host_is_started_again_until_the_supervisor_quits() -> None:
             raise RuntimeError("JVM stacktrace\npkg.SomeError: no room\n\tat org.x")
         return "stopped"
 
-    supervisor = Supervisor(launch, 1)
+    supervisor = Supervisor(launch, 1, reason_of=reason_of)
     supervisor.start()
     assert supervisor.join(10)
     assert launched == [0, 0, 0]

@@ -5,16 +5,19 @@ from __future__ import annotations
 import html.parser
 import importlib.util
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import batches, segments
 
+from pykcoord.errors import LogError
+
 pytest.importorskip("pyspark")
 from pykcoord_spark import __main__ as command_line
 from pykcoord_spark.inspecting import history
+from pykcoord_spark.inspecting import report as report_module
 from pykcoord_spark.inspecting.page import page
 from pykcoord_spark.inspecting.report import COLUMNS, Limits, Report, Table, report_of
 from pykcoord_spark.source.schema import DDL
@@ -149,6 +152,70 @@ def test_the_page_shows_what_was_found(report: Report) -> None:
     assert "1970-01-01 00:40:00Z" in text
 
 
+def _plotted(text: str, axis: int) -> list[str]:
+    """The texts of an axis, or of all after it with the legend, of the first plot."""
+    svg = text[text.index("<svg") : text.index("</svg>")]
+    return re.findall("<!-- (.*?) -->", svg.partition(f'<g id="matplotlib.axis_{axis}">')[2])
+
+
+def _counts(**groups: list[int]) -> Report:
+    report = Report("log", last_ms=60 * _MINUTE, bucket_ms=_MINUTE)
+    report.activity = {
+        group: [(minute * _MINUTE, count) for minute, count in enumerate(counts)]
+        for group, counts in groups.items()
+    }
+    return report
+
+
+@pytest.mark.parametrize("count", [1, 2, 3])
+def test_ticks_are_whole_numbers_and_each_is_there_once(count: int) -> None:
+    pytest.importorskip("matplotlib")
+    told = _plotted(page(_counts(few=[count, 1])), 2)
+    assert told == [*map(str, range(count + 1)), "per 1 min", "few"]
+
+
+def test_the_legend_names_no_group_that_cannot_be_seen() -> None:
+    pytest.importorskip("matplotlib")
+    told = _plotted(page(_counts(busy=[5000, 4000], seen=[60], quiet=[3, 9])), 2)
+    assert told[-3:] == ["busy", "seen", "others, too few to see"]
+    told = _plotted(page(_counts(busy=[5000, 4000], quiet=[3, 49], still=[20, 10])), 2)
+    assert told[-2:] == ["busy", "all others"], "together they can be seen"
+
+
+def test_no_card_of_the_page_wraps_alone(report: Report) -> None:
+    """One row of as many columns, or one column."""
+    pytest.importorskip("matplotlib")
+    text = page(report)
+    columns = re.findall(r"grid-template-columns: (?:repeat\((\d+), 1fr\)|(1fr))", text)
+    assert columns == [(str(text.count("<dt>")), ""), ("", "1fr")]
+
+
+def test_without_transactions_none_are_looked_for(told: DataFrame) -> None:
+    def plan(df: DataFrame) -> str:
+        return str(history.commits(df)._jdf.queryExecution().optimizedPlan().toString())
+
+    assert "Window" in plan(told)
+    assert "Window" not in plan(report_module._without_producers(told))
+
+
+@pytest.mark.parametrize(("limit", "brief"), [(1 << 20, True), (0, False)])
+def test_a_small_log_is_a_brief_job_and_says_what_it_does(
+    limit: int, brief: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[dict[str, Any]] = []
+
+    def opened(name: str, **options: Any) -> None:
+        asked.append(options)
+        raise LogError("enough")
+
+    monkeypatch.setattr("pykcoord_spark.jobs.inspect.opened", opened)
+    monkeypatch.setattr("pykcoord_spark.jobs.inspect._BRIEF_BYTES", limit)
+    directory = segments.unpack(segments.OWN / "classic-2", tmp_path / "log")
+    assert command_line.run(["inspect", str(directory)]) == 1
+    assert command_line.run(["inspect", str(tmp_path / "only-executors-see-it")]) == 1
+    assert [(each["brief"], each["bar"]) for each in asked] == [(brief, False), (False, False)]
+
+
 def test_ids_of_groups_are_no_markup() -> None:
     report = Report("<x>", kinds=[("<b>", 1)])
     group = "<script>$x_{1}$"
@@ -170,8 +237,14 @@ def test_the_job(
     asked = []
 
     def answered(
-        df: DataFrame, source: str, limits: Limits, at_ms: int | None, groups: Sequence[str]
+        df: DataFrame,
+        source: str,
+        limits: Limits,
+        at_ms: int | None,
+        groups: Sequence[str],
+        progress: Callable[[str], None],
     ) -> Report:
+        progress("asking")
         asked.append((df.columns, source, limits, at_ms, groups))
         return report
 
@@ -181,7 +254,9 @@ def test_the_job(
     arguments = ["--html", str(target), "--at", "1970-01-01T00:25", "--rows", "2"]
     assert command_line.run(["inspect", str(directory), *arguments]) == 0
     assert asked == [(list(COLUMNS), str(directory), Limits(rows=2), 25 * _MINUTE, ())]
-    assert "(the first 2 of 6)" in capsys.readouterr().out
+    said = capsys.readouterr()
+    assert "(the first 2 of 6)" in said.out
+    assert "  asking ...\n" in said.err
     assert "Offset history" in target.read_text()
 
 

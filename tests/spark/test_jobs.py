@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 import click
 import pykcoord_spark
 from pykcoord_spark import __main__ as command_line
+from pykcoord_spark import session
 from pykcoord_spark.session import opened
 
 from pykcoord.errors import ArgumentError
@@ -75,6 +76,16 @@ def test_a_setting_of_no_form_is_wrong_usage() -> None:
         pass
     with pytest.raises(click.UsageError, match="exclude"), opened("x", master="a", remote="b"):
         pass
+
+
+def test_no_bar_is_written_over_lines_and_the_user_has_the_last_word() -> None:
+    bar = "spark.ui.showConsoleProgress"
+    assert session._wanted((), bar=False, brief=False)[bar] == "false"
+    assert session._wanted((), bar=True, brief=False)[bar] == "true"
+    assert session._wanted([f"{bar}=true"], bar=False, brief=True)[bar] == "true"
+    java = "spark.driver.defaultJavaOptions"
+    assert java not in session._wanted((), bar=False, brief=False)
+    assert session._wanted([f"{java}=-Xint"], bar=False, brief=True)[java] == "-Xint"
 
 
 def test_what_the_package_exports_can_be_imported() -> None:

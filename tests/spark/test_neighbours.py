@@ -22,8 +22,9 @@ from support.story import CONFIG, TOPICS
 pytest.importorskip("pyspark")
 from pykcoord_spark import neighbours
 from pykcoord_spark.neighbours import Neighbours
-from pykcoord_spark.shard_log import open_logs
 from pykcoord_spark.worker import Settings
+
+from pykcoord.log.shared import open_logs
 
 from .stream_workers import another_worker, commits
 

@@ -19,7 +19,7 @@ PROGRAM = """
 import sys
 sys.path.insert(0, sys.argv[1])
 import click, kio, obstore
-import pykcoord, pykcoord_spark.shard_log
+import pykcoord, pykcoord.log.shared, pykcoord_spark
 assert pykcoord.assign("range", {"t": 2}, {"m": ["t"]})["m"] == [("t", 0), ("t", 1)]
 for module in (click, kio, obstore, pykcoord, pykcoord_spark):
     assert module.__file__.startswith(sys.argv[1]), module

@@ -1,4 +1,5 @@
-"""The Python of docs/spark.md, from top to bottom in one session, as it stands there.
+"""The Python of docs/spark.md and docs/spark-offsets.md, from top to bottom in one session, as it
+stands there.
 
 Only its paths, the group that it looks for and how many shards and hosts there are are those of the
 test. The brokers of its example of a live cluster are not there, so that one is not read from.
@@ -27,13 +28,13 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-PAGE = "docs/spark.md"
+PAGES = ["docs/spark.md", "docs/spark-offsets.md"]
 MEMBERS = [("billing", "a", ["orders"]), ("billing", "b", ["orders"]), ("audit", "c", ["orders"])]
 
 
 @pytest.fixture
 def names(spark: SparkSession, tmp_path: Path) -> dict[str, Any]:
-    """What the page takes for granted: a session, members, events, and a stream of requests."""
+    """What the pages take for granted: a session, members, events, and a stream of requests."""
     pq.write_table(requests(0, 50), tmp_path / "part.parquet")
     (tmp_path / "requests").mkdir()
     pq.write_table(requests(0, 50), tmp_path / "requests/part.parquet")
@@ -59,7 +60,7 @@ def test_the_examples_run_one_after_the_other(
         "billing-history": "billing-history",
     }
     group = next(iter(segments.expected(tmp_path / "kafka")["offsets"]))
-    for code, _ in examples_of(PAGE):
+    for code, page in [(code, of) for of in PAGES for code, _ in examples_of(of)]:
         for there, here in paths.items():
             whole = f'"{there}' if there.endswith("/") else f'"{there}"'
             end = "/" if there.endswith("/") else '"'
@@ -67,7 +68,7 @@ def test_the_examples_run_one_after_the_other(
         # A host takes a slot of the session, which has two.
         code = code.replace("cluster.wait()", "cluster.check()").replace("hosts=3", "hosts=1")
         code = re.sub(r"shards=\d+", "shards=2", code).replace("'billing'", f"'{group}'")
-        exec(compile(code, PAGE, "exec"), names)
+        exec(compile(code, page, "exec"), names)
         for query in spark.streams.active:
             query.processAllAvailable()
             query.stop()

@@ -14,10 +14,10 @@ import pykcoord_spark as ks
 from pykcoord_spark.__main__ import run
 from pykcoord_spark.replaying import ReplayTask, shard_seed
 from pykcoord_spark.schemas import ddl
-from pykcoord_spark.state import begin_state, check_state, load_snapshot, store_snapshot
+from pykcoord_spark.state import begin_state, check_state, load_checkpoint, store_checkpoint
 from support.spark_events import START_MS, requests
 
-from pykcoord import Shard, _native
+from pykcoord import ArrowShard, _native
 from pykcoord.arrow import ENVELOPE, REQUEST
 from pykcoord.errors import ArgumentError
 
@@ -37,7 +37,7 @@ def _direct(events: pa.Table, shards: int) -> pa.Table:
     for shard in range(shards):
         rows = events.filter(pc.equal(events.column("shard"), shard))
         rows = rows.sort_by([("ts", "ascending"), ("seq", "ascending")]).combine_chunks()
-        engine = Shard(None, seed=shard_seed(b"", shard), shard=shard, shards=shards)
+        engine = ArrowShard(None, seed=shard_seed(b"", shard), shard=shard, shards=shards)
         told += [engine.process(batch) for batch in rows.select(REQUEST.names).to_batches()]
     return pa.Table.from_batches(told, ENVELOPE)
 
@@ -82,7 +82,7 @@ def test_a_replay_goes_on_from_the_state_of_another(spark: SparkSession, tmp_pat
     with ks.replay(events, SHARDS) as whole:
         expected = whole.envelope.where("kind < 2").toArrow()
     state, out = tmp_path / "state", tmp_path / "out"
-    with ks.replay(events.where(f"ts < {half}"), SHARDS, snapshots=state) as first:
+    with ks.replay(events.where(f"ts < {half}"), SHARDS, checkpoints=state) as first:
         told = [first.envelope.where("kind < 2").toArrow()]
     second = ks.replay(events.where(f"ts >= {half}"), SHARDS, state, out=out)
     assert not second.responses.isEmpty()
@@ -99,14 +99,14 @@ def test_shards_without_requests_have_a_state_and_a_summary(
     spark: SparkSession, tmp_path: Path
 ) -> None:
     nothing = spark.createDataFrame([], ddl(REQUEST))
-    with ks.replay(nothing, SHARDS, snapshots=tmp_path / "a") as first:
+    with ks.replay(nothing, SHARDS, checkpoints=tmp_path / "a") as first:
         assert [row.requests for row in first.summary.collect()] == [0] * SHARDS
     with ks.replay(
-        nothing, SHARDS, tmp_path / "a", until_ms=START_MS, snapshots=tmp_path / "b"
+        nothing, SHARDS, tmp_path / "a", until_ms=START_MS, checkpoints=tmp_path / "b"
     ) as second:
         assert second.responses.count() == 0
-    assert load_snapshot(tmp_path / "a", 0) == b""
-    assert load_snapshot(tmp_path / "b", 0) != b""
+    assert load_checkpoint(tmp_path / "a", 0) == b""
+    assert load_checkpoint(tmp_path / "b", 0) != b""
 
 
 def test_the_job_says_what_came_of_it(
@@ -173,21 +173,21 @@ def test_a_state_is_of_so_many_shards_whole_and_written_once(tmp_path: Path) -> 
         check_state(tmp_path, 2)
     begin_state(tmp_path, 2)
     begin_state(tmp_path, 2)  # the first ended before it had anything
-    with pytest.raises(ArgumentError, match=r"snapshots: .* holds a state already"):
+    with pytest.raises(ArgumentError, match=r"checkpoints: .* holds a state already"):
         begin_state(tmp_path, 3)
-    store_snapshot(tmp_path, 0, b"zero")
-    with pytest.raises(ArgumentError, match=r"snapshots: .* holds a state already"):
+    store_checkpoint(tmp_path, 0, b"zero")
+    with pytest.raises(ArgumentError, match=r"checkpoints: .* holds a state already"):
         begin_state(tmp_path, 2)
-    store_snapshot(tmp_path, 0, b"zero")  # a task that ran again
-    with pytest.raises(ArgumentError, match="has another snapshot of shard 0"):
-        store_snapshot(tmp_path, 0, b"other")
-    with pytest.raises(ArgumentError, match=r"has no snapshot of shard 1: .* did not end"):
+    store_checkpoint(tmp_path, 0, b"zero")  # a task that ran again
+    with pytest.raises(ArgumentError, match="has another checkpoint of shard 0"):
+        store_checkpoint(tmp_path, 0, b"other")
+    with pytest.raises(ArgumentError, match=r"has no checkpoint of shard 1: .* did not end"):
         check_state(tmp_path, 2)
-    store_snapshot(tmp_path, 1, b"")
+    store_checkpoint(tmp_path, 1, b"")
     check_state(tmp_path, 2)
     with pytest.raises(ArgumentError, match=r"shards: .* has the state of 2 shards, not 3"):
         check_state(tmp_path, 3)
-    assert (load_snapshot(tmp_path, 0), load_snapshot(tmp_path, 1)) == (b"zero", b"")
+    assert (load_checkpoint(tmp_path, 0), load_checkpoint(tmp_path, 1)) == (b"zero", b"")
     (tmp_path / "state.json").write_text("{}")
     with pytest.raises(ArgumentError, match="is not what a replay wrote"):
         check_state(tmp_path, 2)

@@ -17,9 +17,10 @@ pytest.importorskip("pyspark")
 from pykcoord_spark.source import ConsumerOffsets
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import rows_of_chunks
-from pykcoord_spark.source.slices import Ends, read_slice
 from pykcoord_spark.source.stream import DirectoryStream, limited
 from pyspark.sql.types import LongType, StructField, StructType
+
+from pykcoord.log import PartitionEnds, read_slice
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_end_moves_as_batches_arrive(folder: Path) -> None:
-    ends = Ends("refuse")
+    ends = PartitionEnds("refuse")
     _append(folder, range(5))
     assert ends.of(folder) == (0, 5)
     _append(folder, range(5, 9))
@@ -64,7 +65,7 @@ def test_half_a_batch_is_not_there_yet(folder: Path) -> None:
     _append(folder, range(3))
     whole = batches.data(3, [(_KEY, _value(3))]).encode()
     file = folder / f"{0:020d}.log"
-    ends = Ends("refuse")
+    ends = PartitionEnds("refuse")
     with file.open("ab") as out:
         out.write(whole[:30])
     assert ends.of(folder) == (0, 3)
@@ -80,8 +81,8 @@ def test_damage_before_sound_batches_is_refused(folder: Path) -> None:
     data[len(data) // 2] ^= 1
     file.write_bytes(data)
     with pytest.raises(CorruptLogError, match=str(file)):
-        Ends("refuse").of(folder)
-    assert Ends("truncate").of(folder) == (0, 4)
+        PartitionEnds("refuse").of(folder)
+    assert PartitionEnds("truncate").of(folder) == (0, 4)
     with pytest.raises(CorruptLogError, match=str(file)):
         _read(folder, 0, 9)
 
@@ -192,6 +193,6 @@ def test_a_stream_names_the_pyspark_it_needs(folder: Path, monkeypatch: pytest.M
         older.setitem(sys.modules, "pyspark.sql.streaming.datasource", None)
         with pytest.raises(ArgumentError, match=r"readStream: needs PySpark 4\.2 or newer"):
             source.streamReader(StructType())
-    monkeypatch.setitem(sys.modules, "pykcoord_spark.source.slices", None)
-    with pytest.raises(ModuleNotFoundError, match=r"pykcoord_spark\.source\.slices"):
+    monkeypatch.setitem(sys.modules, "pykcoord_spark.source.rows", None)
+    with pytest.raises(ModuleNotFoundError, match=r"pykcoord_spark\.source\.rows"):
         source.streamReader(StructType())

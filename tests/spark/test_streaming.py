@@ -20,12 +20,12 @@ from support.story import START_MS, commit_body, heartbeat_body, row
 pytest.importorskip("pyspark")
 from pykcoord_spark import __main__ as command_line
 from pykcoord_spark.schemas import ddl
-from pykcoord_spark.shard_log import open_logs
 from pykcoord_spark.streaming import coordinate
 
 from pykcoord._native import partition_of
 from pykcoord.arrow import REQUEST
 from pykcoord.errors import ArgumentError
+from pykcoord.log.shared import open_logs
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

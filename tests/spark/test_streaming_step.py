@@ -12,16 +12,14 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from pykcoord_spark import worker
+from pykcoord_spark.worker import DivergedError, Settings
 from support.story import CONFIG, SEED, START_MS, TOPICS, Story, row
 
-pytest.importorskip("obstore")
-from pykcoord_spark import worker
-from pykcoord_spark.shard_log import FencedError, ShardLog, open_logs
-from pykcoord_spark.worker import DivergedError, Settings
-
-from pykcoord import Config, Shard
+from pykcoord import ArrowShard, Config
 from pykcoord.arrow import REQUEST, RESPONSE
 from pykcoord.errors import ArgumentError
+from pykcoord.log.shared import FencedError, ShardLog, open_logs
 
 from .stream_workers import another_worker, commits
 
@@ -38,7 +36,7 @@ def settings(tmp_path: Path) -> Settings:
 def member_ids(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Those of the story; nothing is kept from one test to the next, and nobody else is asked."""
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
-    monkeypatch.setattr(worker, "Shard", functools.partial(Shard, seed=SEED))
+    monkeypatch.setattr(worker, "ArrowShard", functools.partial(ArrowShard, seed=SEED))
     yield
     worker._leaders.clear()
 
@@ -141,7 +139,7 @@ def test_a_fenced_worker_answers_what_the_other_wrote(
 
     def overtaken(*arguments: Any, **named: Any) -> int:
         monkeypatch.undo()
-        monkeypatch.setattr(worker, "Shard", functools.partial(Shard, seed=SEED))
+        monkeypatch.setattr(worker, "ArrowShard", functools.partial(ArrowShard, seed=SEED))
         others.append(worker.step(settings, 0, QUERY, 2, commits(6)))
         return append(*arguments, **named)
 
@@ -161,19 +159,19 @@ def test_workers_that_begin_at_once_go_on_with_one_state(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What member ids are made of is drawn by each, and decided by the log."""
-    monkeypatch.setattr(worker, "Shard", Shard)
+    monkeypatch.setattr(worker, "ArrowShard", ArrowShard)
     late = worker._Leader(settings, 0)
     answers = worker.step(settings, 0, QUERY, 0, commits(0))
     assert late.step(QUERY, 0, commits(0)).equals(answers)
     (leader,) = worker._leaders.values()
-    assert late._shard.snapshot() == leader._shard.snapshot()
+    assert late._shard.checkpoint() == leader._shard.checkpoint()
     assert seqs(late.step(QUERY, 1, commits(3))) == [3, 4, 5]
 
 
 def test_who_loses_the_first_claim_takes_the_state_of_who_won(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "Shard", Shard)
+    monkeypatch.setattr(worker, "ArrowShard", ArrowShard)
     claim, winners = ShardLog.claim, []
 
     def claim_after_another(log: ShardLog, owner: str, now_ms: int, state: bytes) -> bool:
@@ -185,14 +183,14 @@ def test_who_loses_the_first_claim_takes_the_state_of_who_won(
     monkeypatch.setattr(ShardLog, "claim", claim_after_another)
     assert seqs(worker.step(settings, 0, QUERY, 0, commits(0))) == [0, 1, 2]
     (leader,) = worker._leaders.values()
-    assert leader._shard.snapshot() == winners[0]._shard.snapshot()
+    assert leader._shard.checkpoint() == winners[0]._shard.checkpoint()
 
 
 def test_who_dies_after_the_first_claim_leaves_its_state(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Behind a claim of a host, which has none."""
-    monkeypatch.setattr(worker, "Shard", Shard)
+    monkeypatch.setattr(worker, "ArrowShard", ArrowShard)
     assert open_logs(settings.log, 1)[0].claim("a host that wrote nothing", START_MS)
     dying = worker._Leader(settings, 0)
     dying._follow()
@@ -200,21 +198,21 @@ def test_who_dies_after_the_first_claim_leaves_its_state(
     assert seqs(worker.step(settings, 0, QUERY, 0, commits(0))) == [0, 1, 2]
     dying._follow()
     (leader,) = worker._leaders.values()
-    assert leader._shard.snapshot() == dying._shard.snapshot()
+    assert leader._shard.checkpoint() == dying._shard.checkpoint()
 
 
 def test_a_first_claim_that_was_pruned_and_made_again_is_not_believed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "Shard", Shard)
+    monkeypatch.setattr(worker, "ArrowShard", ArrowShard)
     idle, sleeper = worker._Leader(settings, 0), open_logs(settings.log, 1)[0]
     often = replace(settings, snapshot_every=1)
     worker.step(often, 0, QUERY, 0, commits(0))
     (Path(settings.log) / "shard-00000/chunks/000000000000").unlink()
-    other = Shard()
+    other = ArrowShard()
     other.advance(START_MS)
     with pytest.raises(FencedError):
-        sleeper.claim("a worker that slept", START_MS, other.snapshot())
+        sleeper.claim("a worker that slept", START_MS, other.checkpoint())
     with pytest.raises(FencedError):
         idle.step(QUERY, 1, commits(3))
     assert seqs(worker.step(often, 0, QUERY, 1, commits(3))) == [3, 4, 5]
@@ -229,7 +227,7 @@ def test_a_log_that_hosts_write_is_refused(settings: Settings) -> None:
     log.append(b"records", 1, now_ms=START_MS)
     for _ in range(2):
         with pytest.raises(
-            ArgumentError, match="log: shard 0: chunk 3 was not written by a stream"
+            ArgumentError, match="log: shard 0: entry 3 was not written by a stream"
         ):
             worker.step(settings, 0, QUERY, 1, commits(3))
 
@@ -269,7 +267,7 @@ def test_a_shard_that_goes_elsewhere_is_not_kept_for_ever(
 def test_other_topics_are_noticed_before_anything_is_answered(settings: Settings) -> None:
     worker.step(settings, 0, QUERY, 0, commits(0))
     other = replace(settings, topics=(("else", 1),))
-    with pytest.raises(DivergedError, match="shard 0, chunk 1: its requests give other records"):
+    with pytest.raises(DivergedError, match="shard 0, entry 1: its requests give other records"):
         worker.step(other, 0, QUERY, 1, commits(3))
     worker.step(replace(settings, snapshot_every=1), 0, QUERY, 1, commits(3))
     answers = worker.step(other, 0, QUERY, 2, commits(6))

@@ -13,32 +13,31 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from pykcoord_spark.hosting.controller import Controller
-from pykcoord_spark.hosting.host import HostOptions
-from pykcoord_spark.hosting.hosted_log import HostedLog
-from pykcoord_spark.hosting.leading import Leadership
-from pykcoord_spark.hosting.registry import HostEntry, Registry
-from pykcoord_spark.hosting.topics import SharedTopics, open_topics
-from pykcoord_spark.shard_log import open_logs, open_store
-
-from pykcoord._native import Node
 from pykcoord.callers import Callers
 from pykcoord.clock import Clock
+from pykcoord.cluster.controller import Controller
+from pykcoord.cluster.host import HostOptions
+from pykcoord.cluster.hosted_log import HostedLog
+from pykcoord.cluster.leading import Leadership
+from pykcoord.cluster.registry import HostEntry, Registry
+from pykcoord.cluster.topics import SharedTopics, open_topics
 from pykcoord.config import Config
-from pykcoord.runtime import Runtime
+from pykcoord.engine import Engine
+from pykcoord.log.shared import open_logs, open_store
+from pykcoord.session import EMBEDDED
 from support.kio_client import decode, encode
 
 ROOT = Path(__file__).parents[2]
 CONFIG = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
 _HOST = (
     "import sys\n"
-    "from pykcoord_spark.hosting.host import HostOptions, run_host\n"
+    "from pykcoord.cluster.host import HostOptions, run_host\n"
     "run_host(HostOptions.of_json(sys.argv[1]))\n"
 )
 
 
 class FaultyStore:
-    """Objects in a dict; `faults` says of the next creates of chunks what becomes of them."""
+    """Objects in a dict; `faults` says of the next creates of entries what becomes of them."""
 
     def __init__(self) -> None:
         self.objects: dict[str, bytes] = {}
@@ -71,18 +70,13 @@ class InProcess:
 
     def __init__(self, store: Any, shards: int, name: str, snapshots: Any = None) -> None:
         config = Config(group_initial_rebalance_delay_ms=0)
-        node, clock = Node(config.native(), shards, os.urandom(32)), Clock()
-        put = snapshots.chunk_was_put if snapshots is not None else lambda shard, log: None
-        self.log = HostedLog(shards, clock.now_ms, put)
-        self.runtime = Runtime(node, self.log, clock)
-        self.node = node
+        clock = Clock()
+        put = snapshots.entry_was_put if snapshots is not None else lambda shard, log: None
+        self.log = HostedLog(store, shards, name, clock.now_ms, put)
+        engine = Engine.open(self.log, config, {"orders": 1}, clock=clock)
+        self.node, self.runtime = engine.node, engine.runtime
         self.announced: list[tuple[int, int]] = []
-        for shard in range(shards):
-            self.runtime.release(shard)
-        self.leadership = Leadership(
-            node, self.runtime, self.log, store, owner=name, now_ms=clock.now_ms,
-            announce=self._announce,
-        )  # fmt: skip
+        self.leadership = Leadership(self.runtime, self.log, announce=self._announce)
         self.callers = Callers(self.runtime)
         self.runtime.start(self.callers)
 
@@ -98,7 +92,7 @@ class InProcess:
             await asyncio.sleep(0.001)
 
     async def ask(self, key: int, version: int, **fields: Any) -> Any:
-        reply = await self.callers.send("/127.0.0.1", encode(key, version, **fields)[4:])
+        reply = await self.callers.send(EMBEDDED, encode(key, version, **fields)[4:])
         return decode(key, version, reply)
 
     async def commit(self, group_id: str, offset: int) -> int:
@@ -157,9 +151,9 @@ class Processes:
             log=str(self.log), shards=self.shards, application=self.term,
             slot=len(self.processes), config=CONFIG, **options,
         )  # fmt: skip
-        path = os.pathsep.join((str(ROOT / "spark"), str(ROOT)))
         process = subprocess.Popen(
-            [sys.executable, "-c", _HOST, given.to_json()], env={**os.environ, "PYTHONPATH": path}
+            [sys.executable, "-c", _HOST, given.to_json()],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
         )
         self.processes.append(process)
         return process

@@ -17,9 +17,9 @@ import confluent_kafka
 import kafka
 from aiokafka.errors import KafkaError as AioKafkaError
 from kafka.errors import KafkaError
-from pykcoord_spark.hosting.registry import Registry
-from pykcoord_spark.shard_log import open_store
 
+from pykcoord.cluster.registry import Registry
+from pykcoord.log.shared import open_store
 from support.hosting import wait_until
 from support.probe import Probe
 

@@ -1,15 +1,16 @@
 """A log that keeps whole RecordBatches in memory: the log protocol for tests, without a disk.
 
-`hold` keeps appends back until `release()`; `fail` makes those of a shard fail until `reopen`.
+`hold` keeps appends back until `release_held()`; `fail` makes those of a shard fail until `take`.
 """
 
 from __future__ import annotations
 
 import struct
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from typing import Any
 
-from pykcoord.log.protocol import Append, Failure
+from pykcoord.log.protocol import Append, Failure, ShardReleasedError, Taken
 
 _CRC_POLYNOMIAL = 0x82F63B78
 _MAGIC = 2
@@ -23,8 +24,8 @@ class MemoryLog:
         self.next_offsets = [0] * shards
         self.hold = hold
         self.fail: dict[int, Failure] = {}
-        self.fail_reopen = 0
-        self.reopened: list[int] = []
+        self.fail_take = 0
+        self.taken: list[int] = []
         self._held: list[tuple[Sequence[Append], Callable[..., None]]] = []
         self._broken: set[int] = set()
 
@@ -32,9 +33,24 @@ class MemoryLog:
     def size_bytes(self) -> int:
         return sum(len(batch) for batches in self.batches for batch in batches)
 
-    def read(self, shard: int) -> Iterator[bytes]:
+    def take(self, shard: int, new_loader: Callable[[], Any]) -> Taken:
+        self.taken.append(shard)
+        if self.fail_take and len(self.taken) > self.shards:
+            self.fail_take -= 1
+            raise OSError("the disk still fails")
+        self.fail.pop(shard, None)
+        if any(append.shard == shard for appends, _ in self._held for append in appends):
+            self.release_held()
+        self._broken.discard(shard)
+        loader = new_loader()
         if self.batches[shard]:
-            yield b"".join(self.batches[shard])
+            loader.replay(b"".join(self.batches[shard]))
+        return Taken(loader, self.next_offsets[shard], 0)
+
+    def release(self, shard: int) -> None:
+        self._broken.add(shard)
+        self.fail[shard] = ShardReleasedError(shard)
+        self.release_held()
 
     def next_offset(self, shard: int) -> int:
         return self.next_offsets[shard]
@@ -42,35 +58,27 @@ class MemoryLog:
     def append(self, appends: Sequence[Append], done: Callable[..., None]) -> None:
         self._held.append((appends, done))
         if not self.hold:
-            self.release()
+            self.release_held()
 
-    def release(self) -> None:
+    def release_held(self) -> None:
         """Write what is held, and report it from another thread, as a log does."""
         held, self._held = self._held, []
         for appends, done in held:
-            committed: list[tuple[int, int]] = []
-            failed: list[tuple[int, Failure]] = []
+            committed: dict[int, int] = {}
+            failed: dict[int, Failure] = {}
             for append in appends:
                 if append.shard in self.fail or append.shard in self._broken:
                     self._broken.add(append.shard)
                     error = self.fail.get(append.shard, OSError("the shard failed before"))
-                    failed.append((append.shard, error))
+                    failed[append.shard] = error
                 else:
-                    committed.append((append.shard, self._write(append)))
-            thread = threading.Thread(target=done, args=(committed, failed))
+                    committed[append.shard] = self._write(append)
+            thread = threading.Thread(target=done, args=([*committed.items()], [*failed.items()]))
             thread.start()
             thread.join()
 
-    def reopen(self, shard: int) -> None:
-        self.reopened.append(shard)
-        if self.fail_reopen:
-            self.fail_reopen -= 1
-            raise OSError("the disk still fails")
-        self.fail.pop(shard, None)
-        self._broken.discard(shard)
-
     def close(self) -> None:
-        self.release()
+        self.release_held()
 
     def _write(self, append: Append) -> int:
         assert append.base_offset == self.next_offsets[append.shard]

@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 from typing import Any
 
-from pykcoord import Config, Shard
+from pykcoord import Config, Session, Shard
 from pykcoord.shard import Request
 
 SEED = bytes(range(32))
@@ -19,6 +19,7 @@ TOPICS = {"orders": 4, "returns": 2}
 CONFIG = Config(group_initial_rebalance_delay_ms=500, offsets_retention_minutes=1)
 START_MS = 1_790_000_000_000
 HOST = "/10.0.0.7"
+SESSION = Session(HOST, "EMBEDDED")
 CLIENT_ID = "consumer-1"
 
 _JOIN, _SYNC, _HEARTBEAT, _LEAVE, _COMMIT, _FETCH = 11, 14, 12, 13, 8, 9
@@ -108,7 +109,7 @@ class Story:
     def _turn(self, rows: list[dict[str, Any]]) -> None:
         while self._timeout_ms is not None and self._timeout_ms < self.end_ms:
             self._step(self._timeout_ms, [])
-        self._step(self.end_ms, [Request(row["seq"], _frame(row), HOST) for row in rows])
+        self._step(self.end_ms, [Request(row["seq"], _frame(row), SESSION) for row in rows])
 
     def _step(self, now_ms: int, requests: list[Request]) -> None:
         committed = None

@@ -97,6 +97,19 @@ def test_an_idle_group_is_reset_and_deleted(
     assert crew.group not in consumer_groups("--list").split()
 
 
+@pytest.mark.parametrize("place", [("--to-offset", "1000"), ("--to-latest",), ("--shift-by", "99")])
+def test_a_reset_forward_never_puts_a_group_below_what_it_has_committed(
+    consumer_groups: Tool, cluster: Cluster, crew: Crew, member: ClientConsumer, topic: str,
+    place: tuple[str, ...],
+) -> None:  # fmt: skip
+    """The tool clamps the place to the end that it is told."""
+    member.close()
+    consumer_groups("--reset-offsets", "--group", crew.group, "--topic", topic, *place, "--execute")
+    ends = {partition: cluster.log_bounds(topic, partition)[1] for partition in OFFSETS}
+    assert current_offsets(consumer_groups, crew.group) == ends
+    assert all(ends[partition] >= offset for partition, offset in OFFSETS.items())
+
+
 def current_offsets(consumer_groups: Tool, group: str) -> dict[int, int]:
     table = rows(consumer_groups("--describe", "--group", group))
     return {int(row["PARTITION"]): int(row["CURRENT-OFFSET"]) for row in table}

@@ -22,7 +22,7 @@ record Group(Map<String, List<List<String>>> topics, List<Member> members) {
     static final int GENERATION = 7;
 
     /**
-     * The group that native/core/examples/assignors.rs makes of the same words: all members
+     * The group that native/bench/examples/assignors.rs makes of the same words: all members
      * subscribe to all topics (same), or each to all but one, the next with every member
      * (but-one), or each to a random half (random). What members `owned`,
      * if anything, they claim in one generation.
@@ -85,7 +85,7 @@ record Group(Map<String, List<List<String>>> topics, List<Member> members) {
         }
     }
 
-    /** Of lists by member, in the members' order; as in native/core/examples/assignors.rs. */
+    /** Of lists by member, in the members' order; as in native/bench/examples/assignors.rs. */
     long checksum(Map<String, List<TopicPartition>> lists) {
         long sum = 7;
         for (Member member : members) {

@@ -1,12 +1,12 @@
 //! The assignors on generated groups of 100 members: all alike, or each without one topic. Those
-//! that know what members had get a group in which everybody owns something, and one member more.
+//! that know what members had get a group in which each member owns something, and one member more.
 
 use std::hint::black_box;
 
 use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::assignor::{self, Assignment, Compat, Group, GroupBuilder, NewMember, Strategy};
 
-use crate::axis::Work;
+use crate::work::Work;
 
 const MEMBERS: usize = 100;
 const TOPICS: usize = 20;

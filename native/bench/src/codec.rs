@@ -1,26 +1,26 @@
 //! Frames: read and answered without a shard behind them, and through a node with 50 shards.
 
 use std::hint::black_box;
+use std::sync::Arc;
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{Request, Uuid};
 use kcoord_core::response::*;
+use kcoord_node::{Frame, Node, Session, Topic, Turn};
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{
     ApiKey, Incoming, begin_request, begin_response, finish_response, open_request, open_response,
 };
-use kcoord_wire::node::{Frame, Node, Topic, Turn};
 
-use crate::axis::{Work, shuffled};
-use crate::groups::{
+use crate::hosted::{BEAT_MS, MADE_OVER_MS, moment, seal, succeeded};
+use crate::requests::{
     Member, NOW_MS, TOPIC, commit, config, fetch, framed, group_id, heartbeat, join, sync,
 };
-use crate::hosted::{BEAT_MS, MADE_OVER_MS, moment, seal, succeeded};
+use crate::work::{Work, shuffled};
 
 /// As many as Kafka's log of offsets has partitions.
 pub const SHARDS: usize = 50;
 const SEED: [u8; 32] = [7; 32];
-const HOST: &str = "/127.0.0.1";
 const COMMITTED: i32 = 5;
 /// Frames of a turn.
 const BATCH: usize = 256;
@@ -207,6 +207,7 @@ impl Work for NodeBeats {
 /// A node, with what a host does for it.
 struct HostedNode {
     node: Node,
+    session: Arc<Session>,
     now_ms: i64,
     batch: Vec<u8>,
 }
@@ -219,7 +220,8 @@ fn node_of_groups(count: usize) -> (HostedNode, Vec<Member>) {
     let name = TOPIC.into();
     node.set_topics([Topic { name, id, partitions: 100, end_offsets: Vec::new() }]);
     (0..SHARDS).for_each(|shard| node.loaded(shard, NOW_MS, 0));
-    let mut hosted = HostedNode { node, now_ms: NOW_MS, batch: Vec::new() };
+    let session = Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"));
+    let mut hosted = HostedNode { node, session, now_ms: NOW_MS, batch: Vec::new() };
     let ids: Vec<&'static str> = (0..count).map(|index| &*group_id(index).leak()).collect();
     let mut members = Vec::with_capacity(count);
     let portions = count.div_ceil(BATCH);
@@ -235,9 +237,10 @@ impl HostedNode {
     /// One turn, and one more if it appended or a timer is due; `replied` gets the ticket of each
     /// answer, which is the frame's place, and where the answer stands.
     fn turn(&mut self, batch: &[Vec<u8>], mut replied: impl FnMut(&Turn, u64, (usize, usize))) {
+        let session = Arc::clone(&self.session);
         let numbered = batch.iter().enumerate();
         let frames: Vec<Frame<'_>> = numbered
-            .map(|(place, bytes)| Frame { ticket: place as u64, client_host: HOST, bytes })
+            .map(|(place, bytes)| Frame { ticket: place as u64, session: &session, bytes })
             .collect();
         let (mut frames, mut committed) = (&frames[..], Vec::new());
         loop {

@@ -1,5 +1,5 @@
-//! A shard with what a host does for it: time, tickets, and batches of records, sealed and durable at
-//! once.
+//! A shard with what a host does for it: time, tickets, and batches of records, sealed and durable
+//! at once.
 
 use std::hint::black_box;
 
@@ -10,7 +10,9 @@ use kcoord_core::response::Response;
 use kcoord_core::{ErrorCode, Shard};
 use kcoord_log::write_sealed;
 
-use crate::groups::{Asked, BATCH, Member, NOW_MS, SESSION_MS, config, group_id, join, kept, sync};
+use crate::requests::{
+    Asked, BATCH, Member, NOW_MS, SESSION_MS, config, group_id, join, kept, sync,
+};
 
 /// How often a member beats.
 pub const BEAT_MS: i64 = 3_000;
@@ -102,7 +104,7 @@ impl Hosted {
         (first..self.made).map(|index| &*group_id(index).leak()).collect()
     }
 
-    /// At most a batch of groups that nobody was in.
+    /// At most a batch of groups without members.
     pub fn join_all(&mut self, ids: &[&'static str]) -> Vec<Member> {
         let joins: Vec<Asked> = ids.iter().map(|id| (self.context(), join(id, ""))).collect();
         let mut members = Vec::with_capacity(ids.len());

@@ -10,8 +10,8 @@ use kcoord_core::record::{
 use kcoord_core::request::Uuid;
 use kcoord_core::{Config, Shard};
 
-use crate::axis::Work;
-use crate::groups::{NOW_MS, TOPIC, group_id};
+use crate::requests::{NOW_MS, TOPIC, group_id};
+use crate::work::Work;
 
 const PARTITIONS: usize = 100;
 const COMMITTED: usize = 5;

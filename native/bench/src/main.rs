@@ -1,5 +1,5 @@
-//! Runs one hot path alone, for whoever counts its instructions, times it or draws where it goes:
-//! benches/counts.py, benches/kafka and `make profile`. It judges nothing.
+//! Runs one hot path alone, for the programs that count its instructions, time it or draw where
+//! they go: benches/counts.py, benches/kafka and `make profile`. It judges nothing.
 
 mod assigning;
 mod axis;
@@ -7,18 +7,21 @@ mod codec;
 mod groups;
 mod hosted;
 mod loading;
+mod requests;
 mod rows;
 mod sharded;
 mod timers;
 mod weighing;
+mod work;
 
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use axis::{AXES, Axis, Work};
+use axis::{AXES, Axis};
 use loading::{Kind, Log};
+use work::Work;
 
 #[cfg(feature = "mimalloc")]
 #[global_allocator]
@@ -159,6 +162,6 @@ fn say(text: &str) -> Result<(), Failure> {
 }
 
 fn eprint(text: &str) {
-    // Nobody is left to tell if this fails.
+    // There is no other place for a message if this fails.
     let _ = std::io::stderr().write_all(text.as_bytes());
 }

@@ -5,14 +5,14 @@ use std::hint::black_box;
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Request;
+use kcoord_node::Node;
+use kcoord_rows::{Answer, Asked, Record, Row, Rows, Sink};
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::ApiKey;
-use kcoord_wire::node::Node;
 use kcoord_wire::reader::Reader;
-use kcoord_wire::rows::{Answer, Asked, Record, Row, Rows, Sink};
 
-use crate::axis::{Work, shuffled};
-use crate::groups::{Member, NOW_MS, commit, config, group_id, join, sync};
+use crate::requests::{Member, NOW_MS, commit, config, group_id, join, sync};
+use crate::work::{Work, shuffled};
 
 const JOIN_VERSION: i16 = 3;
 const COMMIT_VERSION: i16 = 7;

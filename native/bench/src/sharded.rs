@@ -4,12 +4,12 @@
 use std::hint::black_box;
 
 use kcoord_core::request::Request;
-use kcoord_wire::node::routing::shard_of;
+use kcoord_node::routing::shard_of;
 
-use crate::axis::{Work, shuffled};
 use crate::codec::SHARDS;
-use crate::groups::{Asked, Member, NOW_MS, ask_for_offsets, commit, framed, group_id};
 use crate::hosted::{BEAT_MS, Hosted, MADE_OVER_MS, moment};
+use crate::requests::{Asked, Member, NOW_MS, ask_for_offsets, commit, framed, group_id};
+use crate::work::{Work, shuffled};
 
 /// Requests that are outstanding together. (Kafka's service has all of a shot.)
 const BATCH: usize = 1024;

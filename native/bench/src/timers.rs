@@ -3,10 +3,10 @@
 use std::hint::black_box;
 use std::rc::Rc;
 
-use kcoord_core::purgatory::Purgatory;
-use kcoord_core::timer::{TimerId, TimingWheel};
+use kcoord_timer::Purgatory;
+use kcoord_timer::{TimerId, TimingWheel};
 
-use crate::axis::Work;
+use crate::work::Work;
 
 const START_MS: i64 = 1_700_000_000_000;
 const SPREAD_MS: u64 = 4_000;
@@ -15,7 +15,7 @@ const STEP_MS: usize = 10;
 /// The size of the shard's delayed operations.
 type Payload = [u32; 3];
 type Wheel = TimingWheel<Payload>;
-/// Its keys are shared with whoever watches, as Kafka's are: a key is an object there, and is not
+/// Its keys are shared with their watchers, as Kafka's are: a key is an object there, and is not
 /// copied.
 type Keyed = Purgatory<Rc<str>, Payload>;
 
@@ -37,7 +37,7 @@ fn empty_purgatory() -> Keyed {
     Purgatory::new(START_MS, [3, 5])
 }
 
-/// Timers with their ids, as whoever may cancel them keeps those.
+/// Timers with their ids, which an owner keeps to cancel them.
 struct Timers {
     deadlines: Vec<i64>,
     wheel: Wheel,

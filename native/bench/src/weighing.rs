@@ -3,8 +3,8 @@
 use kcoord_core::request::Request;
 use kcoord_core::response::Response;
 
-use crate::groups::{MemberOf, commit, group_id, join, sync};
 use crate::hosted::Hosted;
+use crate::requests::{MemberOf, commit, group_id, join, sync};
 
 /// Offsets of a group that has many.
 const OFFSETS_A_GROUP: i32 = 100;

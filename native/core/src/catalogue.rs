@@ -4,15 +4,22 @@
 //! assignment that was made from it is.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::request::Uuid;
 
 /// Topics by name. Immutable: a change is another catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
     topics: BTreeMap<Box<str>, CatalogueTopic>,
+    /// Of topics that have an id.
+    names: BTreeMap<Uuid, Box<str>>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatalogueTopic {
+    /// Zero where it has none.
+    pub id: Uuid,
     /// Numbered from 0.
     pub partitions: u32,
     /// Log end offset by partition; 0 where it is not known.
@@ -21,7 +28,35 @@ pub struct CatalogueTopic {
 
 impl Catalogue {
     pub fn new(topics: impl IntoIterator<Item = (Box<str>, CatalogueTopic)>) -> Self {
-        Catalogue { topics: topics.into_iter().collect() }
+        let topics: BTreeMap<Box<str>, CatalogueTopic> = topics.into_iter().collect();
+        let with_id = topics.iter().filter(|(_, topic)| !topic.id.is_zero());
+        let names = with_id.map(|(name, topic)| (topic.id, name.clone())).collect();
+        Catalogue { topics, names }
+    }
+
+    /// Id and number of partitions of a topic that has an id.
+    pub fn topic(&self, name: &str) -> Option<(Uuid, u32)> {
+        let topic = self.topics.get(name).filter(|topic| !topic.id.is_zero())?;
+        Some((topic.id, topic.partitions))
+    }
+
+    pub fn name_of(&self, topic_id: Uuid) -> Option<&str> {
+        self.names.get(&topic_id).map(|name| &**name)
+    }
+
+    /// Topics that have an id, sorted.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.topics.iter().filter(|(_, topic)| !topic.id.is_zero()).map(|(name, _)| &**name)
+    }
+
+    /// Whether both have the same topics, ids and numbers of partitions.
+    pub fn is_same(&self, other: &Catalogue) -> bool {
+        self.names == other.names && self.has_same_partitions(other)
+    }
+
+    /// Whether all that the other has was here already.
+    pub fn has_topics_of(&self, other: &Catalogue) -> bool {
+        other.names.iter().all(|(topic_id, name)| self.name_of(*topic_id) == Some(name))
     }
 
     /// How many partitions a topic has; 0: there is no such topic.
@@ -48,4 +83,11 @@ impl Catalogue {
     fn counts(&self) -> impl Iterator<Item = (&str, u32)> {
         self.topics.iter().map(|(name, topic)| (&**name, topic.partitions))
     }
+}
+
+static NO_TOPICS: Catalogue = Catalogue { topics: BTreeMap::new(), names: BTreeMap::new() };
+
+/// The topics, as far as the host has told of any.
+pub fn known(catalogue: &Option<Arc<Catalogue>>) -> &Catalogue {
+    catalogue.as_deref().unwrap_or(&NO_TOPICS)
 }

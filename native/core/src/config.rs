@@ -1,4 +1,8 @@
-//! A shard's configuration: Kafka's names, units and defaults (spec/states.md section 10).
+//! A shard's configuration: Kafka's names, units and defaults (states section 10).
+
+mod consumer;
+
+pub use consumer::{ConsumerConfig, name_of_assignor};
 
 use crate::assignment_rules::AssignmentRules;
 
@@ -21,6 +25,8 @@ pub struct Config {
     pub offsets_retention_ms: i64,
     /// `offsets.retention.check.interval.ms`.
     pub offsets_retention_check_interval_ms: i64,
+    /// Of consumer groups.
+    pub consumer: ConsumerConfig,
     /// `group.assignment.groups` and what belongs to it; pykcoord's own.
     pub assignment: AssignmentRules,
     /// `group.assignment.check`: look at what a leading client assigns; pykcoord's own.
@@ -40,6 +46,7 @@ impl Default for Config {
             offset_metadata_max_bytes: 4_096,
             offsets_retention_ms: 10_080 * 60_000,
             offsets_retention_check_interval_ms: 600_000,
+            consumer: ConsumerConfig::default(),
             assignment: AssignmentRules::default(),
             checks_leaders: true,
             hash_seed: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344],

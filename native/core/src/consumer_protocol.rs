@@ -1,7 +1,7 @@
-//! What consumers hide in the opaque bytes of a group whose protocol type is `consumer`:
+//! What consumers put into the opaque bytes of a group of protocol type `consumer`:
 //! subscriptions and assignments (ConsumerProtocol, assignors.md section 8).
 //!
-//! The coordinator serves groups without understanding any of it, unless it was told to assign.
+//! The coordinator serves groups without reading any of it, unless it is to assign.
 //! Nothing here is ever a reason to refuse a request.
 
 use crate::record::{DecodeError, Reader};

@@ -30,9 +30,14 @@ pub enum ErrorCode {
     GroupSubscribedToTopic = 86,
     UnstableOffsetCommit = 88,
     UnknownTopicId = 100,
+    FencedMemberEpoch = 110,
+    UnreleasedInstanceId = 111,
+    UnsupportedAssignor = 112,
+    StaleMemberEpoch = 113,
+    InvalidRegularExpression = 128,
 }
 
-const ALL: [ErrorCode; 24] = [
+const ALL: [ErrorCode; 29] = [
     ErrorCode::UnknownServerError,
     ErrorCode::None,
     ErrorCode::UnknownTopicOrPartition,
@@ -57,6 +62,11 @@ const ALL: [ErrorCode; 24] = [
     ErrorCode::GroupSubscribedToTopic,
     ErrorCode::UnstableOffsetCommit,
     ErrorCode::UnknownTopicId,
+    ErrorCode::FencedMemberEpoch,
+    ErrorCode::UnreleasedInstanceId,
+    ErrorCode::UnsupportedAssignor,
+    ErrorCode::StaleMemberEpoch,
+    ErrorCode::InvalidRegularExpression,
 ];
 
 impl ErrorCode {

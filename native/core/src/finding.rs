@@ -1,7 +1,7 @@
 //! What a shard noticed about a group and lets its host know. Nothing is decided by it.
 //!
-//! Counted always (`inspect::Counters`); told once for each generation of a group, and no more than
-//! [`MAX_FINDINGS`] between two polls, since clients can make them.
+//! Always counted (`inspect::Counters`). Each is an [event](crate::event) once for each generation
+//! of a group, and no more than [`MAX_FINDINGS`] wait at a time, since clients can cause them.
 
 /// Findings that wait for their host; more are counted only.
 pub const MAX_FINDINGS: usize = 256;
@@ -15,7 +15,7 @@ pub enum FindingKind {
     LeftToLeader,
     /// A leader gave a partition twice.
     DuplicatePartition,
-    /// A leader gave something to nobody in the group.
+    /// A leader assigned something to an id that is no member of the group.
     UnknownMember,
     /// A leader gave a partition that does not exist.
     UnknownPartition,
@@ -44,15 +44,4 @@ impl FindingKind {
             FindingKind::NotSubscribed => "not_subscribed",
         }
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Finding {
-    pub kind: FindingKind,
-    pub group_id: Box<str>,
-    pub generation_id: i32,
-    /// How many of the kind.
-    pub count: u64,
-    /// One of them, or the reason, for people.
-    pub detail: Box<str>,
 }

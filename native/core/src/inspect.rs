@@ -1,7 +1,6 @@
 //! Counts and lists of a shard for metrics and tools. Walks everything: never on a request's way.
 
 pub use crate::group::counters::Counters;
-use crate::group::registry::GroupType;
 use crate::offset::GroupOffsets;
 use crate::shard::Shard;
 
@@ -41,14 +40,11 @@ impl Shard {
         let registry = &self.machine.registry;
         let mut counts = Counts {
             groups: names.map(|name| (name, 0)),
-            members: registry.members.len() as u64,
+            members: (registry.members.len() + registry.consumer_members.len()) as u64,
             offsets: self.offset_count() as u64,
         };
         for row in registry.rows() {
-            let group = &registry.groups[row];
-            if group.group_type != GroupType::Classic {
-                continue;
-            }
+            let Some(group) = registry.groups[row].as_classic() else { continue };
             let name = group.state.name();
             let slot = counts.groups.iter_mut().find(|(state, _)| *state == name);
             slot.expect("every state is counted").1 += 1;

@@ -7,9 +7,12 @@
 //!
 //! 1. **Same inputs, same bytes out.** `now_ms` is an argument everywhere and never runs back;
 //!    the member-id UUID comes in with the request; nothing iterates a hash map in hash order.
-//! 2. **Decide, emit, apply.** A handler reads state and emits records; durable state (group
-//!    metadata, offsets) changes only in `apply(record)`, which live requests and replay share.
-//!    Timers, parked requests and pending joins are soft state, rebuilt by [`Shard::loaded`].
+//! 2. **Decide, emit, apply.** A handler reads state and emits records; durable state (what a
+//!    snapshot holds: group metadata of the last record, offsets) changes only in `apply(record)`,
+//!    which live requests and replay share. Timers, parked requests and pending joins are soft
+//!    state, rebuilt by [`Shard::loaded`]. So are state, generation, protocol and members of a
+//!    classic group while it rebalances, as in Kafka: they change when a request is handled, and
+//!    the record follows with the leader's SyncGroup, or once a join phase ends without members.
 //! 3. **Nothing is revealed before it is durable.** A response that depends on a record is parked
 //!    until the host reports its offset committed. Heartbeats and errors leave at once.
 //! 4. **A failed append ends the shard.** The host drops it and loads it again; its parked
@@ -26,12 +29,15 @@
 
 pub mod assignment_rules;
 pub mod assignor;
+pub mod budget;
 pub mod catalogue;
+mod checkpoint;
 pub mod config;
 pub mod consumer_protocol;
+pub mod delayed;
 pub mod error;
+pub mod event;
 pub mod finding;
-mod frozen;
 mod group;
 pub mod inspect;
 pub mod java_hash;
@@ -39,15 +45,13 @@ mod java_order;
 pub mod limits;
 pub mod offset;
 pub mod outbox;
-pub mod purgatory;
 pub mod record;
 pub mod request;
 pub mod response;
 pub mod shard;
-mod slab;
 pub mod snapshot;
 mod time;
-pub mod timer;
+pub mod topic_partition;
 mod utf8;
 pub mod views;
 

@@ -1,4 +1,4 @@
-//! Bounds on what a client can make grow, and what it is told beyond them.
+//! Bounds on what a client can make grow, and the answer to a request beyond them.
 //!
 //! Generous: no real client meets one. Kafka bounds these only through its request size, and
 //! fails later, while it writes the record.
@@ -19,14 +19,21 @@ pub const MAX_METADATA_BYTES_PER_MEMBER: usize = 16 << 20;
 /// Member ids that were handed out and not yet used (KIP-394): GROUP_MAX_SIZE_REACHED beyond.
 pub const MAX_PENDING_MEMBERS_PER_GROUP: usize = 1 << 20;
 
+/// One answer to DescribeGroups, ListGroups or OffsetFetch: UNKNOWN_SERVER_ERROR for what is
+/// beyond. A group is answered in one go, and other clients wait for that: some 10 ms.
+pub const MAX_ANSWER_BYTES: usize = 32 << 20;
+
+/// All such answers that are not sent: COORDINATOR_LOAD_IN_PROGRESS beyond, and clients come back.
+pub const MAX_UNSENT_BYTES: usize = 512 << 20;
+
 /// Value of a group's record: UNKNOWN_SERVER_ERROR beyond, as Kafka answers MESSAGE_TOO_LARGE.
 pub const MAX_GROUP_RECORD_BYTES: usize = 256 << 20;
 
-/// Least time between two attempts to end a join phase that nobody can lead. With a rebalance
+/// Least time between two attempts to end a join phase that no member can lead. With a rebalance
 /// timeout of 0 Kafka tries again at once, for as long as the absent members' sessions last.
 pub const MIN_JOIN_RETRY_MS: i32 = 100;
 
-/// What a JoinGroup that is out of bounds is answered.
+/// The answer to a JoinGroup that is out of bounds.
 pub fn check_join_group(
     context: &RequestContext<'_>,
     request: &JoinGroupRequest<'_>,

@@ -33,7 +33,7 @@ pub struct Append {
 }
 
 impl Append {
-    /// Offset after the last record: what `handle_committed` is told once this is durable.
+    /// Offset after the last record: the argument of `handle_committed` once this is durable.
     pub fn end_offset(&self) -> i64 {
         self.base_offset + i64::from(self.record_count)
     }
@@ -55,7 +55,7 @@ pub struct Outbox {
     parked: VecDeque<(i64, Ticket, Response)>,
     /// Tickets that will never be answered.
     given_up: VecDeque<Ticket>,
-    /// `None`: nobody wants to know.
+    /// `None`: the host has not asked for it.
     causes: Option<Causes>,
 }
 
@@ -103,6 +103,11 @@ impl Outbox {
         self.committed_offset
     }
 
+    /// Everything below is durable, or counts as such.
+    pub fn durable_offset(&self) -> i64 {
+        if self.commits_at_once { self.next_offset } else { self.committed_offset }
+    }
+
     /// Nothing waits to be taken out or to be committed.
     pub fn is_idle(&self) -> bool {
         self.appends.is_empty()
@@ -137,7 +142,7 @@ impl Outbox {
         offset
     }
 
-    /// Answers now: for errors, heartbeats, and whatever depends on no record.
+    /// Answers now: for errors, heartbeats, and all that depends on no record.
     pub fn respond(&mut self, ticket: Ticket, response: Response) {
         self.ready.push_back((ticket, response));
     }
@@ -198,13 +203,13 @@ impl Outbox {
         }
     }
 
-    /// The request of the next record that was emitted, in their order; the inner `None`: it came of
-    /// none. Nothing unless causes are traced.
+    /// The request of the next record that was emitted, in their order; the inner `None`: it came
+    /// of none. Nothing unless causes are traced.
     pub fn poll_cause(&mut self) -> Option<Option<Ticket>> {
         self.causes.as_mut()?.of_records.pop_front()
     }
 
-    /// Nobody will answer this ticket.
+    /// This ticket will never be answered.
     pub fn give_up(&mut self, ticket: Ticket) {
         self.given_up.push_back(ticket);
     }
@@ -217,7 +222,7 @@ impl Outbox {
         self.ready.pop_front()
     }
 
-    /// Drops the responses that wait under tickets: nobody is left to read them. All at once,
+    /// Drops the responses that wait under tickets: their connections are gone. All at once,
     /// since one request may have been split into very many.
     pub fn forget(&mut self, tickets: &BTreeSet<Ticket>) {
         self.parked.retain(|(_, waiting, _)| !tickets.contains(waiting));

@@ -2,6 +2,12 @@
 //! handler copies it. One struct per API, fields in Kafka's names; values that a version does not
 //! carry hold Kafka's default.
 
+mod consumer;
+
+use core::ops::Range;
+
+pub use consumer::{ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, Preferences};
+
 /// Chosen by the host; comes back with the response.
 pub type Ticket = u64;
 
@@ -37,6 +43,9 @@ pub enum Request<'a> {
     SyncGroup(SyncGroupRequest<'a>),
     Heartbeat(HeartbeatRequest<'a>),
     LeaveGroup(LeaveGroupRequest<'a>),
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest<'a>),
+    /// One group; the host splits and gathers.
+    ConsumerGroupDescribe(ConsumerGroupDescribeRequest<'a>),
     OffsetCommit(OffsetCommitRequest<'a>),
     /// One group; the host splits batches, which may reach several shards.
     OffsetFetch(OffsetFetchRequest<'a>),
@@ -46,6 +55,8 @@ pub enum Request<'a> {
     /// The groups of one request that live in this shard: one atomic append.
     DeleteGroups(DeleteGroupsRequest<'a>),
     ListGroups(ListGroupsRequest<'a>),
+    /// The same, of the groups in some rows of the shard ([`Shard::group_rows`](crate::Shard)).
+    ListGroupRows(ListGroupsRequest<'a>, Range<u32>),
 }
 
 #[derive(Clone, Debug)]

@@ -1,8 +1,13 @@
 //! What a shard answers. Owned values: a response may wait for its record to be committed, long
 //! after the frame it answers is gone.
 
+mod consumer;
 mod offset_fetch;
 
+pub use consumer::{
+    ConsumerGroupDescribeResponse, ConsumerGroupDescribedMember, ConsumerGroupHeartbeatResponse,
+    DescribedTopicPartitions, MemberType, Refusal,
+};
 pub use offset_fetch::{
     OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
     OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
@@ -17,6 +22,8 @@ pub enum Response {
     SyncGroup(SyncGroupResponse),
     Heartbeat(ErrorCode),
     LeaveGroup(LeaveGroupResponse),
+    ConsumerGroupHeartbeat(Result<ConsumerGroupHeartbeatResponse, Refusal>),
+    ConsumerGroupDescribe(Box<ConsumerGroupDescribeResponse>),
     OffsetCommit(OffsetCommitResponse),
     OffsetFetch(OffsetFetchResponse),
     OffsetDelete(OffsetDeleteResponse),
@@ -31,7 +38,7 @@ pub enum Response {
 impl Response {
     /// What the same request hears where its shard goes away before the records are committed:
     /// the error in the shape of its API, nothing of what was decided. A list goes without the
-    /// shard's groups (spec/states.md section 3.1).
+    /// shard's groups (states section 3.1).
     pub fn refused(self, error_code: ErrorCode) -> Response {
         match self {
             Response::JoinGroup(_)
@@ -39,6 +46,14 @@ impl Response {
             | Response::Heartbeat(_)
             | Response::LeaveGroup(_)
             | Response::Dropped(_) => Response::Dropped(error_code),
+            Response::ConsumerGroupHeartbeat(_) => {
+                Response::ConsumerGroupHeartbeat(Err(error_code.into()))
+            }
+            Response::ConsumerGroupDescribe(response) => {
+                let refusal = error_code.into();
+                let refused = ConsumerGroupDescribeResponse::refused(response.group_id, refusal);
+                Response::ConsumerGroupDescribe(Box::new(refused))
+            }
             Response::OffsetCommit(mut response) => {
                 let topics = response.topics.iter_mut();
                 topics.flat_map(|t| &mut t.partitions).for_each(|(_, code)| *code = error_code);
@@ -53,15 +68,8 @@ impl Response {
                 Response::OffsetDelete(OffsetDeleteResponse { error_code, topics: Vec::new() })
             }
             Response::DescribeGroup(response) => {
-                Response::DescribeGroup(Box::new(DescribeGroupResponse {
-                    error_code,
-                    error_message: None,
-                    group_id: response.group_id,
-                    group_state: "",
-                    protocol_type: "".into(),
-                    protocol_data: "".into(),
-                    members: Vec::new(),
-                }))
+                let refused = DescribeGroupResponse::refused(response.group_id, error_code);
+                Response::DescribeGroup(Box::new(refused))
             }
             Response::DeleteGroups(mut response) => {
                 response.results.iter_mut().for_each(|(_, code)| *code = error_code);
@@ -155,6 +163,21 @@ pub struct DescribeGroupResponse {
     pub protocol_type: Box<str>,
     pub protocol_data: Box<str>,
     pub members: Vec<DescribedGroupMember>,
+}
+
+impl DescribeGroupResponse {
+    /// A group that is not described: its id and why.
+    pub fn refused(group_id: impl Into<Box<str>>, error_code: ErrorCode) -> Self {
+        DescribeGroupResponse {
+            error_code,
+            error_message: None,
+            group_id: group_id.into(),
+            group_state: "",
+            protocol_type: "".into(),
+            protocol_data: "".into(),
+            members: Vec::new(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]

@@ -3,15 +3,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use crate::budget::AnswerBudget;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
+use crate::delayed::DelayedOperation;
 use crate::error::{ErrorCode, ReplayError};
-use crate::finding::Finding;
+use crate::event::Event;
 use crate::group::Machine;
-pub use crate::group::batch::WINDOW as TOUCHED_AT_ONCE;
+pub use crate::group::batch::WINDOW as PREFETCHED_AT_ONCE;
 use crate::group::replay::Source;
 use crate::outbox::Append;
-use crate::purgatory::DelayedOperation;
 use crate::request::{HeartbeatRequest, Request, RequestContext, Ticket, Uuid};
 use crate::response::Response;
 
@@ -69,10 +70,10 @@ impl Shard {
         self.machine.heartbeat_batch(now_ms, beats, codes);
     }
 
-    /// Brings closer what requests of these groups will read, at most [`TOUCHED_AT_ONCE`] of them:
+    /// Prefetches what requests of these groups will read, at most [`PREFETCHED_AT_ONCE`] of them:
     /// for hosts that know what comes next, where turns are too small for a batch.
-    pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
-        self.machine.touch(group_ids);
+    pub fn prefetch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
+        self.machine.prefetch(group_ids);
     }
 
     /// Fires what is due. To be called when [`poll_timeout`](Shard::poll_timeout) says so.
@@ -105,7 +106,7 @@ impl Shard {
         self.machine.outbox.committed(offset);
     }
 
-    /// Whoever takes the records out counts them as durable there and then: no response waits for
+    /// The host counts records as durable as soon as it takes them out: no response waits for
     /// [`handle_committed`](Shard::handle_committed) from now on.
     pub fn commit_at_once(&mut self) {
         self.machine.outbox.commit_at_once();
@@ -142,9 +143,15 @@ impl Shard {
         self.machine.outbox.poll_given_up()
     }
 
-    /// What was noticed about groups, for logs; to be asked until there is none.
-    pub fn poll_finding(&mut self) -> Option<Finding> {
-        self.machine.poll_finding()
+    /// Whether [`poll_event`](Shard::poll_event) has other events than findings from now on.
+    pub fn tell_events(&mut self, on: bool) {
+        self.machine.events.turn(on);
+    }
+
+    /// What happened to groups, once it is durable; to be asked until there is none, at the end of
+    /// each turn.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        self.machine.poll_event()
     }
 
     /// When [`handle_timeout`](Shard::handle_timeout) has to be called at the latest. It may find
@@ -171,7 +178,7 @@ impl Shard {
         self.machine.abandon(tickets);
     }
 
-    /// Records of types that nobody knows, by type: kept in the log, and not interpreted.
+    /// Records of unknown types, by type: kept in the log, and not interpreted.
     pub fn unknown_records(&self) -> &BTreeMap<i16, u64> {
         &self.machine.unknown_records
     }
@@ -179,6 +186,34 @@ impl Shard {
     /// Walks everything and panics unless it fits together. For tests.
     pub fn assert_consistent(&self) {
         self.machine.assert_consistent();
+    }
+
+    /// Groups have rows below this number. A group keeps its row, and a new one may get any.
+    pub fn group_rows(&self) -> u32 {
+        self.machine.registry.groups.end()
+    }
+
+    /// Memory that a description of a group takes; if it is more than `most`, anything above that.
+    pub fn description_bytes(&self, group_id: &str, most: usize) -> usize {
+        let machine = &self.machine;
+        let Some(group) = machine.registry.find(group_id) else { return 0 };
+        if machine.registry.is_consumer(group) {
+            return machine.consumer_description_bytes(group, most);
+        }
+        let classic = machine.find_classic(group_id);
+        classic.map_or(0, |group| machine.description_bytes(group, most))
+    }
+
+    /// Offsets that a group has committed.
+    pub fn offset_count_of(&self, group_id: &str) -> usize {
+        let group = self.machine.registry.find(group_id);
+        let offsets = group.and_then(|row| self.machine.registry.groups[row].offsets.as_deref());
+        offsets.map_or(0, |offsets| offsets.len())
+    }
+
+    /// Whose memory answers take: to be handed in before requests are, and taken out again.
+    pub fn budget(&mut self) -> &mut AnswerBudget {
+        &mut self.machine.budget
     }
 
     pub fn config(&self) -> &Config {
@@ -202,13 +237,24 @@ impl Machine {
                 let error_code = self.heartbeat(now_ms, request);
                 self.outbox.respond(ticket, Response::Heartbeat(error_code));
             }
+            Request::ConsumerGroupHeartbeat(request) => {
+                self.consumer_group_heartbeat(now_ms, context, request);
+            }
+            Request::ConsumerGroupDescribe(request) => {
+                self.describe_consumer_group(context, request);
+            }
             Request::LeaveGroup(request) => self.leave_group(now_ms, context, request),
             Request::OffsetCommit(request) => self.commit_offsets(now_ms, context, request),
             Request::OffsetFetch(request) => self.fetch_offsets(context, request),
             Request::OffsetDelete(request) => self.delete_offsets(now_ms, context, request),
             Request::DescribeGroup(request) => self.describe_group(context, request),
             Request::DeleteGroups(request) => self.delete_groups(now_ms, context, request),
-            Request::ListGroups(request) => self.list_groups(context, request),
+            Request::ListGroups(request) => {
+                self.list_groups(context, request, self.registry.sorted_groups());
+            }
+            Request::ListGroupRows(request, rows) => {
+                self.list_groups(context, request, self.registry.sorted_groups_in(rows.clone()));
+            }
         }
         self.outbox.caused_by(None);
     }
@@ -220,6 +266,11 @@ impl Machine {
             DelayedOperation::DelayedSync(fired) => self.sync_timer_fired(now_ms, fired),
             DelayedOperation::DelayedHeartbeat(fired) => self.session_timer_fired(now_ms, fired),
             DelayedOperation::PendingMember(fired) => self.pending_timer_fired(now_ms, fired),
+            DelayedOperation::ConsumerSession(fired) => self.consumer_session_fired(now_ms, fired),
+            DelayedOperation::ConsumerRebalance(fired) => {
+                self.consumer_rebalance_fired(now_ms, fired);
+            }
+            DelayedOperation::RegexResolution(fired) => self.resolve_regexes(now_ms, fired),
         }
     }
 }

@@ -7,10 +7,9 @@
 use crate::error::ReplayError;
 use crate::group::Machine;
 use crate::group::classic::state::State;
-use crate::group::registry::GroupType;
 use crate::group::replay::Source;
 use crate::offset::CommittedOffset;
-use crate::record::fields::{write_i16, write_i64, write_string};
+use crate::record::fields::{write_i16, write_i64};
 use crate::record::group_metadata::GROUP_METADATA_WRITTEN_VERSION;
 use crate::record::offset_commit::OFFSET_COMMIT_KEY_TYPE;
 use crate::record::writer::write_record;
@@ -46,7 +45,7 @@ impl Shard {
         assert!(machine.is_loading(), "a shard that serves cannot be written down");
         let mut out = Writer::default();
         let rows = cursor.rows.get_or_insert_with(|| {
-            machine.write_counts(&mut out);
+            machine.write_unknown(&mut out);
             machine.registry.rows().into_iter()
         });
         for row in rows.by_ref() {
@@ -66,13 +65,16 @@ impl Shard {
         (!rest.is_empty()).then_some(rest)
     }
 
-    /// Committed and pending offsets of all groups, and the counts, behind `out`: a chunk that
-    /// [`restore`](Self::restore) reads.
+    /// Committed and pending offsets of all groups, and the records that are only kept, behind `out`:
+    /// a chunk that [`restore`](Self::restore) reads.
     pub(crate) fn write_offsets(&self, out: &mut Vec<u8>) {
         let machine = &self.machine;
         let mut writer = Writer { out: core::mem::take(out), ..Writer::default() };
-        machine.write_counts(&mut writer);
+        machine.write_unknown(&mut writer);
         for row in machine.registry.rows() {
+            if machine.group(row).as_classic().is_none() {
+                machine.write_group_to_snapshot(row, &mut writer);
+            }
             machine.write_offsets_of(row, &mut writer);
         }
         for (producer_id, groups) in machine.open_transactions() {
@@ -89,7 +91,7 @@ impl Shard {
 }
 
 impl Machine {
-    /// A count that [`write_counts`](Self::write_counts) wrote.
+    /// A count that [`write_unknown`](Self::write_unknown) wrote.
     pub(crate) fn restore_count(
         &mut self,
         key: &[u8],
@@ -101,7 +103,9 @@ impl Machine {
         Ok(())
     }
 
-    fn write_counts(&self, out: &mut Writer) {
+    /// The records first: each is counted where it is read.
+    fn write_unknown(&self, out: &mut Writer) {
+        self.kept_records.iter().for_each(|(key, value)| out.kept(key, value));
         for (record_type, count) in &self.unknown_records {
             let key = |key: &mut Vec<u8>| write_i16(key, *record_type);
             out.record(CONTROL, NO_PRODUCER, None, key, |value| write_i64(value, *count as i64));
@@ -115,30 +119,27 @@ impl Machine {
     }
 
     fn write_group(&self, row: u32, out: &mut Writer) {
-        let group = self.group(row);
+        self.write_group_to_snapshot(row, out);
+        self.write_offsets_of(row, out);
+    }
+
+    pub(crate) fn write_classic_group(&self, row: u32, out: &mut Writer) {
+        let (group, classic) = (self.group(row), self.classic(row));
         let group_id = group.id.as_str();
-        let offsets = group.offsets.as_deref().filter(|offsets| !offsets.is_empty());
-        let is_bare = group.protocol_type.is_none()
-            && group.protocol_name.is_none()
-            && group.generation_id == 0
-            && group.state_timestamp_ms == -1
-            && group.state == State::Empty;
+        let has_offsets = group.offsets.as_deref().is_some_and(|offsets| !offsets.is_empty());
+        let is_bare = classic.protocol_type.is_none()
+            && classic.protocol_name.is_none()
+            && classic.generation_id == 0
+            && classic.state_timestamp_ms == -1
+            && classic.state == State::Empty;
         // A group that nothing else names would not be there again.
-        if !is_bare || (offsets.is_none() && group.group_type == GroupType::Classic) {
+        if !is_bare || !has_offsets {
             let value = self.group_value(row, &[]);
             let key = |key: &mut Vec<u8>| GroupMetadataKey { group: group_id }.encode(key);
             out.record(0, NO_PRODUCER, None, key, |to| {
                 value.encode(GROUP_METADATA_WRITTEN_VERSION, to);
             });
         }
-        if let Some(record_type) = foreign_record_type(group.group_type) {
-            let key = |key: &mut Vec<u8>| {
-                write_i16(key, record_type);
-                write_string(key, group_id);
-            };
-            out.record(0, NO_PRODUCER, None, key, |value| write_i16(value, 0));
-        }
-        self.write_offsets_of(row, out);
     }
 
     fn write_offsets_of(&self, row: u32, out: &mut Writer) {
@@ -161,19 +162,9 @@ impl Machine {
     }
 }
 
-/// A record type by which a group of another kind is known.
-fn foreign_record_type(group_type: GroupType) -> Option<i16> {
-    match group_type {
-        GroupType::Classic => None,
-        GroupType::Consumer => Some(3),
-        GroupType::Share => Some(11),
-        GroupType::Streams => Some(17),
-    }
-}
-
 /// Records that go into one batch as long as they can.
 #[derive(Debug, Default)]
-struct Writer {
+pub(crate) struct Writer {
     out: Vec<u8>,
     records: Vec<u8>,
     /// Of the open batch: what its header says. `records_count` is 0 if there is none.
@@ -205,6 +196,12 @@ impl Writer {
         self.record(attributes, producer_id, Some(at.record_offset), encode_key, |to| {
             value.encode(value.written_version(), to);
         });
+    }
+
+    /// A record that is kept as it is.
+    pub(crate) fn kept(&mut self, key: &[u8], value: &[u8]) {
+        let (key, value) = (|to: &mut Vec<u8>| to.extend(key), |to: &mut Vec<u8>| to.extend(value));
+        self.record(0, NO_PRODUCER, None, key, value);
     }
 
     /// No `offset`: it does not matter, so it is one that fits.

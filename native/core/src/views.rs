@@ -1,19 +1,17 @@
 //! What a shard holds, for people and tables: owned copies, in sorted order.
 
-use crate::group::classic::member::Member;
-use crate::group::registry::{Group, GroupType};
 use crate::offset::CommittedOffset;
 use crate::shard::Shard;
-use crate::slab::NO_ROW;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
     pub group_id: Box<str>,
-    /// `classic`, `consumer`, `share` or `streams`; only classic groups are interpreted.
+    /// `classic`, `consumer`, `share` or `streams`; only classic groups are interpreted: what only
+    /// they have is 0, -1 or empty in others.
     pub group_type: &'static str,
     /// Offsets only: no record of the group itself.
     pub is_simple: bool,
-    /// As DescribeGroups names it; empty for a group that is not classic.
+    /// As ListGroups names it; `Unknown` where that takes more than the keys of records.
     pub state: &'static str,
     /// `""`: none.
     pub protocol_type: Box<str>,
@@ -57,13 +55,13 @@ impl Shard {
     /// All groups, sorted by id.
     pub fn groups(&self) -> impl Iterator<Item = GroupView> {
         let rows = self.machine.registry.sorted_groups();
-        rows.into_iter().map(|row| self.view(&self.machine.registry.groups[row]))
+        rows.into_iter().map(|row| self.machine.view_group(row))
     }
 
     /// One group.
     pub fn group(&self, group_id: &str) -> Option<GroupView> {
         let row = self.machine.registry.find(group_id)?;
-        Some(self.view(&self.machine.registry.groups[row]))
+        Some(self.machine.view_group(row))
     }
 
     /// A group's committed offsets, by topic and partition; none for a group that is not there.
@@ -77,42 +75,15 @@ impl Shard {
         offsets.into_iter().flat_map(move |offsets| offsets.iter(topics))
     }
 
-    fn view(&self, group: &Group) -> GroupView {
-        let members = &self.machine.registry.members;
-        let protocol_name = group.protocol_name();
-        let mut views: Vec<MemberView> = group
-            .member_rows()
-            .iter()
-            .map(|row| view_member(&members[*row], protocol_name.unwrap_or_default()))
-            .collect();
-        views.sort_unstable_by(|a, b| a.member_id.cmp(&b.member_id));
-        let is_classic = group.group_type == GroupType::Classic;
-        let leader = (group.leader != NO_ROW).then(|| members[group.leader].member_id().into());
-        GroupView {
-            group_id: group.id.as_str().into(),
-            group_type: group.group_type.name(),
-            is_simple: group.is_simple(),
-            state: if is_classic { group.state.name() } else { "" },
-            protocol_type: group.protocol_type().into(),
-            generation_id: group.generation_id,
-            protocol_name: protocol_name.map(Into::into),
-            leader,
-            current_state_timestamp_ms: group.state_timestamp_ms,
-            members: views,
-        }
-    }
-}
-
-fn view_member(member: &Member, protocol_name: &str) -> MemberView {
-    let details = member.details();
-    MemberView {
-        member_id: details.member_id.into(),
-        group_instance_id: details.group_instance_id.map(Into::into),
-        client_id: details.client_id.into(),
-        client_host: details.client_host.into(),
-        session_timeout_ms: member.session_timeout_ms,
-        rebalance_timeout_ms: member.rebalance_timeout_ms,
-        subscription: member.metadata(protocol_name).into(),
-        assignment: details.assignment.into(),
+    /// The highest offset that a group ever committed for each partition of a topic, as far as the
+    /// log and this process know; 0: none.
+    pub fn furthest_offsets<'a>(
+        &'a self,
+        topic: &str,
+        partitions: &'a [i32],
+    ) -> Option<impl Iterator<Item = i64> + 'a> {
+        let topics = &self.machine.offsets.topics;
+        let topic = topics.find(topic)?;
+        Some(partitions.iter().map(move |partition| topics.furthest(topic, *partition)))
     }
 }

@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kcoord_core::offset::{GroupOffsets, GroupScope, OffsetTables};
+use kcoord_core::record::consumer::ConsumerGroupRecord;
 use kcoord_core::record::group_metadata::GROUP_METADATA_WRITTEN_VERSION;
 use kcoord_core::record::{
     Batch, Batches, GroupMetadataValue, OffsetCommitValue, Record, RecordKey, TransactionResult,
@@ -93,6 +94,14 @@ impl Shard {
                     metadata.encode(GROUP_METADATA_WRITTEN_VERSION, &mut encoded);
                     assert_eq!(encoded, value);
                 }
+            }
+            RecordKey::ConsumerGroup(key) => {
+                let found = ConsumerGroupRecord::parse(&key, record.value).unwrap();
+                let (mut key, mut value) = (Vec::new(), Vec::new());
+                found.key().encode(&mut key);
+                assert_eq!(key, raw);
+                let encoded = found.encode_value(&mut value).then_some(&*value);
+                assert_eq!(encoded, record.value, "{found:?}");
             }
             RecordKey::Other(key) => assert!(!key.group_id.is_empty()),
             RecordKey::Unknown { record_type, .. } => panic!("Kafka wrote type {record_type}"),

@@ -1,5 +1,6 @@
 //! A shard from outside: the way of one consumer, and what a host sees of it.
 
+use kcoord_core::budget::AnswerBudget;
 use kcoord_core::record::batch::BatchHeader;
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
@@ -280,4 +281,30 @@ fn a_group_whose_static_member_came_back_with_other_topics_is_at_rest() {
     assert_eq!(joined(&mut shard).1.generation_id, leader.generation_id);
     assert_eq!(shard.group("g").unwrap().state, "Stable");
     shard.assert_consistent();
+}
+
+#[test]
+fn a_leader_whose_answer_never_fits_hears_an_error_that_ends_its_attempts() {
+    let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
+    let mut shard = Shard::new(config);
+    shard.commit_at_once();
+    shard.loaded(0, 0);
+    let metadata = [7; 5_000];
+    let join = |member_id| {
+        let Request::JoinGroup(mut request) = join(member_id) else { unreachable!() };
+        request.protocols[0].metadata = &metadata;
+        Request::JoinGroup(request)
+    };
+    shard.handle_request(0, &context(1), &join(""));
+    let leader = joined(&mut shard).1.member_id;
+    shard.handle_request(0, &context(2), &join(&leader));
+    shard.handle_timeout(1);
+    assert_eq!(joined(&mut shard).1.error_code, ErrorCode::None);
+    let mut told = |all_bytes, ticket| {
+        *shard.budget() = AnswerBudget::new(1_000, all_bytes, 0);
+        shard.handle_request(2, &context(ticket), &join(&leader));
+        joined(&mut shard).1.error_code
+    };
+    assert_eq!(told(metadata.len(), 3), ErrorCode::UnknownServerError);
+    assert_eq!(told(2 * metadata.len(), 4), ErrorCode::None);
 }

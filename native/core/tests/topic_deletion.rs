@@ -1,4 +1,4 @@
-//! A deleted topic takes its offsets along, in every group, and no others (spec/offsets.md 6).
+//! A deleted topic takes its offsets along, in every group, and no others (offsets section 6).
 
 use kcoord_core::request::{
     OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, OffsetFetchRequest, Request,

@@ -2,7 +2,7 @@
 //! See `entry`, which a bounded run in the suite shares.
 #![no_main]
 
-#[path = "../../wire/tests/fuzz/entry.rs"]
+#[path = "../../node/tests/fuzz/entry.rs"]
 #[allow(dead_code)]
 mod entry;
 

@@ -46,7 +46,7 @@ pub fn write_batch(
     write_sealed(&rewritten, scratch, out);
 }
 
-/// Appends the batch of `header` without records: its offsets and its producer are still told.
+/// Appends the batch of `header` without records: its offsets and its producer stay known.
 pub fn write_empty(header: &BatchHeader, out: &mut Vec<u8>) {
     let rewritten = BatchHeader {
         attributes: Attributes(header.attributes.0 & LASTING),

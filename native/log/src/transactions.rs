@@ -1,6 +1,6 @@
 //! Transactions as the cleaner needs them: what was aborted, what is undecided, and when a marker
 //! has no record left before it (Kafka's CleanedTransactionMetadata, and of its
-//! ProducerStateManager what the log itself tells).
+//! ProducerStateManager what is in the log itself).
 
 use kcoord_core::ReplayError;
 use kcoord_core::record::{Batch, TransactionResult};
@@ -40,7 +40,7 @@ impl Observed {
         let header = &batch.header;
         let mut timestamp = header.max_timestamp;
         if header.attributes.is_control() {
-            // One that was emptied ends nothing any more, but still tells the producer's epoch.
+            // One that was emptied ends nothing any more, but still holds the producer's epoch.
             if let Some(marker) = marker(batch)? {
                 timestamp = marker.timestamp;
                 self.end(batch, marker.result);

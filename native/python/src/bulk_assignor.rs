@@ -35,6 +35,11 @@ struct Topic {
     racks: Option<Vec<Vec<String>>>,
 }
 
+/// An assignor for many groups at once, over rows of Arrow. `strategy` is one of
+/// `pykcoord.assignors.STRATEGIES`; `topics` gives by name the number of partitions, or the racks of
+/// each. `assign(members)` takes a `pyarrow.RecordBatch` with a row for each member, the rows of a
+/// group together and sorted by member id, and returns batches of `group_id`, `member_id` and
+/// `partitions`. Both raise ArgumentError, which names column or group.
 #[pyclass(name = "BulkAssignor", module = "pykcoord._native", frozen)]
 pub struct PyBulkAssignor {
     strategy: Strategy,

@@ -1,11 +1,18 @@
-//! `_native.reencode`, by which the tests hold the codec against recorded frames. No server comes
-//! here.
+//! Frames without a node: where the body of a request begins, and `_native.reencode`, by which the
+//! tests hold the codec against recorded frames.
 
-use kcoord_wire::header::ApiSpec;
+use kcoord_wire::header::{self, ApiSpec};
 use kcoord_wire::reencode::{reencode_request, reencode_response};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
+
+/// Where the body begins of a request frame (without its 4-byte length), whatever its API: after the
+/// client id and, in `flexible` versions, the tags. Raises `ValueError` for what is no header.
+#[pyfunction]
+pub fn body_at(frame: &[u8], flexible: bool) -> PyResult<usize> {
+    header::body_at(frame, flexible).map_err(|error| PyValueError::new_err(error.to_string()))
+}
 
 /// Reads a frame (without its 4-byte length) of an API that the core owns, and writes it back.
 ///

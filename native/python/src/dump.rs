@@ -5,6 +5,7 @@ use std::borrow::Cow;
 
 use kcoord_core::ReplayError;
 use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
+use kcoord_core::record::consumer::ConsumerGroupRecord;
 use kcoord_core::record::offset_commit::OFFSET_COMMIT_KEY_TYPE;
 use kcoord_core::record::{
     Batch, Batches, GroupMetadataMember, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
@@ -13,9 +14,10 @@ use kcoord_core::record::{
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList};
 
+use crate::dump_consumer::{consumer_group_key, consumer_group_value};
 use crate::error::replay_error;
 
-/// Kafka's schema names (without `Key`) by key type, of records that are kept, not interpreted.
+/// Kafka's schema names (without `Key`) by key type, of records of groups that are not classic.
 const SCHEMAS: [(i16, &str); 20] = [
     (3, "ConsumerGroupMetadata"),
     (4, "ConsumerGroupPartitionMetadata"),
@@ -159,6 +161,15 @@ fn decode<'py>(py: Python<'py>, batch: &Batch<'_>, record: &Record<'_>) -> PyRes
             };
             Ok(("GroupMetadata".to_owned(), fields, value))
         }
+        RecordKey::ConsumerGroup(key) => {
+            let kind = schema_name(key.record_type as i16).into_owned();
+            let value = record.value.map(|raw| match ConsumerGroupRecord::parse(&key, Some(raw)) {
+                Ok(record) => consumer_group_value(py, &record),
+                Err(_) => as_it_is(py, raw),
+            });
+            let value = value.transpose()?;
+            Ok((kind, consumer_group_key(py, &key)?, value))
+        }
         RecordKey::Other(key) => {
             let kind = schema_name(key.record_type).into_owned();
             let (_, fields, value) = opaque(py, &kind, raw_key, record.value)?;
@@ -178,13 +189,16 @@ fn opaque<'py>(
     key: &[u8],
     value: Option<&[u8]>,
 ) -> PyResult<Decoded<'py>> {
-    let fields = |raw: &[u8]| -> PyResult<Bound<'py, PyDict>> {
-        let fields = PyDict::new(py);
-        fields.set_item("version", version(raw))?;
-        fields.set_item("raw", PyBytes::new(py, raw))?;
-        Ok(fields)
-    };
-    Ok((kind.to_owned(), fields(key)?, value.map(fields).transpose()?))
+    let value = value.map(|value| as_it_is(py, value)).transpose()?;
+    Ok((kind.to_owned(), as_it_is(py, key)?, value))
+}
+
+/// A key or a value that is shown as it is.
+fn as_it_is<'py>(py: Python<'py>, raw: &[u8]) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("version", version(raw))?;
+    fields.set_item("raw", PyBytes::new(py, raw))?;
+    Ok(fields)
 }
 
 fn offset_commit_key<'py>(
@@ -260,7 +274,7 @@ fn version(raw: &[u8]) -> i16 {
     }
 }
 
-/// The name of a record type that is kept, not interpreted.
+/// The name of the type of a record of a group that is not classic.
 pub fn schema_name(record_type: i16) -> Cow<'static, str> {
     let known = SCHEMAS.iter().find(|(known, _)| *known == record_type);
     known.map_or_else(|| format!("unknown-{record_type}").into(), |(_, name)| (*name).into())

@@ -5,7 +5,7 @@ use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use kcoord_core::Shard;
 use kcoord_core::views::{GroupView, MemberView};
-use kcoord_wire::node::Node;
+use kcoord_node::Node;
 
 pub fn groups<'py>(py: Python<'py>, shard: &Shard) -> PyResult<Bound<'py, PyList>> {
     let rows: PyResult<Vec<_>> = shard.groups().map(|group| group_row(py, &group)).collect();
@@ -60,6 +60,7 @@ pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> 
     }
     dict.set_item("findings_total", kinds)?;
     dict.set_item("members_expired_total", stats.counters.members_expired)?;
+    dict.set_item("events_dropped_total", stats.counters.events_dropped)?;
     Ok(dict)
 }
 

@@ -6,12 +6,15 @@ mod bulk_assignor;
 mod cleaner;
 mod codec;
 mod dump;
+mod dump_consumer;
 mod error;
+mod event;
 mod inspect;
 mod live;
+mod loader;
 mod node;
 mod purgatory;
-mod replica;
+mod session;
 mod timing_wheel;
 
 use mimalloc::MiMalloc;
@@ -25,6 +28,7 @@ static ALLOCATOR: MiMalloc = MiMalloc;
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("ReplayError", module.py().get_type::<error::ReplayError>())?;
     module.add("RowError", module.py().get_type::<error::RowError>())?;
     module.add_function(wrap_pyfunction!(arrow::encoding::encode_records, module)?)?;
@@ -36,6 +40,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(assignor::encode_subscription, module)?)?;
     module.add_function(wrap_pyfunction!(assignor::read_sticky_user_data, module)?)?;
     module.add_function(wrap_pyfunction!(assignor::sticky_user_data, module)?)?;
+    module.add_function(wrap_pyfunction!(codec::body_at, module)?)?;
     module.add_function(wrap_pyfunction!(codec::reencode, module)?)?;
     module.add_function(wrap_pyfunction!(dump::dump, module)?)?;
     module.add_function(wrap_pyfunction!(dump::decode_subscription, module)?)?;
@@ -47,7 +52,8 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node::PyNode>()?;
     module.add_class::<node::PyTurn>()?;
     module.add_class::<purgatory::PyPurgatory>()?;
-    module.add_class::<replica::PyReplica>()?;
+    module.add_class::<loader::PyLoader>()?;
+    module.add_class::<session::PySession>()?;
     module.add_class::<arrow::PyRows>()?;
     module.add_class::<timing_wheel::PyTimingWheel>()?;
     Ok(())

@@ -2,7 +2,7 @@
 
 use kcoord_core::record::{LiveRecords, Rewriting, Run};
 use kcoord_core::request::Uuid;
-use kcoord_wire::node::routing::shard_of;
+use kcoord_node::routing::shard_of;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -76,8 +76,8 @@ fn row<'py>(py: Python<'py>, run: &Run) -> PyRun<'py> {
 /// The partition of `__consumer_offsets` that holds the group, of so many.
 #[pyfunction]
 pub fn partition_of(group: &str, partitions: usize) -> PyResult<usize> {
-    if partitions == 0 {
-        return Err(PyValueError::new_err("partitions: at least 1"));
+    if !(1..=i32::MAX as usize).contains(&partitions) {
+        return Err(PyValueError::new_err("partitions: from 1 to 2147483647"));
     }
     Ok(shard_of(group, partitions))
 }

@@ -1,15 +1,17 @@
-//! `Node`: N shards behind frames, one call per turn of the host's loop (kcoord_wire::node).
+//! `Node`: N shards behind frames, one call per turn of the host's loop (kcoord_node).
 
 use crate::error::replay_error;
+use crate::event::{EventRow, event_row};
 use crate::inspect;
-use crate::replica::PyReplica;
+use crate::loader::PyLoader;
+use crate::session::PySession;
 use std::collections::HashMap;
 
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
-use kcoord_core::finding::Finding;
+use kcoord_core::config::ConsumerConfig;
 use kcoord_core::request::Uuid;
-use kcoord_wire::node::{Frame, Node, Topic, Turn};
+use kcoord_node::{Frame, Node, Topic, Turn};
 use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
@@ -22,7 +24,7 @@ pub struct PyTurn {
     appends: Py<PyList>,
     foreign: Vec<u64>,
     invalid: Vec<(u64, String)>,
-    findings: Vec<FindingRow>,
+    events: Vec<EventRow>,
     next_timeout_ms: Option<i64>,
 }
 
@@ -77,13 +79,13 @@ impl PyNode {
         self.node.replay(shard, chunk).map_err(|error| replay_error(py, error))
     }
 
-    fn replica(&self) -> PyReplica {
-        PyReplica::new(self.node.replica())
+    fn loader(&self) -> PyLoader {
+        PyLoader::new(self.node.loader())
     }
 
-    fn adopt(&mut self, shard: usize, replica: &mut PyReplica) -> PyResult<()> {
+    fn adopt(&mut self, shard: usize, loader: &mut PyLoader) -> PyResult<()> {
         self.check(shard)?;
-        self.node.adopt(shard, replica.take()?);
+        self.node.adopt(shard, loader.take()?);
         Ok(())
     }
 
@@ -93,20 +95,29 @@ impl PyNode {
         Ok(())
     }
 
+    #[pyo3(signature = (now_ms, frames, committed, unsent_bytes = 0, timers = true))]
     fn step(
         &mut self,
         py: Python<'_>,
         now_ms: i64,
-        frames: Vec<(u64, PyBackedStr, PyBackedBytes)>,
+        frames: Vec<(u64, Py<PySession>, PyBackedBytes)>,
         committed: Vec<(usize, i64)>,
+        unsent_bytes: usize,
+        timers: bool,
     ) -> PyResult<PyTurn> {
         for (shard, _) in &committed {
             self.check(*shard)?;
         }
         let node = &mut self.node;
+        node.set_unsent(unsent_bytes);
+        node.hold_timers(!timers);
         let borrowed: Vec<Frame<'_>> = frames
             .iter()
-            .map(|(ticket, client_host, bytes)| Frame { ticket: *ticket, client_host, bytes })
+            .map(|(ticket, session, bytes)| Frame {
+                ticket: *ticket,
+                session: &session.get().session,
+                bytes,
+            })
             .collect();
         let turn = py.detach(|| node.step(now_ms, &borrowed, &committed));
         into_python(py, turn, &mut self.node)
@@ -157,9 +168,18 @@ impl PyNode {
         Ok(self.node.shard(shard).unstable())
     }
 
+    /// For each partition of a topic the highest offset that a group ever committed; 0: none.
+    fn furthest_offsets(&self, topic: &str, partitions: Vec<i32>) -> Vec<i64> {
+        self.node.furthest_offsets(topic, &partitions)
+    }
+
     /// Counts of the whole node, for metrics: `groups_<state>`, `members`, `offsets`.
     fn stats<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
         inspect::stats(py, &self.node)
+    }
+
+    fn tell_events(&mut self, on: bool) {
+        self.node.tell_events(on);
     }
 
     fn abandon(&mut self, ticket: u64) {
@@ -204,22 +224,30 @@ fn into_python(py: Python<'_>, turn: Turn, node: &mut Node) -> PyResult<PyTurn> 
     let buffer = &turn.buffer;
     let reply =
         |(ticket, start, end): (u64, usize, usize)| (ticket, PyBytes::new(py, &buffer[start..end]));
+    let replies = PyList::new(py, turn.replies.into_iter().map(reply))?;
+    for (ticket, pieces) in turn.long_replies {
+        replies.append((ticket, joined(py, pieces)?))?;
+    }
     Ok(PyTurn {
-        replies: PyList::new(py, turn.replies.into_iter().map(reply))?.unbind(),
+        replies: replies.unbind(),
         appends: PyList::new(py, appends)?.unbind(),
         foreign: turn.foreign,
         invalid: turn.invalid,
-        findings: turn.findings.into_iter().map(finding).collect(),
+        events: turn.events.into_iter().map(event_row).collect(),
         next_timeout_ms: turn.next_timeout_ms,
     })
 }
 
-/// Group, generation, kind, how many, and one of them or the reason.
-pub(crate) type FindingRow = (String, i32, &'static str, u64, String);
-
-pub(crate) fn finding(finding: Finding) -> FindingRow {
-    let Finding { kind, group_id, generation_id, count, detail } = finding;
-    (group_id.into(), generation_id, kind.name(), count, detail.into())
+/// All pieces in one, each freed as it is copied.
+fn joined(py: Python<'_>, pieces: Vec<Vec<u8>>) -> PyResult<Bound<'_, PyBytes>> {
+    PyBytes::new_with(py, pieces.iter().map(Vec::len).sum(), |mut out| {
+        for piece in pieces {
+            let (here, behind) = out.split_at_mut(piece.len());
+            here.copy_from_slice(&piece);
+            out = behind;
+        }
+        Ok(())
+    })
 }
 
 /// Names are the fields of [`Config`]; what is not named keeps Kafka's default.
@@ -242,11 +270,35 @@ fn config_from(values: &Bound<'_, PyDict>) -> PyResult<Config> {
             "offset_metadata_max_bytes" => config.offset_metadata_max_bytes = value.extract()?,
             "offsets_retention_ms" => config.offsets_retention_ms = value.extract()?,
             "assignment" => config.assignment = rules_from(&value)?,
+            "consumer" => config.consumer = consumer_from(&value.extract()?)?,
             "checks_leaders" => config.checks_leaders = value.extract()?,
             "offsets_retention_check_interval_ms" => {
                 config.offsets_retention_check_interval_ms = value.extract()?;
             }
             _ => return Err(PyKeyError::new_err(format!("config: no setting {name:?}"))),
+        }
+    }
+    Ok(config)
+}
+
+/// The same of [`ConsumerConfig`].
+fn consumer_from(values: &Bound<'_, PyDict>) -> PyResult<ConsumerConfig> {
+    let mut config = ConsumerConfig::default();
+    for (name, value) in values {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "is_enabled" => config.is_enabled = value.extract()?,
+            "session_timeout_ms" => config.session_timeout_ms = value.extract()?,
+            "heartbeat_interval_ms" => config.heartbeat_interval_ms = value.extract()?,
+            "max_size" => config.max_size = value.extract()?,
+            "assignors" => {
+                let names: Vec<String> = value.extract()?;
+                let known = names.iter().filter_map(|name| config.assignor(name)).collect();
+                config.assignors = known;
+            }
+            "assignment_interval_ms" => config.assignment_interval_ms = value.extract()?,
+            "regex_refresh_interval_ms" => config.regex_refresh_interval_ms = value.extract()?,
+            _ => return Err(PyKeyError::new_err(format!("config: no consumer setting {name:?}"))),
         }
     }
     Ok(config)

@@ -1,8 +1,8 @@
-//! `Purgatory`: kcoord_core's purgatory with Python objects as keys and operations.
+//! `Purgatory`: kcoord_timer's purgatory with Python objects as keys and operations.
 
 use core::hash::{Hash, Hasher};
 
-use kcoord_core::purgatory::{OperationId, Purgatory};
+use kcoord_timer::{OperationId, Purgatory};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::prelude::*;
 
@@ -10,8 +10,8 @@ use crate::timing_wheel::{check_time, deadline_ms, extract, now_ms};
 
 /// Delayed operations: things that wait until a condition holds or their time has run out.
 ///
-/// An operation is any object. It is watched under keys; whoever changes something that it may
-/// depend on checks the key, and gets back the operations whose condition holds now. The others
+/// An operation is any object. It is watched under keys. After a change that it may depend on, the
+/// owner checks the key and gets back the operations whose condition holds now. The others
 /// come back from `advance` when their time is over. Each comes back exactly once, and nothing
 /// is ever called but the predicate.
 ///

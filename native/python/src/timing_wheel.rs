@@ -1,6 +1,6 @@
-//! `TimingWheel`: kcoord_core's wheel with Python objects as payloads.
+//! `TimingWheel`: kcoord_timer's wheel with Python objects as payloads.
 
-use kcoord_core::timer::{TimerId, TimingWheel};
+use kcoord_timer::{TimerId, TimingWheel};
 use pyo3::exceptions::{PyOverflowError, PyTypeError};
 use pyo3::gc::{PyTraverseError, PyVisit};
 use pyo3::import_exception;
@@ -10,7 +10,7 @@ import_exception!(pykcoord.errors, ArgumentError);
 
 /// A hierarchical timing wheel: many timers, cheap to add and to cancel, 1 ms precision.
 ///
-/// It knows no clock and calls nobody: its owner moves time with `advance`, on any monotonic
+/// It knows no clock and makes no calls: its owner moves time with `advance`, on any monotonic
 /// time line in milliseconds, and gets back what is due, in order of deadline and then of
 /// insertion. A timer is never early. Adding and cancelling take constant time, and idle time
 /// costs nothing.

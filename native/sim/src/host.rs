@@ -2,12 +2,13 @@
 //! same order, and may be lost between any two of its steps.
 
 use std::rc::Rc;
+use std::sync::Arc;
 
 use kcoord_core::request::Uuid;
 use kcoord_core::{Config, ErrorCode};
+use kcoord_node::{Frame, Node, Session, Topic, Turn};
 use kcoord_wire::api::{self, ResponseBody};
 use kcoord_wire::header::open_response;
-use kcoord_wire::node::{Frame, Node, Topic, Turn};
 use rand::RngExt;
 
 use crate::ask::{Ask, Body, CORRELATION_ID};
@@ -43,6 +44,8 @@ pub struct Host {
     pub epochs: Vec<u64>,
     /// Node clock minus the world's.
     pub skew_ms: i64,
+    /// Of clients, by their hosts.
+    sessions: [Arc<Session>; CLIENT_HOSTS.len()],
     boots: u64,
     broken: Option<Break>,
 }
@@ -67,6 +70,7 @@ impl Host {
             is_active: vec![false; plan.shards],
             epochs: vec![0; plan.shards],
             skew_ms: 1_700_000_000_000,
+            sessions: CLIENT_HOSTS.map(|host| Arc::new(Session::anonymous(host, "PLAINTEXT"))),
             boots: 0,
             broken,
         }
@@ -88,7 +92,7 @@ impl Host {
         }
     }
 
-    /// What the checker is told of.
+    /// What the checker gets.
     pub fn now(&self, node_ms: i64) -> Now<'_> {
         Now { node_ms, logs: &self.logs, is_active: &self.is_active }
     }
@@ -101,7 +105,7 @@ impl Host {
             .iter()
             .map(|arrived| Frame {
                 ticket: arrived.ticket,
-                client_host: CLIENT_HOSTS[arrived.ask.client % CLIENT_HOSTS.len()],
+                session: &self.sessions[arrived.ask.client % CLIENT_HOSTS.len()],
                 bytes: &arrived.frame,
             })
             .collect();
@@ -118,11 +122,13 @@ impl Host {
     pub fn answers(&mut self, turn: &Turn) -> Vec<(u64, Rc<Ask>, ResponseBody)> {
         let mut answers = Vec::with_capacity(turn.replies.len());
         let mut end = 0;
-        for (ticket, start, reply_end) in &turn.replies {
+        for (_, start, reply_end) in &turn.replies {
             assert_eq!(*start, end, "replies stand back to back");
             end = *reply_end;
-            let ask = self.asked.remove(*ticket).expect("asked, and answered once");
-            let frame = &turn.buffer[*start + 4..*reply_end];
+        }
+        for (ticket, frame) in turn.frames() {
+            let ask = self.asked.remove(ticket).expect("asked, and answered once");
+            let frame = &frame[4..];
             let (correlation_id, mut body) =
                 open_response(ask.api(), ask.version, frame).expect("a response header");
             assert_eq!(correlation_id, CORRELATION_ID);
@@ -130,7 +136,7 @@ impl Host {
             let mut answer = answer.unwrap_or_else(|error| panic!("{ask}: {error}"));
             assert_eq!(body.remaining(), 0, "{ask}: bytes behind the answer");
             self.mangle(&ask, &mut answer);
-            answers.push((*ticket, ask, answer));
+            answers.push((ticket, ask, answer));
         }
         answers
     }

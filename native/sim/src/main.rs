@@ -73,7 +73,7 @@ fn main() -> ExitCode {
 }
 
 fn say(text: &str) {
-    // Nobody is left to tell if this fails.
+    // There is no other place for a message if this fails.
     let _ = std::io::stdout().lock().write_all(text.as_bytes());
     let _ = std::io::stdout().lock().flush();
 }

@@ -53,7 +53,7 @@ pub enum Quirk {
     Duplicate,
     /// Goes on with generations and member ids of before.
     Stale,
-    /// Offers protocols that nobody else has, or a session timeout that is not allowed.
+    /// Offers protocols that no other member has, or a session timeout that is not allowed.
     Odd,
     /// Sends frames that end too early.
     Garbled,
@@ -95,7 +95,7 @@ impl Plan {
         let config = Config {
             group_min_session_timeout_ms: 1_000,
             group_initial_rebalance_delay_ms: [0, 100, 500][rng.random_range(0..3)],
-            // Room for all, but for nobody besides.
+            // Room for all members and no more.
             group_max_size: if rng.random_ratio(1, 4) { members } else { 1_000 },
             new_member_join_timeout_ms: 8_000,
             offset_metadata_max_bytes: 8,

@@ -1,7 +1,7 @@
 //! The node's side of a run: turns, writes, syncs, answers, and the ways in which all of it is
 //! lost. A crash may come between any two steps.
 
-use kcoord_wire::node::Turn;
+use kcoord_node::Turn;
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
@@ -23,7 +23,7 @@ enum Moment {
     Stepped,
     /// Written, not synced.
     Written,
-    /// Synced, and the node was not told.
+    /// Synced, and not yet reported to the node.
     Synced,
     /// Answers are made, and not sent.
     Answered,
@@ -469,5 +469,13 @@ fn shown(answer: &kcoord_wire::api::ResponseBody) -> String {
         }
         A::DeleteGroups(a) => format!("{:?}", a.results),
         A::ListGroups(a) => format!("{:?} {} groups", a.error_code, a.groups.len()),
+        A::ConsumerGroupHeartbeat(Ok(a)) => {
+            format!("epoch={} {:?}", a.member_epoch, a.assignment.as_deref().map(<[_]>::len))
+        }
+        A::ConsumerGroupHeartbeat(Err(refusal)) => format!("{:?}", refusal.error_code),
+        A::ConsumerGroupDescribe(groups, _) => {
+            let states = groups.iter().map(|group| (&group.group_id, group.group_state));
+            format!("{:?}", states.collect::<Vec<_>>())
+        }
     }
 }

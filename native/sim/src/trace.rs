@@ -1,5 +1,5 @@
 //! The trace of a run: a hash of everything that went in and out, always; a line for everything
-//! that happened, when somebody wants to read it.
+//! that happened, on request.
 
 pub struct Trace {
     hash: u32,

@@ -108,7 +108,7 @@ impl World {
             world.plan(world.clients[client].wake_ms, Event::Wake(client));
         }
         for silent in &options.without_clients {
-            // Nobody waits for it.
+            // It need not become stable.
             world.clients[*silent].spec.quirk = Quirk::Slow;
         }
         for fault in FAULTS.into_iter().filter(|fault| fault.is_timed()) {
@@ -318,8 +318,8 @@ impl World {
                 })
             };
             for (topic, found) in self.catalogue.topics.iter().enumerate() {
-                // Where no leader knows of a change (one that was replaced), nobody assigns it. The
-                // coordinator always knows.
+                // A leader that was replaced may not know of a change, and does not assign it then.
+                // The coordinator always knows.
                 let version = self.catalogue.version;
                 let is_wanted = members().any(|member| match self.checker.is_coordinated(group) {
                     true => member.subscribes_to(topic),

@@ -1,28 +1,10 @@
 //! Which APIs the core owns, in which versions, and the headers around their bodies. Frames of
-//! other APIs are only told apart here; nothing of them is read.
+//! other APIs are only recognised here; nothing of them is read.
 
 use crate::reader::{DecodeError, DecodeErrorKind, MAX_STRING_LENGTH, Reader};
 use crate::writer::Writer;
 
-/// The owned APIs, by Kafka's numbers (`ApiKeys`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[repr(i16)]
-pub enum ApiKey {
-    OffsetCommit = 8,
-    OffsetFetch = 9,
-    JoinGroup = 11,
-    Heartbeat = 12,
-    LeaveGroup = 13,
-    SyncGroup = 14,
-    DescribeGroups = 15,
-    ListGroups = 16,
-    DeleteGroups = 42,
-    OffsetDelete = 47,
-}
-
-/// An owned API and the versions it is served in: exactly those of Kafka 4.3. The minima (0 for the
-/// group APIs, OffsetCommit 2, OffsetFetch 1) are what clients with an exact-version feature map
-/// need (librdkafka before 2.11; KAFKA-18659, KAFKA-19444).
+/// An owned API and the versions it is served in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiSpec {
     pub api: ApiKey,
@@ -34,65 +16,69 @@ pub struct ApiSpec {
     pub flexible_from: i16,
 }
 
-pub const APIS: [ApiSpec; 10] = [
-    ApiSpec::new(ApiKey::OffsetCommit, "OffsetCommit", 2, 10, 8),
-    ApiSpec::new(ApiKey::OffsetFetch, "OffsetFetch", 1, 10, 6),
-    ApiSpec::new(ApiKey::JoinGroup, "JoinGroup", 0, 9, 6),
-    ApiSpec::new(ApiKey::Heartbeat, "Heartbeat", 0, 4, 4),
-    ApiSpec::new(ApiKey::LeaveGroup, "LeaveGroup", 0, 5, 4),
-    ApiSpec::new(ApiKey::SyncGroup, "SyncGroup", 0, 5, 4),
-    ApiSpec::new(ApiKey::DescribeGroups, "DescribeGroups", 0, 6, 5),
-    ApiSpec::new(ApiKey::ListGroups, "ListGroups", 0, 5, 3),
-    ApiSpec::new(ApiKey::DeleteGroups, "DeleteGroups", 0, 2, 2),
-    ApiSpec::new(ApiKey::OffsetDelete, "OffsetDelete", 0, 0, i16::MAX),
-];
+const NEVER: i16 = i16::MAX;
 
-impl ApiKey {
-    pub const fn spec(self) -> &'static ApiSpec {
-        &APIS[match self {
-            ApiKey::OffsetCommit => 0,
-            ApiKey::OffsetFetch => 1,
-            ApiKey::JoinGroup => 2,
-            ApiKey::Heartbeat => 3,
-            ApiKey::LeaveGroup => 4,
-            ApiKey::SyncGroup => 5,
-            ApiKey::DescribeGroups => 6,
-            ApiKey::ListGroups => 7,
-            ApiKey::DeleteGroups => 8,
-            ApiKey::OffsetDelete => 9,
-        }]
-    }
+macro_rules! apis {
+    ($($api:ident = $key:literal, $min:literal to $max:literal, flexible $flexible:expr;)+) => {
+        /// The owned APIs, by Kafka's numbers (`ApiKeys`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+        #[repr(i16)]
+        pub enum ApiKey {
+            $($api = $key,)+
+        }
+
+        pub const APIS: [ApiSpec; [$($key),+].len()] = [$(ApiSpec {
+            api: ApiKey::$api,
+            name: stringify!($api),
+            min_version: $min,
+            max_version: $max,
+            flexible_from: $flexible,
+        }),+];
+
+        /// The places of the APIs in the table.
+        enum Place {
+            $($api,)+
+        }
+
+        impl ApiKey {
+            pub const fn spec(self) -> &'static ApiSpec {
+                &APIS[match self {
+                    $(ApiKey::$api => Place::$api as usize,)+
+                }]
+            }
+        }
+
+        impl ApiSpec {
+            /// `None`: the core does not own this API.
+            pub const fn of(api_key: i16) -> Option<&'static ApiSpec> {
+                match api_key {
+                    $($key => Some(ApiKey::$api.spec()),)+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+// The one table of keys, served versions and encodings: exactly those of Kafka 4.3. The minima (0
+// for the group APIs, OffsetCommit 2, OffsetFetch 1) are what clients with an exact-version feature
+// map need (librdkafka before 2.11; KAFKA-18659, KAFKA-19444).
+apis! {
+    OffsetCommit = 8, 2 to 10, flexible 8;
+    OffsetFetch = 9, 1 to 10, flexible 6;
+    JoinGroup = 11, 0 to 9, flexible 6;
+    Heartbeat = 12, 0 to 4, flexible 4;
+    LeaveGroup = 13, 0 to 5, flexible 4;
+    SyncGroup = 14, 0 to 5, flexible 4;
+    DescribeGroups = 15, 0 to 6, flexible 5;
+    ListGroups = 16, 0 to 5, flexible 3;
+    DeleteGroups = 42, 0 to 2, flexible 2;
+    OffsetDelete = 47, 0 to 0, flexible NEVER;
+    ConsumerGroupHeartbeat = 68, 0 to 1, flexible 0;
+    ConsumerGroupDescribe = 69, 0 to 1, flexible 0;
 }
 
 impl ApiSpec {
-    const fn new(
-        api: ApiKey,
-        name: &'static str,
-        min_version: i16,
-        max_version: i16,
-        flexible_from: i16,
-    ) -> ApiSpec {
-        ApiSpec { api, name, min_version, max_version, flexible_from }
-    }
-
-    /// `None`: the core does not own this API.
-    pub const fn of(api_key: i16) -> Option<&'static ApiSpec> {
-        let api = match api_key {
-            8 => ApiKey::OffsetCommit,
-            9 => ApiKey::OffsetFetch,
-            11 => ApiKey::JoinGroup,
-            12 => ApiKey::Heartbeat,
-            13 => ApiKey::LeaveGroup,
-            14 => ApiKey::SyncGroup,
-            15 => ApiKey::DescribeGroups,
-            16 => ApiKey::ListGroups,
-            42 => ApiKey::DeleteGroups,
-            47 => ApiKey::OffsetDelete,
-            _ => return None,
-        };
-        Some(api.spec())
-    }
-
     pub const fn serves(&self, version: i16) -> bool {
         self.min_version <= version && version <= self.max_version
     }
@@ -140,14 +126,38 @@ pub fn open_request(frame: &[u8]) -> Result<Incoming<'_>, DecodeError> {
         return Ok(Incoming::Unsupported { api_key, api_version });
     }
     let correlation_id = reader.i32("correlation_id")?;
-    // Not compact even in header v2, so that brokers of any age can read it (KIP-482).
-    let client_id = reader.nullable_string("client_id")?;
+    let client_id = client_id_and_tags(&mut reader, spec.is_flexible(api_version))?;
     if client_id.is_some_and(|client_id| client_id.len() > MAX_CLIENT_ID_LENGTH) {
         return Err(reader.error("client_id", DecodeErrorKind::TooLong));
     }
-    reader.set_flexible(spec.is_flexible(api_version));
-    reader.tags()?;
     Ok(Incoming::Owned(RequestHeader { spec, api_version, correlation_id, client_id }, reader))
+}
+
+/// Where the body begins of a frame whose API the core does not own: whoever answers it knows
+/// whether its version is `flexible`.
+///
+/// # Errors
+/// As [`open_request`].
+pub fn body_at(frame: &[u8], flexible: bool) -> Result<usize, DecodeError> {
+    let mut reader = Reader::new(frame, false);
+    reader.i16("request_api_key")?;
+    reader.i16("request_api_version")?;
+    reader.i32("correlation_id")?;
+    client_id_and_tags(&mut reader, flexible)?;
+    Ok(reader.position())
+}
+
+/// The end of a header; the reader goes on in the body's encoding.
+#[inline(always)]
+fn client_id_and_tags<'a>(
+    reader: &mut Reader<'a>,
+    flexible: bool,
+) -> Result<Option<&'a str>, DecodeError> {
+    // Not compact even in header v2, so that brokers of any age can read it (KIP-482).
+    let client_id = reader.nullable_string("client_id")?;
+    reader.set_flexible(flexible);
+    reader.tags()?;
+    Ok(client_id)
 }
 
 /// Appends room for the 4-byte length and the response header; the body follows. Returns where the

@@ -1,4 +1,4 @@
-//! kcoord-wire: Kafka's request and response bodies to and from kcoord-core's requests and
+//! kcoord-wire: the codec of the group APIs, and nothing else. Kafka's request and response bodies to and from kcoord-core's requests and
 //! responses, by a bounds-checked reader. Bytes from the network are untrusted: no count is
 //! believed before the bytes are there, and a body is checked whole before anything is applied.
 
@@ -6,11 +6,8 @@
 
 pub mod api;
 pub mod header;
-pub mod node;
-mod outcome;
 pub mod reader;
 pub mod reencode;
-pub mod rows;
 pub mod writer;
 
 pub use reader::{DecodeError, DecodeErrorKind};

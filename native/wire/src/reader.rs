@@ -1,5 +1,5 @@
 //! A bounds-checked cursor over the bytes of one frame. It never reads past the end, never
-//! believes a count or a length before the bytes are there, and never panics, whatever it is fed.
+//! believes a count or a length before the bytes are there, and never panics, on any input.
 //! Strings and bytes borrow from the frame; nothing is allocated but the vectors of arrays.
 
 use core::fmt;
@@ -107,6 +107,17 @@ impl<'a> Reader<'a> {
     #[inline]
     pub fn boolean(&mut self, field: &'static str) -> Result<bool> {
         Ok(self.fixed::<1>(field)?[0] != 0)
+    }
+
+    #[inline]
+    pub fn i8(&mut self, field: &'static str) -> Result<i8> {
+        self.fixed(field).map(i8::from_be_bytes)
+    }
+
+    /// Whether a struct that may be null follows.
+    #[inline]
+    pub fn is_present(&mut self, field: &'static str) -> Result<bool> {
+        Ok(self.i8(field)? >= 0)
     }
 
     #[inline]

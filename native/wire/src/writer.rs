@@ -25,6 +25,23 @@ impl<'a> Writer<'a> {
     }
 
     #[inline]
+    pub fn i8(&mut self, value: i8) {
+        self.out.extend_from_slice(&value.to_be_bytes());
+    }
+
+    /// Before a struct that may be null, and is not.
+    #[inline]
+    pub fn present_struct(&mut self) {
+        self.i8(1);
+    }
+
+    /// In place of a struct.
+    #[inline]
+    pub fn null_struct(&mut self) {
+        self.i8(-1);
+    }
+
+    #[inline]
     pub fn i16(&mut self, value: i16) {
         self.out.extend_from_slice(&value.to_be_bytes());
     }

@@ -1,7 +1,7 @@
 """`pykcoord demo`: the main job, once, in the open.
 
 A coordinator, real consumers, a rebalance, two kills, and an account of what was owned and
-committed. It tells what happens while it happens, and exits 0 only if every promise was kept.
+committed. It prints what happens while it happens, and exits 0 only if every promise was kept.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class _Demo:
     """The story, and the processes it is played with."""
 
     def __init__(self, directory: Path) -> None:
-        # A pipe gets whole lines too: nobody wraps a log file.
+        # A pipe gets whole lines too: a log file is not wrapped.
         self.console = Console(highlight=False, soft_wrap=True)
         self.ledger = Ledger(PARTITIONS)
         self._directory = directory
@@ -129,7 +129,7 @@ class _Demo:
         return []
 
     def close(self) -> None:
-        """Kill whatever still runs."""
+        """Kill the processes that still run."""
         for process in (*self._consumers.values(), self._coordinator):
             if process is not None and process.running:
                 process.kill()
@@ -147,8 +147,8 @@ class _Demo:
         assert self._coordinator is not None
         self._coordinator.kill()
         self._say("the coordinator is killed (SIGKILL)")
-        # Read while nobody serves: once it runs again, the consumers' next commits would hide a
-        # loss. And what they told until now was acknowledged before the kill.
+        # Read while no coordinator runs: once it runs again, the consumers' next commits would hide
+        # a loss. What they reported until now was acknowledged before the kill.
         on_disk = self._read_log()
         self._drain()
         self.ledger.check("in the log after the kill", on_disk)
@@ -168,7 +168,7 @@ class _Demo:
         self._consumers[name] = Consumer(name, self._listen, GROUP, TOPIC, self._events)
 
     def _settle(self, what: str) -> None:
-        """Wait until the group has settled, and tell how."""
+        """Wait until the group has settled, and print how."""
         settled = self._wait(lambda: self.ledger.settle(what, self._consumers), _SETTLE_SECONDS)
         if settled is None:
             raise DemoError(f"the group did not settle within {_SETTLE_SECONDS:g} s after {what}")

@@ -2,7 +2,7 @@
 
 `python -m pykcoord.cli.demo.consumer BOOTSTRAP GROUP TOPIC NAME` subscribes, and four times a
 second commits the next offset of every partition it owns, as a consumer would that reads one
-message each. It tells what happens on stdout, one JSON object a line, and leaves the group when
+message each. It reports what happens on stdout, one JSON object a line, and leaves the group when
 its stdin ends. It imports nothing of pykcoord: it knows the coordinator only by its port.
 """
 
@@ -97,7 +97,7 @@ class _Consumer(ConsumerRebalanceListener):  # type: ignore[misc]
 
 def main(bootstrap: str, group: str, topic: str, name: str) -> None:
     """Consume until stdin ends, then leave."""
-    # What goes wrong on purpose is told as an event.
+    # What goes wrong on purpose is reported as an event.
     logging.getLogger("kafka").setLevel(logging.CRITICAL)
     ended = threading.Event()
 
@@ -108,7 +108,14 @@ def main(bootstrap: str, group: str, topic: str, name: str) -> None:
     threading.Thread(target=wait_for_end, daemon=True).start()
     consumer = _Consumer(bootstrap, group, topic, name)
     while not ended.is_set():
-        consumer.turn()
+        try:
+            consumer.turn()
+        except KafkaError as error:
+            # From `poll`, while the coordinator is away: poll again, but not at once.
+            if not error.retriable:
+                raise
+            _tell(event="failed", error=type(error).__name__)
+            ended.wait(_PAUSE_MS / 1000)
     consumer.consumer.close(autocommit=False, timeout_ms=_COMMIT_TIMEOUT_MS)
     _tell(event="left")
 

@@ -38,7 +38,7 @@ class Ledger:
         self._resumed += [(name, generation, at, offset) for at, offset in resumed.items()]
 
     def revoked(self, name: str) -> None:
-        """`name` owns nothing until it is told again."""
+        """`name` owns nothing until its next assignment."""
         self._owned.pop(name, None)
 
     def acked(self, generation: int, offsets: Mapping[int, int]) -> None:

@@ -30,7 +30,7 @@ class DemoError(KcoordError):
 
 @dataclass(frozen=True)
 class Event:
-    """One line that a consumer told."""
+    """One line that a consumer printed."""
 
     name: str
     kind: str
@@ -136,7 +136,7 @@ class Coordinator(Process):
 
 
 class Consumer(Process):
-    """One consumer; what it tells goes to `events`."""
+    """One consumer; the events that it prints go to `events`."""
 
     def __init__(
         self, name: str, bootstrap: str, group: str, topic: str, events: queue.SimpleQueue[Event]

@@ -1,7 +1,7 @@
 """One cleaning of one partition: three passes over its closed segments, and the exchange of those
 that were cleaned, group by group (Kafka's Cleaner).
 
-Reads files that nobody else changes. A group is exchanged before the next is written, so that the
+Reads files that nothing else changes. A group is exchanged before the next is written, so that the
 disk never holds more than one cleaned segment beside the log.
 """
 
@@ -32,7 +32,7 @@ _SYNC_BYTES = 4 << 20
 
 
 class Facts(NamedTuple):
-    """What one pass over a closed segment tells for good."""
+    """What one pass over a closed segment finds, once for all."""
 
     next_offset: int
     max_timestamp: int
@@ -313,5 +313,5 @@ def _read(file: SegmentFile, piece: Piece, read: Callable[[bytes], T], chunk: by
             piece.position,
             getattr(error, "offset", file.base_offset),
             f"the CRC is right, but a record cannot be read ({error})",
-            "whoever wrote this batch wrote it so; the log is left as it is, uncompacted",
+            "its writer wrote it so; the log stays as it is, uncompacted",
         ) from None

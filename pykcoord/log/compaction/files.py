@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from pykcoord.log import checkpoint, durable
@@ -11,12 +12,17 @@ __all__ = ["Files"]
 
 
 class Files:
-    """The real file system. All methods raise OSError."""
+    """The real file system. All methods raise OSError. `check` is called before any name is made,
+    changed or removed, and may raise."""
+
+    def __init__(self, check: Callable[[], None] = lambda: None) -> None:
+        self._check = check
 
     def create(self, path: Path) -> int:
         """A descriptor of the new, empty file; an old one of that name is a failed attempt."""
+        self._check()
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
-        return os.open(path, flags, 0o644)
+        return os.open(path, flags, durable.FILE_MODE)
 
     def write(self, descriptor: int, data: bytes) -> None:
         """All of `data`, behind what was written before."""
@@ -34,10 +40,12 @@ class Files:
 
     def rename(self, path: Path, name: Path) -> None:
         """Replaces `name`, if it is there."""
+        self._check()
         os.replace(path, name)
 
     def unlink(self, path: Path) -> None:
         """Removes the file, if it is there."""
+        self._check()
         path.unlink(missing_ok=True)
 
     def sync_directory(self, directory: Path) -> None:
@@ -46,4 +54,5 @@ class Files:
 
     def write_cleaner_offsets(self, directory: Path, topic: str, offsets: dict[int, int]) -> None:
         """Replaces the cleaner's checkpoint."""
+        self._check()
         checkpoint.write_cleaner_offsets(directory, topic, offsets)

@@ -1,7 +1,7 @@
 """The cleaner's thread: finds the dirtiest partition, cleans it, and looks again (as Kafka's
 LogCleaner and LogCleanerManager do).
 
-What goes wrong here costs disk, never data or a request: it is told once, and tried again later.
+An error here costs disk, never data or a request: it is logged once, and tried again later.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _State:
         self.generation = -1
         self.facts: dict[SegmentFile, Facts] = {}
         self.unfinished: Callable[[], None] | None = None
-        # The segments of which nothing could be cleaned, until when, and whether that was told.
+        # The segments of which nothing could be cleaned, until when, and whether that was logged.
         self.fruitless: Closed | None = None
         self.fruitless_until = 0.0
         self.told = False

@@ -1,4 +1,4 @@
-"""What compaction is told: when and how much to clean, by what, and what time it is."""
+"""The settings of compaction: when and how much to clean, by what, and what time it is."""
 
 from __future__ import annotations
 

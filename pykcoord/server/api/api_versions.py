@@ -5,18 +5,20 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
+from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.session import Session
 
 KEY = 18
 MINIMUM, MAXIMUM = 0, 4
 # org.apache.kafka.common.requests.ApiVersionsRequest
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-# What the native core owns (spec/wire.md 3.2): key, lowest and highest version.
+# What the native core owns (wire section 3.2): key, lowest and highest version.
 CORE_APIS = (
     (8, 2, 10),  # OffsetCommit
     (9, 1, 10),  # OffsetFetch
@@ -28,6 +30,8 @@ CORE_APIS = (
     (16, 0, 5),  # ListGroups
     (42, 0, 2),  # DeleteGroups
     (47, 0, 0),  # OffsetDelete
+    (68, 0, 1),  # ConsumerGroupHeartbeat
+    (69, 0, 1),  # ConsumerGroupDescribe
 )
 
 
@@ -42,12 +46,14 @@ def api_of(others: Iterable[NodeApi]) -> NodeApi:
         for key, lowest, highest in sorted(ranges)
     ]
 
-    def answer(request: object, version: int, cluster: Cluster) -> Fields:
-        if version >= 3 and not _names_its_software(request):
+    def answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
+        if version >= 3 and _software(request) is None:
             return {"error_code": ErrorCode.invalid_request, "api_keys": []}
         return {"error_code": NONE, "api_keys": keys}
 
-    return NodeApi(KEY, "ApiVersions", MINIMUM, MAXIMUM, answer, repeatable=True)
+    return NodeApi(
+        KEY, "ApiVersions", MINIMUM, MAXIMUM, answer, repeatable=True, software=_software
+    )
 
 
 def unsupported_version(correlation_id: int) -> bytes:
@@ -58,8 +64,8 @@ def unsupported_version(correlation_id: int) -> bytes:
     )
 
 
-def _names_its_software(request: object) -> bool:
-    return all(
-        _SOFTWARE.fullmatch(getattr(request, name)) is not None
-        for name in ("client_software_name", "client_software_version")
-    )
+def _software(request: Any) -> tuple[str, str] | None:
+    """What the client says that it is; None before v3, and where it is no name."""
+    name = getattr(request, "client_software_name", "")
+    version = getattr(request, "client_software_version", "")
+    return (name, version) if all(map(_SOFTWARE.fullmatch, (name, version))) else None

@@ -9,27 +9,32 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import InvalidPartitionsError, UnknownTopicError, check_partitions
-from pykcoord.server.api.errors import error_of, stored_together
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.changes import once_each, stored_together
+from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.session import Session
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
-    results = stored_together(
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
+    return {"results": _results(request, cluster)}
+
+
+def _results(request: Any, cluster: Cluster) -> Iterator[Fields]:
+    named: Counter[str] = Counter()
+    for asked in request.topics:
+        named[asked.name] += 1
+        yield PAUSE
+    yield from stored_together(
         cluster.catalogue,
-        _grown(request, cluster),
+        once_each(
+            request.topics,
+            named,
+            lambda asked: _grow(asked, request.validate_only, cluster),
+            _result,
+        ),
         lambda result, code, text: _result(result["name"], code, text),
     )
-    return {"results": results}
-
-
-def _grown(request: Any, cluster: Cluster) -> Iterator[Fields]:
-    named = Counter(asked.name for asked in request.topics)
-    for name, asked in {asked.name: asked for asked in request.topics}.items():
-        if named[name] > 1:
-            yield _result(name, ErrorCode.invalid_request, "Duplicate topic name.")
-        else:
-            yield _grow(asked, request.validate_only, cluster)
 
 
 def _grow(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:

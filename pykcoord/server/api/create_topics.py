@@ -17,35 +17,43 @@ from pykcoord.catalogue import (
     check_partitions,
     new_id,
 )
-from pykcoord.server.api.errors import error_of, stored_together
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.changes import once_each, stored_together
+from pykcoord.server.api.errors import error_of
+from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.session import Session
 
+_MOST_CONFIGS = 1_000  # a topic of Kafka has some thirty
 _DEFAULT = -1
-_ALL_CONFIGS_KNOWN = 0
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
-    if sum(max(0, _partitions(asked, cluster)) for asked in request.topics) > MAX_PARTITIONS:
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
+    return {"topics": _topics(request, cluster)}
+
+
+def _topics(request: Any, cluster: Cluster) -> Iterator[Fields]:
+    named: Counter[str] = Counter()
+    partitions = 0
+    for asked in request.topics:
+        named[asked.name] += 1
+        partitions += max(0, _partitions(asked, cluster))
+        yield PAUSE
+    if partitions > MAX_PARTITIONS:
         # ReplicationControlManager.validateTotalNumberOfPartitions
         text = "Excessively large number of partitions per request."
-        refused = [_refused(of.name, ErrorCode.policy_violation, text) for of in request.topics]
-        return {"topics": refused}
-    topics = stored_together(
+        for asked in request.topics:
+            yield _refused(asked.name, ErrorCode.policy_violation, text)
+        return
+    yield from stored_together(
         cluster.catalogue,
-        _created(request, cluster),
+        once_each(
+            request.topics,
+            named,
+            lambda asked: _create(asked, request.validate_only, cluster),
+            _refused,
+        ),
         lambda result, code, text: _refused(result["name"], code, text),
     )
-    return {"topics": topics}
-
-
-def _created(request: Any, cluster: Cluster) -> Iterator[Fields]:
-    named = Counter(asked.name for asked in request.topics)
-    for name, asked in {asked.name: asked for asked in request.topics}.items():
-        if named[name] > 1:
-            yield _refused(name, ErrorCode.invalid_request, "Duplicate topic name.")
-        else:
-            yield _create(asked, request.validate_only, cluster)
 
 
 def _partitions(asked: Any, cluster: Cluster) -> int:
@@ -68,7 +76,6 @@ def _create(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:
         "topic_id": None if validate_only else topic.topic_id,
         "error_code": NONE,
         "error_message": None,
-        "topic_config_error_code": _ALL_CONFIGS_KNOWN,
         "num_partitions": topic.partitions,
         "replication_factor": 1,
         "configs": [
@@ -98,6 +105,8 @@ def _made(
 
 def _problem(asked: Any, cluster: Cluster) -> tuple[ErrorCode, str] | None:
     """What is wrong with the request itself (ReplicationControlManager.createTopic)."""
+    if len(asked.configs) > _MOST_CONFIGS:
+        return ErrorCode.invalid_config, f"More than {_MOST_CONFIGS} settings of one topic."
     if not asked.assignments:
         if asked.replication_factor not in (_DEFAULT, 1):
             return (
@@ -118,8 +127,11 @@ def _problem(asked: Any, cluster: Cluster) -> tuple[ErrorCode, str] | None:
             "replicationFactor was not set to -1.",
         )
     indexes = sorted(assignment.partition_index for assignment in asked.assignments)
-    nodes = {tuple(assignment.broker_ids) for assignment in asked.assignments}
-    if indexes != list(range(len(indexes))) or nodes != {(cluster.node_id,)}:
+    here = all(
+        len(assignment.broker_ids) == 1 and next(iter(assignment.broker_ids)) == cluster.node_id
+        for assignment in asked.assignments
+    )
+    if not here or indexes != list(range(len(indexes))):
         return (
             ErrorCode.invalid_replica_assignment,
             f"Each partition, from 0 on, must have broker {cluster.node_id} as its one replica.",
@@ -133,7 +145,6 @@ def _refused(name: str, error: ErrorCode, text: str) -> Fields:
         "topic_id": None,
         "error_code": error,
         "error_message": text,
-        "topic_config_error_code": _ALL_CONFIGS_KNOWN,
         "num_partitions": -1,
         "replication_factor": -1,
         "configs": [],

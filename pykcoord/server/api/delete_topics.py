@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.errors import error_of, stored_together
+from pykcoord.server.api.changes import stored_together
+from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.session import Session
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
-    if version < 6:
-        asked = [(name, None) for name in request.topic_names]
-    else:
-        asked = [(topic.name, topic.topic_id) for topic in request.topics]
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
     responses = stored_together(
         cluster.catalogue,
-        (_delete(name, topic_id, cluster) for name, topic_id in asked),
+        _deleted(request, version, cluster),
         lambda result, code, text: _result(result["name"], result["topic_id"], code, text),
     )
     return {"responses": responses}
+
+
+def _deleted(request: Any, version: int, cluster: Cluster) -> Iterator[Fields]:
+    if version < 6:
+        for name in request.topic_names:
+            yield _delete(name, None, cluster)
+        return
+    for topic in request.topics:
+        yield _delete(topic.name, topic.topic_id, cluster)
 
 
 def _delete(name: str | None, topic_id: Any, cluster: Cluster) -> Fields:

@@ -9,11 +9,12 @@ from kio.schema.errors import ErrorCode
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.server.api.topic_fields import NO_AUTHORIZED_OPERATIONS
+from pykcoord.session import Session
 
 _BROKERS, _CONTROLLERS = 1, 2  # KIP-919
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
     endpoint_type = getattr(request, "endpoint_type", _BROKERS)
     error, text = NONE, None
     if endpoint_type == _CONTROLLERS:

@@ -5,23 +5,34 @@ Read only: nothing can be altered through the protocol.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.session import Session
 
 _TOPIC, _BROKER = 2, 4  # ConfigResource.Type
 _DYNAMIC_TOPIC, _STATIC_BROKER = 1, 4  # DescribeConfigsResponse.ConfigSource
 _BOOLEAN, _STRING, _LONG = 1, 2, 5  # DescribeConfigsResponse.ConfigType
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
-    # Each once: a short request must not be able to ask for a huge answer.
-    once = {(asked.resource_type, asked.resource_name): asked for asked in request.resources}
-    return {"results": [_resource(asked, request, cluster) for asked in once.values()]}
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
+    return {"results": _results(request, cluster)}
+
+
+def _results(request: Any, cluster: Cluster) -> Iterator[Fields]:
+    """Each once: a short request must not be able to ask for a huge answer."""
+    told = set()
+    for asked in request.resources:
+        resource = asked.resource_type, asked.resource_name
+        if resource in told:
+            yield PAUSE
+            continue
+        told.add(resource)
+        yield _resource(asked, request, cluster)
 
 
 def _resource(asked: Any, request: Any, cluster: Cluster) -> Fields:

@@ -9,13 +9,15 @@ not kept: session id 0 makes every client send whole requests.
 from __future__ import annotations
 
 import datetime
+from collections.abc import Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Topic
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.session import Session
 
 KEY = 1
 _MILLISECOND = datetime.timedelta(milliseconds=1)
@@ -24,7 +26,7 @@ _UNKNOWN = -1
 _NO_RECORDS = b""
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
     if getattr(request, "session_id", 0) != 0:
         return {
             "error_code": ErrorCode.fetch_session_id_not_found,
@@ -34,21 +36,56 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     return {
         "error_code": NONE,
         "session_id": 0,
-        "responses": [_topic(asked, version, cluster) for asked in request.topics],
+        "responses": _Responses(request.topics, version, cluster),
     }
 
 
-def _topic(asked: Any, version: int, cluster: Cluster) -> Fields:
-    if version >= 13:
-        identity = {"topic_id": asked.topic_id}
-        topic = cluster.catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
-        absent = ErrorCode.unknown_topic_id
-    else:
-        identity = {"topic": asked.topic}
-        topic = cluster.catalogue.topics().get(asked.topic)
-        absent = ErrorCode.unknown_topic_or_partition
-    partitions = [_partition(topic, absent, partition) for partition in asked.partitions]
-    return {**identity, "partitions": partitions}
+class _Responses:
+    """The topics of the answer, made while it is written; `may_wait` is known then."""
+
+    def __init__(self, asked: Any, version: int, cluster: Cluster) -> None:
+        self._asked = asked
+        self._version = version
+        self._cluster = cluster
+        self._answered: dict[Any, set[int]] = {}
+        self._has_partitions = self._has_errors = False
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether Kafka would wait for records: not where nothing is asked for, or on any error."""
+        return self._has_partitions and not self._has_errors
+
+    def __len__(self) -> int:
+        return len(self._asked)
+
+    def __iter__(self) -> Iterator[Fields]:
+        catalogue = self._cluster.catalogue
+        for asked in self._asked:
+            topic: Topic | None
+            if self._version >= 13:
+                identity = {"topic_id": asked.topic_id}
+                topic = catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
+                absent = ErrorCode.unknown_topic_id
+            else:
+                identity = {"topic": asked.topic}
+                topic = catalogue.topics().get(asked.topic)
+                absent = ErrorCode.unknown_topic_or_partition
+            yield {**identity, "partitions": self._partitions(topic, absent, asked, identity)}
+
+    def _partitions(
+        self, topic: Topic | None, absent: ErrorCode, asked: Any, identity: Fields
+    ) -> Iterator[Fields]:
+        """Each once, as Kafka: a short request must not be able to ask for a huge answer."""
+        answered = self._answered.setdefault(next(iter(identity.values())), set())
+        for partition in asked.partitions:
+            if partition.partition in answered:
+                yield PAUSE
+                continue
+            answered.add(partition.partition)
+            fields = _partition(topic, absent, partition)
+            self._has_partitions = True
+            self._has_errors |= fields["error_code"] is not NONE
+            yield fields
 
 
 def _partition(topic: Topic | None, absent: ErrorCode, asked: Any) -> Fields:
@@ -77,10 +114,8 @@ def _partition(topic: Topic | None, absent: ErrorCode, asked: Any) -> Fields:
 
 def _wait_ms(request: Any, fields: Fields) -> int:
     """0 where Kafka answers at once: nothing asked for, any error, or no wait wanted."""
-    partitions = [p for topic in fields["responses"] for p in topic["partitions"]]
-    if not partitions or request.min_bytes <= 0:
-        return 0
-    if any(partition["error_code"] is not NONE for partition in partitions):
+    responses = fields["responses"]
+    if request.min_bytes <= 0 or not responses or not responses.may_wait:
         return 0
     return max(0, int(request.max_wait / _MILLISECOND))
 

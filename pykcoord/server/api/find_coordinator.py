@@ -6,8 +6,9 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.messages import NONE, Each, Fields
 from pykcoord.server.api.node_api import Broker, Cluster, NodeApi
+from pykcoord.session import Session
 
 _GROUP, _TRANSACTION, _SHARE = 0, 1, 2
 # Errors.INVALID_REQUEST's text, which Kafka sends for key types that it does not know.
@@ -20,12 +21,15 @@ _NOWHERE = Broker(-1, "", -1)
 _GROUPS_ONLY = "pykcoord coordinates consumer groups, no transactions and no share groups."
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
     key_type = getattr(request, "key_type", _GROUP)
     error, text = _verdict(key_type, version)
     if version >= 4:
-        keys = request.coordinator_keys
-        return {"coordinators": [{"key": k, **_node(error, text, k, cluster)} for k in keys]}
+
+        def described(key: str) -> Fields:
+            return {"key": key, **_node(error, text, key, cluster)}
+
+        return {"coordinators": Each(described, request.coordinator_keys)}
     fields = _node(error, text, request.key, cluster)
     if fields["error_code"] is NONE:
         fields["error_message"] = "NONE"

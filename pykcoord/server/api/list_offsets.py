@@ -1,14 +1,23 @@
-"""ListOffsets (2): where partitions begin (always 0) and end (as the catalogue says)."""
+"""ListOffsets (2): where partitions begin (always 0) and end.
+
+An end is what the catalogue's owner said, and never below what a group has committed: sarama and
+kafka-go compare the two themselves, and refuse to resume beyond the end; kafka-consumer-groups
+clamps a reset to it. Not `repeatable`: with each commit there may be another answer.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import islice
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.catalogue import Topic
+from pykcoord.server.api.messages import NONE, PAUSE, SLICE_ELEMENTS, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.server.api.topic_fields import NO_LEADER_EPOCH
+from pykcoord.session import Session
 
 _LATEST, _EARLIEST = -1, -2
 # What has no answer in a log without records, and the version from which Kafka knows it:
@@ -18,41 +27,85 @@ _EARLIEST_LOCAL, _EARLIEST_LOCAL_SINCE = -4, 8
 _UNKNOWN = -1
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
-    topics = cluster.catalogue.topics()
-    return {
-        "topics": [
-            {
-                "name": asked.name,
-                "partitions": [
-                    {
-                        "partition_index": partition.partition_index,
-                        "timestamp": _UNKNOWN,
-                        "leader_epoch": NO_LEADER_EPOCH,
-                        **_offset(topics.get(asked.name), partition, version),
-                    }
-                    for partition in asked.partitions
-                ],
-            }
-            for asked in request.topics
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
+    return {"topics": _topics(request, version, cluster)}
+
+
+def _topics(request: Any, version: int, cluster: Cluster) -> Iterator[Fields]:
+    duplicates: set[tuple[str, int]] = set()
+    once: dict[str, set[int]] = {}
+    for asked in request.topics:
+        seen = once.setdefault(asked.name, set())
+        for partition in asked.partitions:
+            if partition.partition_index in seen:
+                duplicates.add((asked.name, partition.partition_index))
+            seen.add(partition.partition_index)
+            yield PAUSE
+        yield PAUSE  # a topic without partitions is work, too
+    told: set[tuple[str, int]] = set()
+    for asked in request.topics:
+        partitions = _partitions(asked, version, duplicates, told, cluster)
+        yield {"name": asked.name, "partitions": partitions}
+
+
+def _partitions(
+    asked: Any,
+    version: int,
+    duplicates: set[tuple[str, int]],
+    told: set[tuple[str, int]],
+    cluster: Cluster,
+) -> Iterator[Fields]:
+    """Each once; what is asked for twice is an invalid request (ReplicaManager.fetchOffset)."""
+    topic = cluster.catalogue.topics().get(asked.name)
+    partitions = iter(asked.partitions)
+    while some := list(islice(partitions, SLICE_ELEMENTS)):
+        found = []
+        for partition in some:
+            identity = asked.name, partition.partition_index
+            if identity not in duplicates:
+                found.append((_partition(topic, partition, version), partition))
+            elif identity not in told:
+                told.add(identity)
+                refused = _fields(partition, ErrorCode.invalid_request)
+                found.append((refused, partition))
+        latest = [
+            fields
+            for fields, partition in found
+            if partition.timestamp == _LATEST and fields["error_code"] is NONE
         ]
+        if topic is not None and latest:
+            ends = cluster.ends(topic, [fields["partition_index"] for fields in latest])
+            for fields, end in zip(latest, ends, strict=True):
+                fields["offset"] = end
+        for fields, _ in found:
+            yield fields
+        for _ in range(len(some) - len(found)):
+            yield PAUSE
+
+
+def _fields(asked: Any, error: ErrorCode, offset: int = _UNKNOWN) -> dict[str, Any]:
+    return {
+        "partition_index": asked.partition_index,
+        "error_code": error,
+        "timestamp": _UNKNOWN,
+        "leader_epoch": NO_LEADER_EPOCH,
+        "offset": offset,
     }
 
 
-def _offset(topic: Any, asked: Any, version: int) -> Fields:
+def _partition(topic: Topic | None, asked: Any, version: int) -> dict[str, Any]:
+    """The latest is filled in for all partitions of a topic together."""
     if topic is None or not 0 <= asked.partition_index < topic.partitions:
-        return {"error_code": ErrorCode.unknown_topic_or_partition, "offset": _UNKNOWN}
+        return _fields(asked, ErrorCode.unknown_topic_or_partition)
     timestamp = asked.timestamp
-    if timestamp == _LATEST:
-        return {"error_code": NONE, "offset": topic.end_offset(asked.partition_index)}
-    if timestamp == _EARLIEST:
-        return {"error_code": NONE, "offset": 0}
+    if timestamp in (_LATEST, _EARLIEST):
+        return _fields(asked, NONE, 0)
     if timestamp == _EARLIEST_LOCAL and version >= _EARLIEST_LOCAL_SINCE:
-        return {"error_code": NONE, "offset": 0}
+        return _fields(asked, NONE, 0)
     # No record has a timestamp, so none is at or after the one asked for.
     if timestamp >= 0 or version >= _NOWHERE_SINCE.get(timestamp, version + 1):
-        return {"error_code": NONE, "offset": _UNKNOWN}
-    return {"error_code": ErrorCode.unsupported_version, "offset": _UNKNOWN}
+        return _fields(asked, NONE)
+    return _fields(asked, ErrorCode.unsupported_version)
 
 
-API = NodeApi(2, "ListOffsets", 1, 11, _answer, repeatable=True)
+API = NodeApi(2, "ListOffsets", 1, 11, _answer)

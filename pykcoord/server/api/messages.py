@@ -1,99 +1,178 @@
-"""Between kio's message classes (one per version) and plain values.
+"""Answers as bytes, in slices: from the fields that a handler gives to the response of a version.
 
-A handler answers with the fields of every version; `build` keeps those that a version has.
+A handler answers with the fields of every version; those that a version has are written. Arrays of
+structures may be anything that can be iterated over, also what is made only then: a long
+answer costs one element at a time. kio's message classes say what a version has.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import datetime
-import struct
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sized
 from functools import cache
-from io import BytesIO
 from typing import Any
 
-from kio.index import load_request_schema, load_response_schema
+from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
-from kio.serial import entity_reader, entity_writer
+
+from pykcoord.server._responses import (
+    BOOL,
+    BYTES,
+    INT8,
+    INT16,
+    INT32,
+    INT64,
+    MILLISECONDS,
+    STRING,
+    STRUCT,
+    UUID_,
+    Item,
+    Layout,
+)
 
 NO_THROTTLE = datetime.timedelta(0)
 NONE = ErrorCode.none
+# Among the elements of an array: no element, only a piece of work that was done for some.
+PAUSE: Any = None
+# One slice: so many elements are written or looked at, or so many bytes are written.
+SLICE_ELEMENTS = 512
+SLICE_BYTES = 64 * 1024
 
 Fields = Mapping[str, Any]
 
+_API_VERSIONS = 18
+_KINDS = {
+    "bool": BOOL,
+    "int8": INT8,
+    "int16": INT16,
+    "error_code": INT16,
+    "int32": INT32,
+    "int64": INT64,
+    "datetime_i64": INT64,
+    "timedelta_i32": MILLISECONDS,
+    "uuid": UUID_,
+    "string": STRING,
+    "bytes": BYTES,
+    "records": BYTES,
+}
+
+
+class Each:
+    """`make(element)` of each of `elements`, made when it is asked for."""
+
+    def __init__(self, make: Callable[[Any], Any], elements: Any) -> None:
+        self._make = make
+        self._elements = elements
+
+    def __len__(self) -> int:
+        return len(self._elements)
+
+    def __iter__(self) -> Iterator[Any]:
+        return map(self._make, self._elements)
+
+
+class Slicer:
+    """Writes one response at the end of `out`, slice by slice."""
+
+    def __init__(self, out: bytearray) -> None:
+        self.out = out
+        self._count = 0
+        self._elements = 0
+        self._end = len(out) + SLICE_BYTES
+
+    def take_count(self) -> int:
+        """What was done since the last call, in elements: what a slice may have of them, at the
+        end of a slice whose bytes are used up."""
+        count, self._count = self._count, 0
+        return count
+
+    def write_response(self, key: int, version: int, fields: Fields) -> Generator[None]:
+        """What follows the correlation id: the header's tags, if it has any, and the body.
+        Yields where a slice ends."""
+        layout = _response_layout(key, version)
+        # ApiVersions answers with header v0 in all versions: its client knows nothing yet.
+        if layout.is_flexible and key != _API_VERSIONS:
+            self.out.append(0)
+        yield from self._write(layout, fields)
+        self._count += self._elements
+
+    def _write(self, layout: Layout, fields: Fields) -> Generator[None]:
+        for item in layout.parts:
+            if item.is_in_parts:
+                yield from self._array(item, item.value(fields))
+            else:
+                item.write(self.out, fields)
+        layout.write_end(self.out)
+
+    def _array(self, item: Item, elements: Iterable[Fields] | None) -> Generator[None]:
+        out, layout = self.out, item.layout
+        assert layout is not None
+        if elements is None:
+            item.write_count(out, -1)
+            return
+        start = len(out)
+        is_counted = isinstance(elements, Sized)
+        if is_counted:
+            item.write_count(out, len(elements))  # type: ignore[arg-type]
+        count = 0
+        has_arrays = layout.has_arrays
+        for fields in elements:
+            if fields is not PAUSE:
+                count += 1
+                if has_arrays:
+                    yield from self._write(layout, fields)
+                else:
+                    layout.write(out, fields)
+            self._elements += 1
+            if self._elements >= SLICE_ELEMENTS or len(out) >= self._end:
+                self._count += SLICE_ELEMENTS
+                yield
+                self._elements = 0
+                self._end = len(out) + SLICE_BYTES
+        if not is_counted:
+            item.insert_count(out, start, count)
+
 
 @cache
-def request_reader(key: int, version: int) -> Callable[[bytes, int], tuple[Any, int]]:
-    """(frame, offset of the body) -> (request, size). Raises what kio raises for bad bytes."""
-    return typing.cast(
-        Callable[[bytes, int], tuple[Any, int]],
-        entity_reader(load_request_schema(key, version)),
+def _response_layout(key: int, version: int) -> Layout:
+    return _layout(load_response_schema(key, version))
+
+
+@cache
+def _layout(schema: Any) -> Layout:
+    hints = typing.get_type_hints(schema)
+    is_flexible = bool(schema.__flexible__)
+    parts = [
+        _item(field, hints[field.name], is_flexible)
+        for field in dataclasses.fields(schema)
+        if "tag" not in field.metadata
+    ]
+    return Layout(parts, is_flexible)
+
+
+def _item(field: dataclasses.Field[Any], hint: Any, is_flexible: bool) -> Item:
+    inner, is_array, is_nullable = parts_of(hint)
+    kafka_type = field.metadata.get("kafka_type")
+    default = NO_THROTTLE if field.name == "throttle_time" else field.default
+    return Item(
+        field.name,
+        STRUCT if kafka_type is None else _KINDS[kafka_type],
+        is_array=is_array,
+        is_nullable=is_nullable,
+        is_compact=is_flexible,
+        layout=_layout(inner) if kafka_type is None else None,
+        default=default,
+        is_required=default is dataclasses.MISSING,
     )
 
 
-def request_is_flexible(key: int, version: int) -> bool:
-    """Whether request headers of this version end with tags (KIP-482)."""
-    return bool(load_request_schema(key, version).__flexible__)
-
-
-def encode_response(key: int, version: int, correlation_id: int, fields: Fields) -> bytes:
-    """A whole response frame, with its length."""
-    body = encode_response_body(key, version, fields)
-    return struct.pack(">ii", 4 + len(body), correlation_id) + body
-
-
-def encode_response_body(key: int, version: int, fields: Fields) -> bytes:
-    """What follows the correlation id: the header's tags, if it has any, and the body."""
-    schema, write = _response_writer(key, version)
-    buffer = BytesIO()
-    # ApiVersions answers with header v0 in all versions: its client knows nothing yet.
-    if schema.__flexible__ and key != 18:
-        buffer.write(b"\x00")
-    write(buffer, build(schema, {"throttle_time": NO_THROTTLE, **fields}))
-    return buffer.getvalue()
-
-
-def build(schema: Any, fields: Fields) -> Any:
-    """A kio entity of the values in `fields` that its version has; missing ones take defaults."""
-    values = {}
-    for name, nested, many in _plan(schema):
-        if name not in fields:
-            continue
-        value = fields[name]
-        if nested is None or value is None:
-            values[name] = value
-        elif many:
-            values[name] = tuple(build(nested, item) for item in value)
-        else:
-            values[name] = build(nested, value)
-    return schema(**values)
-
-
-@cache
-def _response_writer(key: int, version: int) -> tuple[Any, Callable[[BytesIO, Any], None]]:
-    schema = load_response_schema(key, version)
-    return schema, typing.cast(Callable[[BytesIO, Any], None], entity_writer(schema))
-
-
-@cache
-def _plan(schema: Any) -> tuple[tuple[str, type[Any] | None, bool], ...]:
-    """Per field: its name, the class of nested structures, whether it is an array of them."""
-    hints = typing.get_type_hints(schema)
-    return tuple((f.name, *_nested(hints[f.name])) for f in dataclasses.fields(schema))
-
-
-def _nested(hint: Any) -> tuple[type[Any] | None, bool]:
-    arguments = typing.get_args(hint)
+def parts_of(hint: Any) -> tuple[Any, bool, bool]:
+    """What a field of kio's classes holds, whether it is an array of it, whether it may be null."""
     if typing.get_origin(hint) is tuple:
-        return (arguments[0], True) if _is_entity(arguments[0]) else (None, False)
-    for argument in arguments:  # X | None
-        found = _nested(argument)
-        if found[0] is not None:
-            return found
-    return (hint, False) if _is_entity(hint) else (None, False)
-
-
-def _is_entity(hint: Any) -> bool:
-    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
+        return typing.get_args(hint)[0], True, False
+    inner = [of for of in typing.get_args(hint) if of is not type(None)]
+    if len(inner) == 1:
+        return *parts_of(inner[0])[:2], True
+    return hint, False, False

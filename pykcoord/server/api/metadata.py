@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import InvalidTopicError, Topic, check_name
+from pykcoord.server.api.changes import stored_together
 from pykcoord.server.api.errors import error_of
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.messages import NONE, PAUSE, Each, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.server.api.topic_fields import (
     NO_AUTHORIZED_OPERATIONS,
     known_topic,
     unknown_topic,
 )
+from pykcoord.session import Session
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
     return {
         "brokers": [broker._asdict() for broker in cluster.brokers()],
         "cluster_id": cluster.cluster_id,
@@ -28,15 +31,33 @@ def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
     }
 
 
-def _topics(request: Any, version: int, cluster: Cluster) -> list[Fields]:
+def _topics(request: Any, version: int, cluster: Cluster) -> Iterable[Fields]:
     catalogue = cluster.catalogue
     # v0 has no null: an empty list asks for all topics.
     if request.topics is None or (version == 0 and not request.topics):
-        return [_whole(topic, cluster) for topic in catalogue.topics().values()]
+        return Each(lambda topic: _whole(topic, cluster), list(catalogue.topics().values()))
     may_create = cluster.auto_create_topics and getattr(request, "allow_auto_topic_creation", True)
-    # Each once, as Kafka: a short request must not be able to ask for a huge answer.
-    once = {_identity(asked, version): asked for asked in request.topics}
-    return [_topic(asked, version, cluster, may_create) for asked in once.values()]
+    told = _asked(request, version, cluster, may_create)
+    if not may_create:
+        return told
+
+    def not_stored(result: Fields, code: ErrorCode, text: str) -> Fields:
+        was_there = result["name"] in catalogue.topics()
+        return result if was_there else unknown_topic(result["name"], None, code)
+
+    return stored_together(catalogue, told, not_stored)
+
+
+def _asked(request: Any, version: int, cluster: Cluster, may_create: bool) -> Iterator[Fields]:
+    """Each once, as Kafka: a short request must not be able to ask for a huge answer."""
+    told = set()
+    for asked in request.topics:
+        identity = _identity(asked, version)
+        if identity in told:
+            yield PAUSE
+            continue
+        told.add(identity)
+        yield _topic(asked, version, cluster, may_create)
 
 
 def _is_by_id(asked: Any, version: int) -> bool:

@@ -6,8 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
-from pykcoord.catalogue import Catalogue
+from pykcoord.catalogue import Catalogue, Topic
 from pykcoord.server.api.messages import Fields
+from pykcoord.server.rarely import Rarely
+from pykcoord.session import Session
 
 
 class Broker(NamedTuple):
@@ -19,7 +21,7 @@ class Broker(NamedTuple):
 
 
 class Peers(Protocol):
-    """The nodes of a cluster of several: who they are, and which group is whose.
+    """The nodes of a cluster of several, and which of them coordinates a group.
 
     `version` is another one after each change of anything. Not being known is no error: a client
     asks again.
@@ -31,10 +33,14 @@ class Peers(Protocol):
     def coordinator(self, group_id: str) -> Broker | None: ...
 
 
+Furthest = Callable[[str, Sequence[int]], Sequence[int]]
+
+
 @dataclass(slots=True)
 class Cluster:
     """This node as clients see it. `host` and `port` are the advertised ones. Without `peers` it
-    is alone, and coordinates every group."""
+    is alone, and coordinates every group. `furthest` says of partitions of a topic what was
+    committed for them at the most, by any group; 0 where nothing was."""
 
     catalogue: Catalogue
     cluster_id: str
@@ -45,6 +51,8 @@ class Cluster:
     auto_create_topics: bool = False
     num_partitions: int = 1
     peers: Peers | None = None
+    furthest: Furthest | None = None
+    produced: Rarely = field(default_factory=Rarely)  # requests of producers, for the log
 
     @property
     def version(self) -> tuple[int, int]:
@@ -57,8 +65,16 @@ class Cluster:
         others = self.peers.brokers() if self.peers is not None else ()
         return [own, *(broker for broker in others if broker.node_id != self.node_id)]
 
+    def ends(self, topic: Topic, partitions: Sequence[int]) -> list[int]:
+        """Where partitions end: where the catalogue's owner says so, but never below what a group
+        has committed, or its clients would not resume there."""
+        said = map(topic.end_offset, partitions)
+        if self.furthest is None:
+            return list(said)
+        return list(map(max, said, self.furthest(topic.name, partitions)))
+
     def coordinator(self, group_id: str) -> Broker | None:
-        """The node that coordinates a group; None where nobody is known to now."""
+        """The node that coordinates a group; None where none is known now."""
         if self.peers is None:
             return Broker(self.node_id, self.host, self.port)
         return self.peers.coordinator(group_id)
@@ -66,18 +82,24 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class NodeApi:
-    """One API: `answer(request, version, cluster)` gives the response's fields, or None where
-    the protocol forbids an answer and the connection must be closed.
+    """One API: `answer(request, version, cluster, session)` gives the response's fields, or None
+    where the protocol forbids an answer and the connection must be closed; `session` is who asks.
+    It returns at once: what may be long is iterated over while it is written, and PAUSE stands for
+    work without an element.
 
     `minimum` to `maximum` are served. `advertised_minimum` is what ApiVersions says where that
-    must be lower. `wait_ms(request, fields)`: how long to hold the response back.
+    must be lower. `wait_ms(request, fields)`: how long to hold the response back, once it is
+    written. `repeatable`: the same question has the same answer, whoever asks, until the cluster
+    changes. `software(request)`: name and version of the client's software, where the request
+    says them.
     """
 
     key: int
     name: str
     minimum: int
     maximum: int
-    answer: Callable[[Any, int, Cluster], Fields | None]
+    answer: Callable[[Any, int, Cluster, Session], Fields | None]
     advertised_minimum: int | None = None
     wait_ms: Callable[[Any, Fields], int] | None = None
     repeatable: bool = False
+    software: Callable[[Any], tuple[str, str] | None] | None = None

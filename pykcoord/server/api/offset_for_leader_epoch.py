@@ -11,25 +11,22 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.messages import NONE, Each, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
+from pykcoord.session import Session
 
 _BEYOND_EVERY_POSITION = 2**63 - 1
 
 
-def _answer(request: Any, version: int, cluster: Cluster) -> Fields:
+def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
     topics = cluster.catalogue.topics()
-    return {
-        "topics": [
-            {
-                "topic": asked.topic,
-                "partitions": [
-                    _partition(topics.get(asked.topic), partition) for partition in asked.partitions
-                ],
-            }
-            for asked in request.topics
-        ]
-    }
+
+    def told(asked: Any) -> Fields:
+        topic = topics.get(asked.topic)
+        partitions = Each(lambda partition: _partition(topic, partition), asked.partitions)
+        return {"topic": asked.topic, "partitions": partitions}
+
+    return {"topics": Each(told, request.topics)}
 
 
 def _partition(topic: Any, asked: Any) -> Fields:

@@ -14,7 +14,6 @@ from pykcoord.server.api import (
     find_coordinator,
     list_offsets,
     metadata,
-    not_enabled,
     offset_for_leader_epoch,
     produce,
 )
@@ -33,7 +32,6 @@ _OTHERS = (
     create_partitions.API,
     describe_cluster.API,
     describe_topic_partitions.API,
-    *not_enabled.APIS,
 )
 
 APIS: dict[int, NodeApi] = {api.key: api for api in (*_OTHERS, api_versions.api_of(_OTHERS))}

@@ -1,6 +1,4 @@
-"""Live hosting: unmodified Kafka clients, and shards on many hosts.
+"""Live hosting: the hosts of `pykcoord.cluster` on the executors of a Spark application.
 
-`host` is the process that serves, `leading` what it leads, `hosted_log` how it writes, `registry`
-and `topics` what all hosts read, `controller` who keeps every shard led. No Spark in any of these:
-`supervisor` starts hosts as Spark tasks, `cluster` is what users call.
+`spark_hosts` runs hosts as Spark tasks, `cluster` is what users call.
 """

@@ -1,6 +1,6 @@
 """`Cluster`: Kafka's group coordinator on the executors of a Spark application.
 
-The driver starts hosts and says what they are to lead; it serves nobody. When it goes, hosts go
+The driver starts hosts and says what they are to lead; it serves no clients. When it goes, hosts go
 with their executors, and the next cluster on the same log takes up where they were.
 """
 
@@ -12,15 +12,19 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pykcoord.cluster import (
+    Controller,
+    HostEntry,
+    HostOptions,
+    Registry,
+    SharedTopics,
+    Supervisor,
+    open_topics,
+)
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError, KcoordError
-from pykcoord_spark.hosting.controller import Controller
-from pykcoord_spark.hosting.host import HostOptions
-from pykcoord_spark.hosting.registry import HostEntry, Registry
-from pykcoord_spark.hosting.spark_hosts import check_settings, is_local, spark_launcher
-from pykcoord_spark.hosting.supervisor import Supervisor
-from pykcoord_spark.hosting.topics import SharedTopics, open_topics
-from pykcoord_spark.shard_log import open_logs, open_store
+from pykcoord.log.shared import open_logs, open_store
+from pykcoord_spark.hosting.spark_hosts import check_settings, is_local, reason_of, spark_launcher
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +110,7 @@ class Cluster:
         # From here on another cluster on this log is superseded.
         term = self._registry.begin_application(self._tag)
         self._controller = Controller(store, self._shards, term, together)
-        self._supervisor = Supervisor(launch, self._hosts)
+        self._supervisor = Supervisor(launch, self._hosts, reason_of)
         try:
             self._supervisor.start()
             self._controller.start()

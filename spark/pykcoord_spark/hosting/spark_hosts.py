@@ -6,23 +6,28 @@ not end the others.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
+import os
 import re
+import socket
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from pykcoord.cluster import HostOptions, run_host
 from pykcoord.errors import KcoordError
-from pykcoord_spark.hosting.host import HostOptions, run_host
 
 if TYPE_CHECKING:
     import pyarrow
     from pyspark.sql import SparkSession
 
-__all__ = ["SparkSettingError", "check_settings", "is_local", "spark_launcher"]
+__all__ = ["SparkSettingError", "check_settings", "is_local", "reason_of", "spark_launcher"]
 
 # Before this, Spark gives a task whole CPUs only.
 _FRACTIONAL = (4, 3)
 _LOCAL = re.compile(r"local(\[.*)?$")
+# An exception in the text of another.
+_RAISED = re.compile(r"[A-Za-z_][\w.]*(Error|Exception): .")
 
 
 class SparkSettingError(KcoordError):
@@ -67,6 +72,15 @@ def spark_launcher(
     return launch
 
 
+def reason_of(error: Exception) -> str:
+    """What a person needs of why a job failed: Spark's errors go on for pages. What a worker raised
+    ends its traceback; else the first that Java threw says it."""
+    lines = [line.strip(" :\t") for line in str(error).splitlines()]
+    raised = [line for line in lines if _RAISED.match(line)]
+    python = [line for line in raised if not line.startswith(("org.", "java.", "py4j."))]
+    return python[-1] if python else raised[0] if raised else str(error)
+
+
 def host_task(
     options: str, batches: Iterator[pyarrow.RecordBatch]
 ) -> Iterator[pyarrow.RecordBatch]:
@@ -75,8 +89,16 @@ def host_task(
 
     for _ in batches:
         pass
-    outcome = run_host(HostOptions.of_json(options))
+    given = HostOptions.of_json(options)
+    if given.bind == "executor":
+        given = dataclasses.replace(given, bind=_own_address())
+    outcome = run_host(given)
     yield pyarrow.RecordBatch.from_pydict({"outcome": [outcome]})
+
+
+def _own_address() -> str:
+    """The address of this machine: as Spark's setting has it, or as its name says."""
+    return os.environ.get("SPARK_LOCAL_IP") or socket.gethostbyname(socket.gethostname())
 
 
 def _profile(spark: SparkSession, cpus: float) -> Any:

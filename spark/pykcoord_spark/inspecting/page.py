@@ -1,5 +1,5 @@
 """A report as one HTML page that needs nothing else: styles and plots are in it. Must escape
-whatever comes from the log: ids of groups are anything that a client sent.
+all that comes from the log: ids of groups are anything that a client sent.
 """
 
 from __future__ import annotations
@@ -7,6 +7,7 @@ from __future__ import annotations
 import html
 import importlib.util
 import io
+from collections import Counter
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +46,18 @@ _COLOURS = (
     "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c6d00", "#5b3f8c",
 )  # fmt: skip
 _REST = "#b8bec7"
+# Of the highest bar: two pixels of a plot.
+_VISIBLE = 0.01
 _STYLE = """
 :root { color-scheme: light; --ink: #1c2430; --faint: #5d6875; --line: #dde2e8; }
 body { font: 15px/1.5 system-ui, sans-serif; color: var(--ink); max-width: 1100px;
   margin: 2rem auto; padding: 0 1rem; }
 h1 { font-size: 1.6rem; margin-bottom: .2rem; } h2 { font-size: 1.15rem; margin-top: 2.2rem; }
 p { color: var(--faint); margin: .3rem 0 .8rem; max-width: 75ch; }
-dl { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: .8rem; }
+dl { display: grid; grid-template-columns: repeat(5, 1fr); gap: .8rem; }
+@media (max-width: 700px) { dl { grid-template-columns: 1fr; } }
 dl div { border: 1px solid var(--line); border-radius: 6px; padding: .6rem .8rem; }
 dt { color: var(--faint); font-size: .8rem; } dd { margin: 0; font-size: 1.25rem; }
-dd.time { font-size: .95rem; line-height: 1.9; }
 .table { overflow-x: auto; } table { border-collapse: collapse; width: 100%; font-size: .88rem; }
 th, td { text-align: left; padding: .3rem .7rem; border-bottom: 1px solid var(--line);
   white-space: nowrap; }
@@ -76,7 +79,7 @@ def page(report: Report) -> str:
     check_plots()
     source = html.escape(report.source)
     parts = [
-        f"<h1>Offset history</h1><p>{source}</p>",
+        f"<h1>Offset history</h1><p>{source}, {_span(report)}</p>",
         _overview(report),
         _figure("Commits", _bars, report.activity, report),
         _section("groups", report),
@@ -118,17 +121,16 @@ def time_of(timestamp_ms: int) -> str:
 
 def _overview(report: Report) -> str:
     counts = {name: table.total for name, table in report.tables.items() if name != "offsets"}
-    facts = [
-        ("records", f"{report.records:,}", ""),
-        *((_SHORT[name], f"{count:,}", "") for name, count in counts.items()),
-        ("from", time_of(report.first_ms), "time"),
-        ("to", time_of(report.last_ms), "time"),
-    ]
+    facts = {"records": report.records, **{_SHORT[name]: count for name, count in counts.items()}}
     shown = "".join(
-        f"<div><dt>{name}</dt><dd class='{of}'>{value}</dd></div>" for name, value, of in facts
+        f"<div><dt>{name}</dt><dd>{value:,}</dd></div>" for name, value in facts.items()
     )
     kinds = ", ".join(f"{html.escape(kind)} {count:,}" for kind, count in report.kinds)
     return f"<dl>{shown}</dl><p>Records by kind: {kinds or 'none'}.</p>"
+
+
+def _span(report: Report) -> str:
+    return f"{time_of(report.first_ms)} to {time_of(report.last_ms)}"
 
 
 _SHORT = {
@@ -191,18 +193,35 @@ def _figure(title: str, draw: Any, series: dict[str, list[tuple[int, int]]], rep
 
 
 def _bars(axes: Axes, series: dict[str, list[tuple[int, int]]], report: Report) -> None:
-    below: dict[int, int] = {}
+    below: Counter[int] = Counter()
     width = report.bucket_ms / 86_400_000
-    for position, (group, points) in enumerate(series.items()):
+    for label, colour, points in _visible(series):
         times = [_moment(at + report.bucket_ms // 2) for at, _ in points]
-        bottoms = [below.get(at, 0) for at, _ in points]
-        colour = _COLOURS[position % len(_COLOURS)] if group else _REST
-        label = _shortened(group) if group else "all others"
+        bottoms = [below[at] for at, _ in points]
         heights = [count for _, count in points]
         axes.bar(times, heights, width, bottom=bottoms, color=colour, label=label)  # type: ignore[arg-type]
-        for at, count in points:
-            below[at] = below.get(at, 0) + count
+        below.update(dict(points))
     axes.set_ylabel(f"per {_duration(report.bucket_ms)}")
+
+
+def _visible(series: dict[str, list[tuple[int, int]]]) -> list[tuple[str, str, Any]]:
+    """Label, colour and points: of groups with a bar that can be seen beside the highest of all,
+    and of all others together."""
+    heights: Counter[int] = Counter()
+    for points in series.values():
+        heights.update(dict(points))
+    least = max(heights.values(), default=0) * _VISIBLE
+    shown: list[tuple[str, str, Any]] = []
+    rest: Counter[int] = Counter()
+    for group, points in series.items():
+        if group and max((count for _, count in points), default=0) >= least:
+            shown.append((_shortened(group), _COLOURS[len(shown) % len(_COLOURS)], points))
+        else:
+            rest.update(dict(points))
+    if rest:
+        label = "all others" if max(rest.values()) >= least else "others, too few to see"
+        shown.append((label, _REST, sorted(rest.items())))
+    return shown
 
 
 def _lines(axes: Axes, series: dict[str, list[tuple[int, int]]], report: Report) -> None:
@@ -217,10 +236,13 @@ def _lines(axes: Axes, series: dict[str, list[tuple[int, int]]], report: Report)
 
 def _finish(axes: Axes) -> None:
     from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+    from matplotlib.ticker import MaxNLocator
 
     locator = AutoDateLocator()  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+    # Counts and offsets are whole numbers: half of one would be shown as another.
+    axes.yaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
     axes.yaxis.set_major_formatter(lambda value, _: f"{value:,.0f}")
     axes.spines[["top", "right"]].set_visible(False)
     axes.grid(axis="y", color="#e6eaef")

@@ -5,7 +5,7 @@ Bounded: of each table so many rows, with the number of all of them beside it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -71,17 +71,22 @@ def report_of(
     limits: Limits,
     at_ms: int | None = None,
     groups: Sequence[str] = (),
+    progress: Callable[[str], None] = lambda step: None,
 ) -> Report:
     """Asks all questions of `history` to the rows of `consumer_offsets`, which are read once; of
-    `groups` alone if there are any."""
+    `groups` alone if there are any. `progress` gets the next question."""
     rows = df.select(*COLUMNS)
     if groups:
         # Markers are of no group, and end the transactions of these and of all others.
         rows = rows.where(F.col("group_id").isin(*groups) | F.col("kind").isin(*MARKERS))
-    rows = rows.persist()
+    cached = rows.persist()
     try:
         report = Report(source)
-        _overview(rows.where(F.col("group_id").isNotNull()) if groups else rows, report)
+        progress("reading the records")
+        own = cached.where(F.col("group_id").isNotNull()) if groups else cached
+        in_transactions = _overview(own, report)
+        # Where there are none, Spark leaves the search for their ends out of every plan.
+        rows = cached if in_transactions else _without_producers(cached)
         asked = {
             "groups": history.groups(rows),
             "rewinds": history.rewinds(rows),
@@ -90,18 +95,27 @@ def report_of(
         }
         if at_ms is not None:
             asked["offsets"] = history.offsets_at(rows, at_ms)
-        report.tables = {name: _table(of, limits.rows) for name, of in asked.items()}
+        for number, (name, of) in enumerate(asked.items(), 1):
+            progress(f"question {number} of {len(asked)}: {name}")
+            report.tables[name] = _table(of, limits.rows)
+        progress("commits and rebalances over time")
         _series(rows, report)
         return report
     finally:
-        rows.unpersist()
+        cached.unpersist()
 
 
-def _overview(rows: DataFrame, report: Report) -> None:
+def _without_producers(rows: DataFrame) -> DataFrame:
+    return rows.withColumn("producer_id", F.lit(None).cast("bigint"))
+
+
+def _overview(rows: DataFrame, report: Report) -> bool:
+    """Fills in kinds and times; whether any row is of a transaction."""
     by_kind = rows.groupBy("kind").agg(
         F.count("*").alias("count"),
         F.min("timestamp").alias("first"),
         F.max("timestamp").alias("last"),
+        F.count("producer_id").alias("of_producers"),
     )
     found = sorted(by_kind.collect(), key=lambda row: (-row["count"], row["kind"]))
     report.kinds = [(row["kind"], row["count"]) for row in found]
@@ -109,6 +123,7 @@ def _overview(rows: DataFrame, report: Report) -> None:
     report.first_ms = min((row["first"] for row in found), default=0)
     report.last_ms = max((row["last"] for row in found), default=0)
     report.bucket_ms = max(1, -(-(report.last_ms - report.first_ms + 1) // _BUCKETS))
+    return any(row["of_producers"] for row in found)
 
 
 def _table(df: DataFrame, most: int) -> Table:

@@ -29,7 +29,7 @@ def command(log: str, directory: Path, topic_id: str | None) -> None:
     Example:
       python -m pykcoord_spark export shared/kcoord exported
     """
-    from pykcoord.log.checkpoint import decoded_id
+    from pykcoord.log import decoded_id
     from pykcoord_spark.exporting import export
 
     wanted = None

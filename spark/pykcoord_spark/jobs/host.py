@@ -111,7 +111,7 @@ def command(
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s %(levelname)s %(message)s")
     signal.signal(signal.SIGTERM, _interrupt)
     with opened(
-        "pykcoord host", master=master, remote=remote, configuration=configuration
+        "pykcoord host", master=master, remote=remote, configuration=configuration, bar=False
     ) as spark:
         # Spark has a handler of its own for Ctrl-C, which would cut the hosts off.
         signal.signal(signal.SIGINT, _interrupt)

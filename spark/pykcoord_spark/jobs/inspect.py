@@ -3,6 +3,7 @@ stuck or flapped, from a directory or a live cluster."""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -12,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pykcoord.errors import ArgumentError, LogError
+from pykcoord.log import segment_files
 from pykcoord_spark.session import opened, session_options
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pykcoord_spark.inspecting.report import Report
 
 _MINUTE_MS = 60_000
+# Up to here starting the JVM and compiling are most of the work.
+_BRIEF_BYTES = 16 << 20
 
 
 @click.command(short_help="Say from a log or a cluster what groups did with their offsets.")
@@ -103,13 +107,20 @@ def command(
         check_plots()
         if not Path(page).absolute().parent.is_dir():
             raise ArgumentError("--html", f"{Path(page).absolute().parent}: no such folder")
+    source = path or f"__consumer_offsets of {bootstrap_servers}"
+    click.echo(f"starting Spark, to read {source} ...", err=True)
     with opened(
-        "pykcoord inspect", master=master, remote=remote, configuration=configuration
+        "pykcoord inspect",
+        master=master,
+        remote=remote,
+        configuration=configuration,
+        bar=False,
+        brief=path is not None and _bytes_of(path) <= _BRIEF_BYTES,
     ) as spark:
         began = time.monotonic()
-        source = path or f"__consumer_offsets of {bootstrap_servers}"
-        click.echo(f"reading {source} ...", err=True)
-        report = report_of(_loaded(spark, options), source, limits, at_ms, groups)
+        report = report_of(
+            _loaded(spark, options), source, limits, at_ms, groups, progress=_tell_progress
+        )
         seconds = time.monotonic() - began
     _print(report)
     if page is not None:
@@ -141,6 +152,19 @@ def _loaded(spark: SparkSession, options: dict[str, str]) -> DataFrame:
 
     reader = spark.read.format("consumer_offsets").schema(ddl_of(COLUMNS))
     return reader.options(**options).load()
+
+
+def _bytes_of(path: str) -> float:
+    """Of a log's segments; no end of them if they are only seen by executors."""
+    try:
+        found = segment_files(Path(path))
+        return sum(each.path.stat().st_size for files in found.values() for each in files)
+    except (OSError, LogError):
+        return math.inf
+
+
+def _tell_progress(step: str) -> None:
+    click.echo(f"  {step} ...", err=True)
 
 
 def _milliseconds(text: str) -> int:

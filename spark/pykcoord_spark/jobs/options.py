@@ -8,9 +8,8 @@ from typing import Any
 
 import click
 
-from pykcoord import config as configuration
 from pykcoord.cli.types import TopicType
-from pykcoord.config import Config
+from pykcoord.config import Config, load
 
 __all__ = ["engine_config", "engine_options", "print_table", "topic_option"]
 
@@ -44,7 +43,7 @@ def engine_config(config_file: Path | None, overrides: Sequence[str]) -> Config:
     Raises ConfigError for what is refused.
     """
     text = config_file.read_text(encoding="utf-8") if config_file else ""
-    config, warnings = configuration.load(text, overrides, str(config_file or ""))
+    config, warnings = load(text, overrides, str(config_file or ""))
     for warning in warnings:
         click.echo(f"warning: {warning}", err=True)
     return config

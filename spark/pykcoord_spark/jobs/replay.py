@@ -25,8 +25,8 @@ _SHOWN_SHARDS = 10
 @click.option("--events", required=True, metavar="PATH", help="The requests: Parquet.")
 @click.option("--shards", required=True, type=click.IntRange(min=1), help="How many shards.")
 @click.option("--out", required=True, metavar="PATH", help="Where answers and records go, new.")
-@click.option("--state", metavar="PATH", help="Go on from what --snapshots of a replay wrote.")
-@click.option("--snapshots", metavar="PATH", help="Where the shards' state goes, new.")
+@click.option("--state", metavar="PATH", help="Go on from what --checkpoints of a replay wrote.")
+@click.option("--checkpoints", metavar="PATH", help="Where the shards' state goes, new.")
 @click.option(
     "--until", "until_ms", type=int, metavar="MS", help="Let time pass to then, at the end."
 )
@@ -39,7 +39,7 @@ def command(
     shards: int,
     out: str,
     state: str | None,
-    snapshots: str | None,
+    checkpoints: str | None,
     until_ms: int | None,
     seed: str,
     topics: Sequence[tuple[str, int]],
@@ -65,7 +65,7 @@ def command(
         began = time.monotonic()
         result = replay(
             spark.read.parquet(events), shards, state, config=config, topics=dict(topics) or None,
-            seed=seed.encode(), until_ms=until_ms, snapshots=snapshots, out=out,
+            seed=seed.encode(), until_ms=until_ms, checkpoints=checkpoints, out=out,
         )  # fmt: skip
         _say(result, time.monotonic() - began, out)
 
@@ -74,7 +74,7 @@ def _say(result: Replay, seconds: float, out: str) -> None:
     shards = sorted(result.summary.collect(), key=lambda row: row.requests, reverse=True)
     total = {
         name: sum(row[name] for row in shards)
-        for name in ("requests", "responses", "errors", "waiting", "records", "snapshot_bytes")
+        for name in ("requests", "responses", "errors", "waiting", "records", "checkpoint_bytes")
     }
     rate = total["requests"] / seconds if seconds else 0
     click.echo(f"{total['requests']:,} requests in {seconds:.1f} s ({rate:,.0f} a second)")
@@ -83,8 +83,8 @@ def _say(result: Replay, seconds: float, out: str) -> None:
         f"{total['waiting']:,} wait"
     )
     click.echo(f"  records  {total['records']:,}")
-    if total["snapshot_bytes"]:
-        click.echo(f"  state    {total['snapshot_bytes'] / 1e6:,.1f} MB")
+    if total["checkpoint_bytes"]:
+        click.echo(f"  state    {total['checkpoint_bytes'] / 1e6:,.1f} MB")
     engine = sum(row.engine_seconds for row in shards)
     memory = max(row.peak_memory_bytes for row in shards) / 1e6
     click.echo(f"  cost     {engine:.1f} s in the engine, a worker at most {memory:,.0f} MB")

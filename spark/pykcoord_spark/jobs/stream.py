@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
-# Sources of files know no columns of their own; others refuse to be told.
+# Sources of files have no columns of their own; other sources refuse a schema.
 _FILE_FORMATS = ("avro", "csv", "json", "orc", "parquet")
 _METRICS = "answers"
 _POLL_S = 0.5
@@ -66,8 +66,8 @@ _PROGRESS_S = 2.0
     "--uses-clock", is_flag=True, help="Let time go on with the clock, not with the rows alone."
 )
 @click.option(
-    "--snapshot-every", type=click.IntRange(min=1), default=64, show_default=True, metavar="CHUNKS",
-    help="Keep a snapshot of a shard after so many micro-batches.",
+    "--snapshot-every", type=click.IntRange(min=1), default=64, show_default=True,
+    metavar="ENTRIES", help="Keep a snapshot of a shard after so many micro-batches.",
 )  # fmt: skip
 @session_options
 def command(
@@ -103,9 +103,9 @@ def command(
     settings = _pairs(options)
     config = engine_config(config_file, overrides)
     _refuse_answers_of_another(out, checkpoint)
-    # Its bar and the lines of progress would write over each other.
-    quiet = ("spark.ui.showConsoleProgress=false", *configuration)
-    with opened("pykcoord stream", master=master, remote=remote, configuration=quiet) as spark:
+    with opened(
+        "pykcoord stream", master=master, remote=remote, configuration=configuration, bar=False
+    ) as spark:
         from pykcoord_spark.streaming import coordinate
 
         answers = coordinate(
@@ -131,7 +131,7 @@ class _Counts:
     batches: dict[int, tuple[int, int, int]] = field(default_factory=dict)
 
     def add(self, query: StreamingQuery) -> bool:
-        """Takes over what Spark tells; whether it is more than before."""
+        """Takes over what Spark reports; whether it is more than before."""
         before = len(self.batches)
         for progress in query.recentProgress:
             told = progress.observedMetrics.get(_METRICS)
@@ -171,7 +171,7 @@ def _observed(answers: DataFrame) -> DataFrame:
 
 
 def _run(query: StreamingQuery, told: threading.Event) -> _Counts:
-    """Waits for the end of the query, or to be told to end it, and says how far it is."""
+    """Waits for the end of the query, or for a signal to end it, and says how far it is."""
     counts = _Counts()
     said = 0.0
     while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # a float will do

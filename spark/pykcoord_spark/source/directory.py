@@ -16,9 +16,7 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pykcoord.errors import ArgumentError, LogError
-from pykcoord.log import LogReader
-from pykcoord.log.directory import partition_directories
-from pykcoord.log.reader import segment_files
+from pykcoord.log import LogReader, partition_directories, segment_files
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import rows_of_chunks
 from pykcoord_spark.tasks import begin_task
@@ -86,7 +84,7 @@ def grouped(
 
 
 def _size(place: Place) -> int:
-    """What is taken away meanwhile, by a compaction or with its folder, is for the task to tell."""
+    """A file that is gone meanwhile, by a compaction or with its folder, is the task's error."""
     size = 0
     with contextlib.suppress(FileNotFoundError):
         for file in chain.from_iterable(segment_files(Path(place.path)).values()):

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pykcoord._native import ReplayError, decode_log, decode_rows
 from pykcoord.errors import LogError
+from pykcoord.records import ReplayError, decode_log, decode_rows
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.schema import MARKERS
 

@@ -36,7 +36,7 @@ def columns_of(schema: StructType) -> pa.Schema | None:
     """The columns that a reader is to give: Spark asks for all of them, or for those that the user
     named with `.schema(...)`; None where it names none. Raises ArgumentError for one that there is
     not, or not so."""
-    from pykcoord._native import record_schema
+    from pykcoord.records import record_schema
     from pykcoord_spark.schemas import spark_type
 
     known = record_schema()

@@ -24,11 +24,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from pykcoord.errors import ArgumentError
+from pykcoord.log import PartitionEnds, read_slice
 from pykcoord_spark.source.cluster import Slice, offsets_of, read_cluster
 from pykcoord_spark.source.directory import grouped, places
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.rows import rows_of_chunks
-from pykcoord_spark.source.slices import Ends, read_slice
 from pykcoord_spark.tasks import begin_task
 
 __all__ = ["ClusterStream", "DirectoryStream", "limited"]
@@ -85,11 +85,11 @@ class DirectoryStream(_Stream):
             raise ArgumentError(
                 "option path", f"{options.path} is a file; a stream needs a directory"
             )
-        self._ends: Ends | None = None
+        self._ends: PartitionEnds | None = None
 
     def bounds(self) -> _Bounds:
         if self._ends is None:
-            self._ends = Ends(self._options.on_corruption)
+            self._ends = PartitionEnds(self._options.on_corruption)
         found = {place.number: Path(place.path) for place in places(self._options)}
         return {number: self._ends.of(directory) for number, directory in found.items()}
 

@@ -1,6 +1,6 @@
 """Rows written as a new directory of `__consumer_offsets`, whole or not at all: tasks write
 segments beside it, the commit takes over those of the attempts that count, and renames. What was
-staged is removed by commit and abort, whatever other attempts left there.
+staged is removed by commit and abort, also what other attempts left there.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import BinaryType, StringType, StructType
 
 from pykcoord.errors import ArgumentError
-from pykcoord.log.transfer import Target
+from pykcoord.transfer import Target
 from pykcoord_spark.schemas import INTEGER, TIME, Kinds, require_kinds
 from pykcoord_spark.source.options import Options
 from pykcoord_spark.source.writing import COLUMNS, Segments, normalized

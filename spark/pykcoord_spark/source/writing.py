@@ -14,10 +14,9 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from pykcoord._native import encode_records
 from pykcoord.errors import ArgumentError
-from pykcoord.log._record_batch import reframe
-from pykcoord.log.segment import segment_name
+from pykcoord.log import reframe, segment_name
+from pykcoord.records import encode_records
 from pykcoord_spark.source.schema import MARKERS
 
 __all__ = ["COLUMNS", "Segments", "normalized"]

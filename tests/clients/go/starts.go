@@ -1,4 +1,4 @@
-// Reads from the wire where a client first fetched each partition: franz-go has no such getter.
+// Reads from the wire where a client first fetched each partition: no library has such a getter.
 package main
 
 import (
@@ -43,7 +43,7 @@ func (s *starts) offset(p partition, topicID [16]byte) any {
 	return nil
 }
 
-// A connection whose Fetch requests are read on their way out; franz-go writes one per Write.
+// A connection whose Fetch requests are read on their way out; the libraries write one per Write.
 type observed struct {
 	net.Conn
 	starts *starts

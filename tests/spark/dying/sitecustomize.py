@@ -17,7 +17,7 @@ class _Dying:
     def find_spec(self, name, path=None, target=None):
         if name == "pykcoord_spark.worker":
             sys.meta_path.remove(self)
-            from pykcoord_spark.shard_log import ShardLog
+            from pykcoord.log.shared import ShardLog
 
             append = ShardLog.append
 

@@ -145,7 +145,7 @@ impl<'a> GroupBuilder<'a> {
     }
 
     /// # Errors
-    /// When the topics that anybody subscribes to, or the claims, have too many partitions.
+    /// When the topics with subscribers, or the claims, have too many partitions.
     pub fn build(self) -> Result<Group<'a>, TooManyPartitions> {
         let mut wanted = vec![false; self.names.len()];
         self.subscriptions.iter().flatten().for_each(|&topic| wanted[topic as usize] = true);
@@ -207,7 +207,7 @@ fn subscription(listed: Vec<u32>, firsts: &[u32]) -> Subscription {
     Subscription { listed, topics, distinct }
 }
 
-/// Claims on topics that nobody subscribes to are dropped; those on partitions that do not exist
+/// Claims on topics without subscribers are dropped; those on partitions that do not exist
 /// get numbers above all others, the same partition always the same.
 fn number_claims(
     group: &mut Group<'_>,

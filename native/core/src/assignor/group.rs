@@ -6,17 +6,15 @@
 
 use core::ops::Range;
 
+pub use super::racks::NONE;
 use super::racks::Racks;
-
-/// No member, rack or subscription.
-pub const NONE: u32 = u32::MAX;
 
 /// A group and its topics, built by [`super::GroupBuilder`].
 #[derive(Debug)]
 pub struct Group<'a> {
     pub(super) names: Vec<&'a str>,
     /// Per topic its first partition, and one more: 0 partitions if the topic does not exist or
-    /// nobody subscribes to it.
+    /// has no subscriber.
     pub(super) firsts: Vec<u32>,
     pub(super) racks: Option<Racks>,
     pub(super) subscriptions: Vec<Subscription>,
@@ -74,7 +72,7 @@ impl<'a> Group<'a> {
         (topic as u32, (partition - self.firsts[topic]) as i32)
     }
 
-    /// Topics by number: those that somebody subscribes to or that exist.
+    /// Topics by number: those that have a subscriber or exist.
     pub fn topic_names(&self) -> &[&'a str] {
         &self.names
     }

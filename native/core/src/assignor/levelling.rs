@@ -1,6 +1,7 @@
 //! Loads made level by moving as little as that takes: what `weighted` and `lag_aware` share.
 //!
-//! Partitions that nobody owns go to whoever is least loaded for its capacity, heavy ones first.
+//! Partitions without an owner go to the member that is least loaded for its capacity, heavy ones
+//! first.
 //! Then the most loaded member gives to the least loaded one, for as long as the larger of both
 //! shrinks by more than the tolerance. An owner that need not give keeps what it has.
 
@@ -18,7 +19,7 @@ pub struct Item {
 }
 
 /// Moves for each item and member, beyond which loads are level enough: each move makes the larger
-/// of two loads smaller, so it ends anyway, but nobody waits for the last per mille.
+/// of two loads smaller, so it ends anyway, but the last per mille is not worth the wait.
 const MOVES_EACH: usize = 16;
 
 /// A member among the others: by load for its capacity, equals by member id.
@@ -176,7 +177,7 @@ impl<'g, 'a> Levels<'g, 'a> {
         members.find(|member| self.is_subscribed(*member, item.partition))
     }
 
-    /// The most loaded gives first; whoever cannot give waits until somebody else has given.
+    /// The most loaded member gives first; one that cannot give waits until another has given.
     fn even_out(&mut self, held: &mut [Vec<Item>], tolerance: u128) {
         let items: usize = held.iter().map(Vec::len).sum();
         let mut moves_left = MOVES_EACH * (items + held.len());
@@ -207,7 +208,7 @@ impl<'g, 'a> Levels<'g, 'a> {
         }
     }
 
-    /// To whom a member should give which of its items, lightest first in `items`.
+    /// Which of its items a member should give, and to which member; lightest first in `items`.
     fn best_move(&self, from: u32, items: &[Item], tolerance: u128) -> Option<(u32, usize)> {
         let lightest = items.first()?.weight;
         for taker in &self.takers {

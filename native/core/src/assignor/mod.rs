@@ -66,13 +66,21 @@ impl Strategy {
     }
 }
 
-/// What to do where the Java class breaks one of its own laws (see docs/assignors.md).
+/// What to do where the Java class breaks one of its own laws (see docs/assignors-design.md).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compat {
     /// Keep the law.
     Correct,
     /// Do as Java does.
     Java,
+}
+
+/// Whether the members' subscriptions count as the same. Kafka asks more than the assignors see: topics
+/// that do not exist make a difference, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Shape {
+    Homogeneous,
+    Heterogeneous,
 }
 
 /// How the Java class fails; [`Compat::Correct`] never does.
@@ -96,7 +104,23 @@ impl fmt::Display for JavaError {
 
 impl std::error::Error for JavaError {}
 
-/// Assigns every partition that somebody subscribes to.
+/// As [`assign`], for the server's assignors, who are told the shape.
+///
+/// # Errors
+/// With [`Compat::Java`], where the Java class throws.
+pub fn assign_shaped(
+    strategy: Strategy,
+    group: &Group<'_>,
+    shape: Shape,
+    compat: Compat,
+) -> Result<Assignment, JavaError> {
+    match strategy {
+        Strategy::Uniform if !group.members().is_empty() => Ok(uniform::assign(group, shape)),
+        other => assign(other, group, compat),
+    }
+}
+
+/// Assigns every partition of each topic that has a subscriber.
 ///
 /// # Errors
 /// With [`Compat::Java`], where the Java class throws.
@@ -113,7 +137,7 @@ pub fn assign(
         Strategy::RoundRobin => round_robin::assign(group),
         Strategy::Sticky => sticky::assign(group, compat)?,
         Strategy::CooperativeSticky => sticky::assign_cooperative(group, compat)?,
-        Strategy::Uniform => uniform::assign(group),
+        Strategy::Uniform => uniform::assign(group, uniform::shape_of(group)),
         Strategy::ServerRange => range::assign_server(group),
     })
 }

@@ -46,7 +46,7 @@ pub fn ranks(order: &[u32]) -> Vec<u32> {
 /// Who subscribes to each topic, each member once, in a given order.
 #[derive(Debug)]
 pub struct Subscribers {
-    /// Empty: everybody subscribes to every topic that has partitions.
+    /// Empty: all members subscribe to every topic that has partitions.
     starts: Vec<u32>,
     members: Vec<u32>,
 }

@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use super::group::{Group, NONE};
+/// No member, rack or subscription.
+pub const NONE: u32 = u32::MAX;
 
 /// Distinct sets of racks, each ascending. Set 0 is the empty one.
 #[derive(Debug)]
@@ -85,7 +86,7 @@ impl Racks {
         self.set(self.set_of(partition))
     }
 
-    /// Whether somebody in `rack` reads the partition in its own rack. NONE reads everywhere.
+    /// Whether a consumer in `rack` reads the partition in its own rack. NONE reads everywhere.
     pub fn match_rack(&self, rack: u32, partition: u32) -> bool {
         rack == NONE || self.of(partition).contains(&rack)
     }
@@ -110,10 +111,9 @@ impl Racks {
     }
 }
 
-/// How many members are in each rack.
-pub fn members_by_rack(group: &Group<'_>, racks: &Racks) -> Vec<u32> {
+/// How many members are in each rack, of the rack of each member.
+pub fn members_by_rack(of_members: impl Iterator<Item = u32>, racks: &Racks) -> Vec<u32> {
     let mut counts = vec![0; racks.count()];
-    let of_members = group.members().iter().map(|member| member.rack);
     of_members.filter(|&rack| rack != NONE).for_each(|rack| counts[rack as usize] += 1);
     counts
 }

@@ -1,6 +1,6 @@
 //! `RoundRobinAssignor`: partitions in the order of the topics' names, one after another to the
-//! members in a ring, skipping those who do not subscribe (assignors section 4). Knows no racks
-//! and nobody's past.
+//! members in a ring, skipping those who do not subscribe (assignors section 4). It knows
+//! neither racks nor earlier assignments.
 //!
 //! Only subscribers of the topic at hand are looked at, so the cost is that of the partitions and
 //! subscriptions together.

@@ -1,7 +1,7 @@
 //! A turn's requests, looked up in stages so that their cache misses overlap.
 //!
-//! The order of effects is that of the requests, one by one. The stages before only bring memory
-//! closer: whatever they found is looked at again, unless nothing can have changed meanwhile.
+//! The order of effects is that of the requests, one by one. The stages before that only prefetch:
+//! what they found is looked at again, unless nothing can have changed meanwhile.
 
 use core::hint::black_box;
 
@@ -39,11 +39,11 @@ impl Machine {
         requests: &[(RequestContext<'_>, Request<'_>)],
     ) {
         for window in requests.chunks(N) {
-            let guesses = self.fetch_early::<N>(window.iter().map(|(context, request)| {
-                black_box(context.ticket); // the answer bears it: fetch its line, too
+            let guesses = self.prefetch_groups::<N>(window.iter().map(|(context, request)| {
+                black_box(context.ticket); // the answer needs it: its line, too
                 names(request)
             }));
-            self.fetch_offsets_early(window, &guesses);
+            self.prefetch_requested_offsets(window, &guesses);
             for ((context, request), &guess) in window.iter().zip(&guesses) {
                 match request {
                     Request::Heartbeat(heartbeat) => {
@@ -81,25 +81,25 @@ impl Machine {
     ) {
         for window in beats.chunks(N) {
             let names = window.iter().map(|beat| Some((beat.group_id, beat.member_id)));
-            let guesses = self.fetch_early::<N>(names);
+            let guesses = self.prefetch_groups::<N>(names);
             let guessed = window.iter().zip(&guesses);
             codes.extend(guessed.map(|(beat, &guess)| self.heartbeat_guessed(now_ms, guess, beat)));
         }
     }
 
-    /// Touch all names, hash all, find all, and touch what each will read; every stage for all
-    /// before the next.
+    /// Reads all names, hashes all, finds all groups, and reads of each what its request will read;
+    /// every stage for all before the next.
     #[inline]
-    fn fetch_early<'a, const N: usize>(
+    fn prefetch_groups<'a, const N: usize>(
         &self,
         asked: impl Iterator<Item = Option<Names<'a>>>,
     ) -> [Guess; N] {
-        let (mut touched, mut count) = (0, 0);
+        let (mut read, mut count) = (0, 0);
         let mut names = [None; N];
         for (name, asked) in names.iter_mut().zip(asked) {
             count += 1;
             *name = asked.map(|(group_id, member_id)| {
-                touched ^= touch(group_id.as_bytes()) ^ touch(member_id.as_bytes());
+                read ^= read_ends(group_id.as_bytes()) ^ read_ends(member_id.as_bytes());
                 group_id
             });
         }
@@ -108,27 +108,28 @@ impl Machine {
         let members = stage(&guesses, count, |group| {
             let of = self.group(group);
             // Reads the row: an id up to 22 bytes lies in it.
-            touched ^= of.id.as_bytes().len() as u8;
-            of.sole()
+            read ^= of.id.as_bytes().len() as u8;
+            of.as_classic()?.sole()
         });
         let packed = stage(&members, count, |row| Some(self.registry.members[row].first_packed()));
         for packed in packed[..count].iter().flatten() {
-            touched ^= touch(packed);
+            read ^= read_ends(packed);
         }
-        black_box(touched);
+        black_box(read);
         guesses
     }
 
-    /// Brings closer what requests of these groups will read. Those of further turns may be among
-    /// them: nothing is believed of what is found.
-    pub fn touch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
-        let guesses = self.fetch_early::<WINDOW>(group_ids.map(|group_id| Some((group_id, ""))));
-        self.touch_offsets(&guesses, WINDOW);
+    /// Prefetches what requests of these groups will read. Requests of later turns may be among
+    /// them, so nothing that is found here is relied on.
+    pub fn prefetch<'a>(&self, group_ids: impl Iterator<Item = &'a str>) {
+        let guesses =
+            self.prefetch_groups::<WINDOW>(group_ids.map(|group_id| Some((group_id, ""))));
+        self.prefetch_offsets(&guesses, WINDOW);
     }
 
     /// The same for what commits and fetches of offsets will read.
     #[inline]
-    fn fetch_offsets_early<const N: usize>(
+    fn prefetch_requested_offsets<const N: usize>(
         &self,
         window: &[(RequestContext<'_>, Request<'_>)],
         guesses: &[Guess; N],
@@ -139,24 +140,24 @@ impl Machine {
         if !window.iter().any(asks) {
             return;
         }
-        black_box(window.iter().fold(0, |touched, (_, request)| touched ^ touch_topic(request)));
+        black_box(window.iter().fold(0, |read, (_, request)| read ^ prefetch_topic(request)));
         let mut of_those = *guesses;
         for (guess, asked) in of_those.iter_mut().zip(window) {
             *guess = guess.filter(|_| asks(asked));
         }
-        self.touch_offsets(&of_those, window.len());
+        self.prefetch_offsets(&of_those, window.len());
     }
 
     #[inline]
-    fn touch_offsets<const N: usize>(&self, groups: &[Guess; N], count: usize) {
+    fn prefetch_offsets<const N: usize>(&self, groups: &[Guess; N], count: usize) {
         let offsets = stage(groups, count, |group| self.group(group).offsets.as_deref());
         let entries = stage(&offsets, count, GroupOffsets::first);
         let extras = stage(&offsets, count, GroupOffsets::first_extra);
-        let mut touched = 0;
+        let mut read = 0;
         for (entry, extra) in entries[..count].iter().zip(&extras) {
-            touched ^= entry.map_or(0, |entry| entry.key()) ^ extra.copied().unwrap_or_default();
+            read ^= entry.map_or(0, |entry| entry.key()) ^ extra.copied().unwrap_or_default();
         }
-        black_box(touched);
+        black_box(read);
     }
 
     /// As `heartbeat` with what `expect` would say, but nothing is written for it.
@@ -188,7 +189,7 @@ fn stage<T: Copy, U: Copy, const N: usize>(
 }
 
 /// One byte of each end: what is no longer than a cache line lies in the lines of these two.
-fn touch(bytes: &[u8]) -> u8 {
+fn read_ends(bytes: &[u8]) -> u8 {
     match bytes {
         [first, .., last] => first ^ last,
         _ => 0,
@@ -198,11 +199,11 @@ fn touch(bytes: &[u8]) -> u8 {
 /// Reads the first topic that a fetch asks for: a request that was not just read off a wire may lie
 /// anywhere.
 #[inline]
-fn touch_topic(request: &Request<'_>) -> u8 {
+fn prefetch_topic(request: &Request<'_>) -> u8 {
     let Request::OffsetFetch(request) = request else { return 0 };
     let Some(topic) = request.topics.iter().flatten().next() else { return 0 };
     let partition = topic.partition_indexes.first().map_or(0, |partition| *partition as u8);
-    touch(topic.name.as_bytes()) ^ partition
+    read_ends(topic.name.as_bytes()) ^ partition
 }
 
 /// The group that a request names, if it names one, and the member.
@@ -212,10 +213,12 @@ fn names<'a>(request: &Request<'a>) -> Option<Names<'a>> {
         Request::SyncGroup(request) => Some((request.group_id, request.member_id)),
         Request::Heartbeat(request) => Some((request.group_id, request.member_id)),
         Request::OffsetCommit(request) => Some((request.group_id, request.member_id)),
+        Request::ConsumerGroupHeartbeat(request) => Some((request.group_id, request.member_id)),
+        Request::ConsumerGroupDescribe(request) => Some((request.group_id, "")),
         Request::LeaveGroup(request) => Some((request.group_id, "")),
         Request::OffsetFetch(request) => Some((request.group_id, "")),
         Request::OffsetDelete(request) => Some((request.group_id, "")),
         Request::DescribeGroup(request) => Some((request.group_id, "")),
-        Request::DeleteGroups(_) | Request::ListGroups(_) => None,
+        Request::DeleteGroups(_) | Request::ListGroups(_) | Request::ListGroupRows(..) => None,
     }
 }

@@ -58,6 +58,8 @@ pub struct Counters {
     pub members_expired: u64,
     coordinator_assignments: [u64; GroupStrategy::ALL.len()],
     findings: [u64; FindingKind::ALL.len()],
+    /// Events that were dropped, because too many waited.
+    pub events_dropped: u64,
 }
 
 impl Counters {
@@ -70,6 +72,7 @@ impl Counters {
             *sum += count;
         }
         self.members_expired += other.members_expired;
+        self.events_dropped += other.events_dropped;
         for (sum, count) in
             self.coordinator_assignments.iter_mut().zip(other.coordinator_assignments)
         {

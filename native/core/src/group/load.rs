@@ -1,16 +1,10 @@
 //! Loading a shard from its log: what each kind of record does, then the timers made (log-format
 //! section 8, states section 11.3). `replay.rs` walks the log. Reads no clock, and writes nothing.
 
-use super::Machine;
-use super::counters::RebalanceCause;
-use super::registry::GroupType;
-use crate::record::{
-    self, DecodeError, GroupMetadataValue, OtherKey, RecordKey, TransactionResult,
-};
-use crate::timer::TimingWheel;
+use kcoord_timer::TimingWheel;
 
-/// Types of the records whose tombstone ends a consumer, share or streams group.
-const GROUP_RECORD_TYPES: [i16; 3] = [3, 11, 17];
+use super::Machine;
+use crate::record::{DecodeError, GroupMetadataValue, RecordKey, TransactionResult};
 
 impl Machine {
     /// All of the log was replayed: the shard serves from now on, appending at `next_offset`.
@@ -21,15 +15,7 @@ impl Machine {
             Some(now_ms.saturating_add(self.config.offsets_retention_check_interval_ms));
         let mut sessions = 0..;
         for group in self.registry.sorted_groups() {
-            for (member, at) in
-                self.group(group).member_rows().to_vec().into_iter().zip(&mut sessions)
-            {
-                self.start_loaded_session(member, now_ms, at);
-            }
-            if self.group(group).member_rows().len() > self.config.group_max_size {
-                // The surplus is shed as its members rejoin.
-                self.prepare_rebalance(now_ms, group, RebalanceCause::GroupTooLarge);
-            }
+            self.start_loaded_group(now_ms, group, &mut sessions);
         }
     }
 
@@ -56,55 +42,33 @@ impl Machine {
     ) -> Result<(), DecodeError> {
         match RecordKey::parse(key)? {
             RecordKey::OffsetCommit(_) => unreachable!("commits have a way of their own"),
-            RecordKey::GroupMetadata(key) => match value {
+            RecordKey::GroupMetadata(of) => match value {
                 Some(value) => {
                     let value = GroupMetadataValue::parse(value)?;
                     check_members(&value)?;
-                    self.apply_group_metadata(key.group, &value);
+                    self.apply_group_metadata(of.group, &value);
                 }
-                None => self.replay_group_tombstone(key.group, GroupType::Classic),
+                None => self.replay_classic_tombstone(of.group),
             },
-            RecordKey::Other(key) => self.replay_foreign(&key, value.is_none())?,
+            RecordKey::ConsumerGroup(of) => self.replay_consumer_record(&of, value)?,
+            RecordKey::Other(other) => self.apply_foreign(&other, key, value)?,
             RecordKey::Unknown { record_type, .. } => {
                 *self.unknown_records.entry(record_type).or_default() += 1;
+                match value {
+                    Some(value) => self.kept_records.insert(key.into(), value.into()),
+                    None => self.kept_records.remove(key),
+                };
             }
         }
         Ok(())
     }
 
-    fn replay_group_tombstone(&mut self, group_id: &str, group_type: GroupType) {
+    fn replay_classic_tombstone(&mut self, group_id: &str) {
         if let Some(group) = self.registry.find(group_id)
-            && self.group(group).group_type == group_type
+            && self.group(group).as_classic().is_some()
         {
             self.apply_group_tombstone(group);
         }
-    }
-
-    /// Groups of other types are not interpreted; which ids they have is remembered.
-    fn replay_foreign(
-        &mut self,
-        key: &OtherKey<'_>,
-        is_tombstone: bool,
-    ) -> Result<(), DecodeError> {
-        let group_type = match key.group_type {
-            record::GroupType::Consumer => GroupType::Consumer,
-            record::GroupType::Share => GroupType::Share,
-            record::GroupType::Streams => GroupType::Streams,
-        };
-        if is_tombstone {
-            if GROUP_RECORD_TYPES.contains(&key.record_type) {
-                self.replay_group_tombstone(key.group_id, group_type);
-            }
-            return Ok(());
-        }
-        let group = self.registry.find(key.group_id);
-        let group = group.unwrap_or_else(|| self.registry.create(key.group_id));
-        let of = self.group_mut(group);
-        if of.group_type != group_type && !of.is_simple() {
-            return Err(DecodeError("a record of a group that is of another type"));
-        }
-        of.group_type = group_type;
-        Ok(())
     }
 }
 

@@ -1,42 +1,46 @@
-//! Groups: the classic group machine and its administration, one file per API verb.
+//! Groups: their kinds, the classic group machine, and administration, one file per API verb.
 //!
 //! [`Machine`] is the state that they share. What a verb decides stands in the verb's file; here is
 //! only what every verb needs. Responses leave through the outbox, records through `emit_*`, and
-//! durable state changes only where a record is applied (`metadata.rs`, `crate::offset`).
+//! durable state changes only where a record is applied (`classic/metadata.rs`, `crate::offset`).
+//! Where the kind of a group matters, `kind.rs` is asked.
 
 pub mod admin;
 pub mod batch;
 pub mod classic;
 pub mod consistency;
+pub mod consumer;
 pub mod counters;
 pub mod expiration;
+pub mod foreign;
+pub mod kind;
 pub mod load;
-pub mod metadata;
 pub mod offset;
 pub mod registry;
 pub mod replay;
-pub mod roster;
-pub mod subscription;
+pub mod telling;
 pub mod text;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use classic::member::{NO_TICKET, flag};
-use classic::rebalance::Rebalance;
+use classic::group::ClassicGroup;
+use classic::member::NO_TICKET;
 use counters::Counters;
-use registry::{Group, GroupType, Registry};
+use foreign::KeptRecords;
+use kcoord_timer::TimingWheel;
+use registry::{Group, Registry};
 
+use crate::budget::AnswerBudget;
 use crate::catalogue::Catalogue;
 use crate::config::Config;
+use crate::delayed::DelayedOperation;
 use crate::error::ErrorCode;
-use crate::finding::{Finding, FindingKind, MAX_FINDINGS};
+use crate::event::Events;
 use crate::offset::OffsetTables;
 use crate::outbox::Outbox;
-use crate::purgatory::DelayedOperation;
 use crate::request::Ticket;
 use crate::response::Response;
-use crate::timer::TimingWheel;
 
 #[derive(Debug)]
 pub struct Machine {
@@ -44,6 +48,8 @@ pub struct Machine {
     pub registry: Registry,
     pub wheel: TimingWheel<DelayedOperation>,
     pub outbox: Outbox,
+    /// Of the node, while it lets this shard work.
+    pub budget: AnswerBudget,
     pub counters: Counters,
     pub offsets: OffsetTables,
     /// When the periodic removal of expired offsets and empty groups is due; none before the load.
@@ -52,12 +58,18 @@ pub struct Machine {
     parked: BTreeMap<Ticket, u32>,
     /// Offset after the last group tombstone: what is absent now may be in the log until then.
     pub last_tombstone_end: i64,
-    /// The topics, once the host has told; none where it has no catalogue.
+    /// The topics, once the host has given them; none where it has no catalogue.
     pub catalogue: Option<Arc<Catalogue>>,
-    /// For the host; see [`crate::finding`].
-    findings: VecDeque<Finding>,
-    /// Records of types that nobody knows, by type: kept in the log, counted here.
+    /// Counts the topics' changes, from 1, so that a group can tell whether it has seen them.
+    pub topics_version: u64,
+    /// The last at which topics were there that had not been.
+    pub topics_created_version: u64,
+    /// For the host.
+    pub events: Events,
+    /// Records of unknown types, by type.
     pub unknown_records: BTreeMap<i16, u64>,
+    /// The last of them for each key: not interpreted, and kept.
+    pub kept_records: KeptRecords,
     /// Memory of encoders, reused.
     scratch_key: Vec<u8>,
     scratch_value: Vec<u8>,
@@ -72,12 +84,16 @@ impl Machine {
             config,
             wheel: TimingWheel::new(0),
             outbox: Outbox::default(),
+            budget: AnswerBudget::default(),
             counters: Counters::default(),
             parked: BTreeMap::new(),
             last_tombstone_end: 0,
             catalogue: None,
-            findings: VecDeque::new(),
+            topics_version: 1,
+            topics_created_version: 1,
+            events: Events::default(),
             unknown_records: BTreeMap::new(),
+            kept_records: KeptRecords::new(),
             scratch_key: Vec::new(),
             scratch_value: Vec::new(),
         }
@@ -96,18 +112,35 @@ impl Machine {
         self.next_expiration_ms.is_none()
     }
 
-    /// The classic group of this id. `Err` names what is there instead.
-    pub fn find_classic(&self, group_id: &str) -> Result<u32, Option<GroupType>> {
+    /// The classic group in a row.
+    pub fn classic(&self, row: u32) -> &ClassicGroup {
+        self.registry.classic(row)
+    }
+
+    pub fn classic_mut(&mut self, row: u32) -> &mut ClassicGroup {
+        self.registry.classic_mut(row)
+    }
+
+    /// The classic group of this id. `Err` has the row of what is there instead.
+    pub fn find_classic(&self, group_id: &str) -> Result<u32, Option<u32>> {
         let row = self.registry.find(group_id).ok_or(None)?;
-        match self.group(row).group_type {
-            GroupType::Classic => Ok(row),
-            other => Err(Some(other)),
+        match self.group(row).as_classic() {
+            Some(_) => Ok(row),
+            None => Err(Some(row)),
         }
     }
 
-    /// The soft state of a group, made when it is first needed.
-    pub fn rebalance_mut(&mut self, group: u32) -> &mut Rebalance {
-        self.group_mut(group).rebalance.get_or_insert_default()
+    /// The topics that exist, whole, at each change of them.
+    pub fn topics_changed(&mut self, now_ms: i64, catalogue: &Arc<Catalogue>) {
+        let old = self.catalogue.replace(Arc::clone(catalogue));
+        let before = old.as_deref();
+        if before.is_none_or(|old| !old.is_same(catalogue)) {
+            self.topics_version += 1;
+        }
+        if before.is_none_or(|old| !old.has_topics_of(catalogue)) {
+            self.topics_created_version = self.topics_version;
+        }
+        self.assigned_topics_changed(now_ms, old.as_deref(), catalogue);
     }
 
     /// Answers with what the group's records say, once they are durable.
@@ -119,68 +152,6 @@ impl Machine {
     /// Answers that a group is not there, once that is durable.
     pub fn respond_for_absent(&mut self, ticket: Ticket, response: Response) {
         self.outbox.respond_when_committed(self.last_tombstone_end, ticket, response);
-    }
-
-    /// Counts a finding, and has it told.
-    pub fn found(&mut self, group: u32, kind: FindingKind, count: u64, detail: String) {
-        self.counters.found(kind, count);
-        if self.findings.len() < MAX_FINDINGS {
-            let of = &self.registry.groups[group];
-            self.findings.push_back(Finding {
-                kind,
-                group_id: of.id.as_str().into(),
-                generation_id: of.generation_id,
-                count,
-                detail: detail.into(),
-            });
-        }
-    }
-
-    pub fn poll_finding(&mut self) -> Option<Finding> {
-        self.findings.pop_front()
-    }
-
-    /// Keeps a response open. An earlier one of the same member is never answered: its connection
-    /// is assumed dead (states sections 5.4 and 7.1).
-    pub fn park(&mut self, member: u32, awaiting: u8, ticket: Ticket) {
-        debug_assert!(awaiting == flag::AWAITING_JOIN || awaiting == flag::AWAITING_SYNC);
-        self.give_up_parked(member);
-        self.parked.insert(ticket, member);
-        let (group, row) =
-            (self.registry.members[member].group, &mut self.registry.members[member]);
-        row.ticket = ticket;
-        row.set(awaiting);
-        if awaiting == flag::AWAITING_JOIN {
-            self.rebalance_mut(group).awaiting_join += 1;
-        }
-    }
-
-    /// A parked response of a member that was thawed.
-    pub fn park_again(&mut self, ticket: Ticket, member: u32) {
-        self.parked.insert(ticket, member);
-    }
-
-    /// Ends a member's wait without an answer.
-    pub fn give_up_parked(&mut self, member: u32) {
-        if let Some(ticket) = self.unpark(member) {
-            self.outbox.give_up(ticket);
-        }
-    }
-
-    /// Ends a member's wait, and says who waited, if there is still somebody.
-    pub fn unpark(&mut self, member: u32) -> Option<Ticket> {
-        let row = &mut self.registry.members[member];
-        if !row.has(flag::AWAITING_JOIN | flag::AWAITING_SYNC) {
-            return None;
-        }
-        let (group, was_join) = (row.group, row.has(flag::AWAITING_JOIN));
-        row.clear(flag::AWAITING_JOIN | flag::AWAITING_SYNC);
-        let ticket = core::mem::replace(&mut row.ticket, NO_TICKET);
-        if was_join {
-            self.rebalance_mut(group).awaiting_join -= 1;
-        }
-        self.parked.remove(&ticket);
-        (ticket != NO_TICKET).then_some(ticket)
     }
 
     /// The connection behind tickets is gone: its answers are forgotten, its member stays.

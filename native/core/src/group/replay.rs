@@ -140,7 +140,7 @@ impl Machine {
         recent: &mut Recent,
         source: Source,
     ) -> Result<(), ReplayError> {
-        self.fetch_records_early(window);
+        self.prefetch_records(window);
         for staged in window.drain(..) {
             self.apply_staged(&staged, recent, source).map_err(|error| ReplayError {
                 offset: staged.record.offset,
@@ -151,9 +151,9 @@ impl Machine {
         Ok(())
     }
 
-    /// Finds all groups, and touches what each commit will read; every stage for all before the
-    /// next.
-    fn fetch_records_early(&self, window: &mut [Staged<'_>]) {
+    /// Finds all groups, and prefetches what each commit will read; every stage for all before
+    /// the next.
+    fn prefetch_records(&self, window: &mut [Staged<'_>]) {
         for staged in window.iter_mut() {
             if let Kind::Commit(key) = &mut staged.kind
                 && !key.follows
@@ -170,11 +170,11 @@ impl Machine {
         let groups = commits().count();
         let empty = commits().filter(|(_, offsets)| offsets.is_empty()).count();
         let topics = &self.offsets.topics;
-        let touched = commits().filter(|(key, offsets)| {
+        let prefetched = commits().filter(|(key, offsets)| {
             let topic = topics.find_bytes(key.topic);
-            topic.is_some_and(|topic| offsets.touch(topic, key.partition))
+            topic.is_some_and(|topic| offsets.prefetch(topic, key.partition))
         });
-        black_box((groups, empty, touched.count()));
+        black_box((groups, empty, prefetched.count()));
     }
 
     #[inline]

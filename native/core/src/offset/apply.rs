@@ -99,6 +99,7 @@ impl GroupScope<'_> {
                 self.tables.topics.release(entry.topic, entry.topic_id);
                 continue;
             }
+            self.tables.topics.raise(entry.topic, entry.partition, entry.offset);
             match place {
                 Ok(place) => {
                     let old = core::mem::replace(self.offsets.entries.entry_mut(place), entry);
@@ -206,6 +207,7 @@ impl GroupScope<'_> {
             (entry.key(), Stored { topic, place })
         };
         self.offsets.set_extra(key, Extra::of(value));
+        self.tables.topics.raise(stored.topic, partition, value.offset);
         stored
     }
 

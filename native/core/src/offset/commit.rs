@@ -1,4 +1,4 @@
-//! OffsetCommit, once the group has accepted it (spec/offsets.md 2.1 steps 7 and 8, 2.3).
+//! OffsetCommit, once the group has accepted it (offsets sections 2.1, 2.3).
 
 use super::GroupScope;
 use crate::config::Config;
@@ -29,10 +29,7 @@ pub fn commit(
         -1 => -1,
         retention_ms => now_ms.saturating_add(retention_ms),
     };
-    let fits = |partition: &OffsetCommitPartition<'_>| {
-        let metadata = metadata(partition);
-        metadata.len() <= LONGEST_STRING && utf16_fits(metadata, config.offset_metadata_max_bytes)
-    };
+    let fits = |partition: &OffsetCommitPartition<'_>| fits(config, partition);
     for topic in &request.topics {
         let accepted = topic.partitions.iter().filter(|partition| fits(partition));
         let values = accepted.map(|partition| {
@@ -51,6 +48,12 @@ pub fn commit(
     respond(request, |partition| {
         if fits(partition) { ErrorCode::None } else { ErrorCode::OffsetMetadataTooLarge }
     })
+}
+
+/// Whether a partition's metadata is short enough.
+pub fn fits(config: &Config, partition: &OffsetCommitPartition<'_>) -> bool {
+    let metadata = metadata(partition);
+    metadata.len() <= LONGEST_STRING && utf16_fits(metadata, config.offset_metadata_max_bytes)
 }
 
 /// A failure that is every partition's: the group refused the request.

@@ -1,5 +1,5 @@
 //! Removal of offsets: OffsetDelete, the deletion of a group, and of a topic
-//! (spec/offsets.md 5 and 6).
+//! (offsets sections 5 and 6).
 
 use super::GroupScope;
 use super::entries::key;

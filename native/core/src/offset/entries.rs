@@ -1,10 +1,10 @@
-//! A sorted set of fixed-size entries: one allocation for up to 128 of them, chunks of that size
+//! A sorted set of fixed-size entries: one allocation for up to 128 of them, pages of that size
 //! above, so that neither a group of two partitions nor one of a million pays for the other.
 
 use super::topic_table::{TopicIdIndex, TopicIndex};
 
-/// Entries of a full chunk. Bounds what one insertion moves.
-const CHUNK: usize = 128;
+/// Entries of a full page. Bounds what one insertion moves.
+const PAGE: usize = 128;
 
 /// A committed offset without what most offsets do not have (metadata and an explicit expiry).
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +32,7 @@ pub(super) fn key(topic: TopicIndex, partition: i32) -> Key {
     u64::from(topic) << 32 | u64::from(partition as u32 ^ 1 << 31)
 }
 
-/// Where an entry is, or belongs: chunk, and index in it.
+/// Where an entry is, or belongs: page, and index in it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Place(usize, usize);
 
@@ -52,49 +52,49 @@ impl Default for Entries {
 
 impl Entries {
     pub fn len(&self) -> usize {
-        self.chunks().iter().map(Vec::len).sum()
+        self.pages().iter().map(Vec::len).sum()
     }
 
     pub fn is_empty(&self) -> bool {
-        matches!(self, Entries::One(chunk) if chunk.is_empty())
+        matches!(self, Entries::One(page) if page.is_empty())
     }
 
     pub fn iter(&self) -> impl Iterator<Item = &Entry> {
-        self.chunks().iter().flatten()
+        self.pages().iter().flatten()
     }
 
     /// Entries from a key on, in order.
     pub fn iter_from(&self, key: Key) -> impl Iterator<Item = &Entry> {
-        let (Ok(Place(chunk, at)) | Err(Place(chunk, at))) = self.locate(key);
-        let (first, rest) = self.chunks()[chunk..].split_first().expect("there is one chunk");
+        let (Ok(Place(page, at)) | Err(Place(page, at))) = self.locate(key);
+        let (first, rest) = self.pages()[page..].split_first().expect("there is one page");
         first[at..].iter().chain(rest.iter().flatten())
     }
 
     #[inline]
     pub fn locate(&self, key: Key) -> Result<Place, Place> {
-        let (chunk, entries) = match self {
+        let (page, entries) = match self {
             Entries::One(entries) => (0, entries),
-            Entries::Many(chunks) => {
-                let above = chunks.partition_point(|chunk| chunk[0].key() <= key);
-                let chunk = above.saturating_sub(1);
-                (chunk, &chunks[chunk])
+            Entries::Many(pages) => {
+                let above = pages.partition_point(|page| page[0].key() <= key);
+                let page = above.saturating_sub(1);
+                (page, &pages[page])
             }
         };
         if let Some(at) = guess(entries, key) {
-            return Ok(Place(chunk, at));
+            return Ok(Place(page, at));
         }
         match entries.binary_search_by_key(&key, Entry::key) {
-            Ok(at) => Ok(Place(chunk, at)),
-            Err(at) => Err(Place(chunk, at)),
+            Ok(at) => Ok(Place(page, at)),
+            Err(at) => Err(Place(page, at)),
         }
     }
 
     /// The same, if the entry may well stand right behind another one: commits come in order.
     #[inline]
-    pub fn locate_behind(&self, Place(chunk, at): Place, key: Key) -> Result<Place, Place> {
-        let behind = self.chunks().get(chunk).and_then(|entries| entries.get(at + 1));
+    pub fn locate_behind(&self, Place(page, at): Place, key: Key) -> Result<Place, Place> {
+        let behind = self.pages().get(page).and_then(|entries| entries.get(at + 1));
         match behind {
-            Some(entry) if entry.key() == key => Ok(Place(chunk, at + 1)),
+            Some(entry) if entry.key() == key => Ok(Place(page, at + 1)),
             _ => self.locate(key),
         }
     }
@@ -103,80 +103,80 @@ impl Entries {
     #[inline]
     pub fn run(&self, key: Key) -> &[Entry] {
         match self.locate(key) {
-            Ok(Place(chunk, at)) => &self.chunks()[chunk][at..],
+            Ok(Place(page, at)) => &self.pages()[page][at..],
             Err(_) => &[],
         }
     }
 
-    /// Reads what [`locate`](Self::locate) will probably read, to have it fetched early.
+    /// Prefetches what [`locate`](Self::locate) will probably read.
     #[inline]
-    pub fn touch(&self, key: Key) -> bool {
-        guess(&self.chunks()[0], key).is_some()
+    pub fn prefetch(&self, key: Key) -> bool {
+        guess(&self.pages()[0], key).is_some()
     }
 
     #[inline]
-    pub fn entry(&self, Place(chunk, at): Place) -> &Entry {
-        &self.chunks()[chunk][at]
+    pub fn entry(&self, Place(page, at): Place) -> &Entry {
+        &self.pages()[page][at]
     }
 
     #[inline]
-    pub fn entry_mut(&mut self, Place(chunk, at): Place) -> &mut Entry {
+    pub fn entry_mut(&mut self, Place(page, at): Place) -> &mut Entry {
         match self {
             Entries::One(entries) => &mut entries[at],
-            Entries::Many(chunks) => &mut chunks[chunk][at],
+            Entries::Many(pages) => &mut pages[page][at],
         }
     }
 
     /// `place` is what `locate` answered with `Err` for this entry's key.
-    pub fn insert(&mut self, Place(chunk, at): Place, entry: Entry) {
+    pub fn insert(&mut self, Place(page, at): Place, entry: Entry) {
         match self {
-            Entries::One(entries) if entries.len() < CHUNK => insert(entries, at, entry),
+            Entries::One(entries) if entries.len() < PAGE => insert(entries, at, entry),
             Entries::One(entries) => {
                 *self = Entries::Many(Box::new(vec![core::mem::take(entries)]));
-                self.insert(Place(chunk, at), entry);
+                self.insert(Place(page, at), entry);
             }
-            Entries::Many(chunks) if chunks[chunk].len() < CHUNK => {
-                insert(&mut chunks[chunk], at, entry);
+            Entries::Many(pages) if pages[page].len() < PAGE => {
+                insert(&mut pages[page], at, entry);
             }
-            // Ascending insertion, the usual one, leaves full chunks behind it.
-            Entries::Many(chunks) if at == CHUNK => chunks.insert(chunk + 1, vec![entry]),
-            Entries::Many(chunks) => {
-                let mut right = chunks[chunk].split_off(CHUNK / 2);
-                chunks[chunk].shrink_to_fit();
-                if at <= CHUNK / 2 {
-                    insert(&mut chunks[chunk], at, entry);
+            // Ascending insertion, the usual one, leaves full pages behind it.
+            Entries::Many(pages) if at == PAGE => pages.insert(page + 1, vec![entry]),
+            Entries::Many(pages) => {
+                let mut right = pages[page].split_off(PAGE / 2);
+                pages[page].shrink_to_fit();
+                if at <= PAGE / 2 {
+                    insert(&mut pages[page], at, entry);
                 } else {
-                    insert(&mut right, at - CHUNK / 2, entry);
+                    insert(&mut right, at - PAGE / 2, entry);
                 }
-                chunks.insert(chunk + 1, right);
+                pages.insert(page + 1, right);
             }
         }
     }
 
     /// `place` is what `locate` answered with `Ok`.
-    pub fn remove(&mut self, Place(chunk, at): Place) -> Entry {
-        let chunks = match self {
+    pub fn remove(&mut self, Place(page, at): Place) -> Entry {
+        let pages = match self {
             Entries::One(entries) => return remove(entries, at),
-            Entries::Many(chunks) => chunks,
+            Entries::Many(pages) => pages,
         };
-        let entry = remove(&mut chunks[chunk], at);
-        if chunks[chunk].is_empty() {
-            chunks.remove(chunk);
-        } else if chunk > 0 && chunks[chunk - 1].len() + chunks[chunk].len() <= CHUNK / 2 {
-            let right = chunks.remove(chunk);
-            chunks[chunk - 1].reserve_exact(right.len());
-            chunks[chunk - 1].extend(right);
+        let entry = remove(&mut pages[page], at);
+        if pages[page].is_empty() {
+            pages.remove(page);
+        } else if page > 0 && pages[page - 1].len() + pages[page].len() <= PAGE / 2 {
+            let right = pages.remove(page);
+            pages[page - 1].reserve_exact(right.len());
+            pages[page - 1].extend(right);
         }
-        if chunks.len() == 1 {
-            *self = Entries::One(chunks.pop().expect("one is left"));
+        if pages.len() == 1 {
+            *self = Entries::One(pages.pop().expect("one is left"));
         }
         entry
     }
 
-    fn chunks(&self) -> &[Vec<Entry>] {
+    fn pages(&self) -> &[Vec<Entry>] {
         match self {
             Entries::One(entries) => core::slice::from_ref(entries),
-            Entries::Many(chunks) => chunks,
+            Entries::Many(pages) => pages,
         }
     }
 }
@@ -194,7 +194,7 @@ fn insert(entries: &mut Vec<Entry>, at: usize, entry: Entry) {
     let length = entries.len();
     if length == entries.capacity() {
         let more = if length == 0 { 1 } else { (length / 8).max(2) };
-        entries.reserve_exact(more.min(CHUNK - length));
+        entries.reserve_exact(more.min(PAGE - length));
     }
     entries.insert(at, entry);
 }

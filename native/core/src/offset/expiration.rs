@@ -1,4 +1,4 @@
-//! Expiry of offsets: an input that yields records, like a request (spec/offsets.md 6).
+//! Expiry of offsets: an input that yields records, like a request (offsets section 6).
 
 use super::GroupScope;
 use super::delete::emit_tombstones;

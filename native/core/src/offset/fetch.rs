@@ -1,4 +1,4 @@
-//! OffsetFetch, once the group has accepted it (spec/offsets.md 4).
+//! OffsetFetch, once the group has accepted it (offsets section 4).
 
 use super::entries::{Entry, Key, key};
 use super::pending::Pending;
@@ -11,19 +11,22 @@ use crate::response::{
 };
 
 /// Answers from a group's offsets; `None`: the group is absent or Dead, which is not an error.
-/// Topics come in request order, or by name where all are asked for (then without an id).
+/// Topics come in request order, or by name where all are asked for (then without an id). More than
+/// `max_bytes` become an UNKNOWN_SERVER_ERROR.
 pub fn fetch(
     offsets: Option<&GroupOffsets>,
     topics: &TopicTable,
     request: &OffsetFetchRequest<'_>,
+    max_bytes: usize,
 ) -> OffsetFetchResponse {
     let wanted = request.topics.as_deref().unwrap_or_default();
     let bytes = |of: &OffsetFetchTopic<'_>| {
         OffsetFetchResponseBuilder::topic_bytes(of.name, of.partition_indexes.len())
     };
-    let room = wanted.iter().map(bytes).sum();
+    let room = wanted.iter().map(bytes).sum::<usize>().min(max_bytes);
     let mut response =
-        OffsetFetchResponseBuilder::with_room(request.group_id, ErrorCode::None, room);
+        OffsetFetchResponseBuilder::with_room(request.group_id, ErrorCode::None, room)
+            .bounded(max_bytes);
     let Some(offsets) = offsets else {
         wanted.iter().for_each(|wanted| push_absent(&mut response, wanted));
         return response.finish();

@@ -1,4 +1,5 @@
-//! Committed offsets: their store, and what requests, expiry and replay do to it (spec/offsets.md).
+//! Committed offsets (`docs/spec/offsets.md`): their store, and what requests, expiry and replay do
+//! to it.
 //!
 //! Nothing here knows a group's state: the shard asks the group first, and then calls in with a
 //! [`GroupScope`]. Durable state changes in `GroupScope::apply*` only, which replay shares.
@@ -9,6 +10,7 @@ pub mod delete;
 mod entries;
 pub mod expiration;
 pub mod fetch;
+mod furthest;
 mod pending;
 pub mod store;
 pub mod topic_table;

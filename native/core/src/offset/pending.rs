@@ -1,4 +1,4 @@
-//! Offsets that a transaction will commit or drop: per group, by producer (spec/offsets.md 3.1).
+//! Offsets that a transaction will commit or drop: per group, by producer (offsets section 3.1).
 
 use std::collections::BTreeMap;
 

@@ -44,13 +44,13 @@ impl GroupOffsets {
         self.entries.len()
     }
 
-    /// Reads what applying a commit will read, to have it fetched early.
+    /// Prefetches what applying a commit will read.
     #[inline]
-    pub(crate) fn touch(&self, topic: TopicIndex, partition: i32) -> bool {
-        self.entries.touch(key(topic, partition))
+    pub(crate) fn prefetch(&self, topic: TopicIndex, partition: i32) -> bool {
+        self.entries.prefetch(key(topic, partition))
     }
 
-    /// Some entry that there is, not read yet: to have it fetched early.
+    /// Some entry, not read yet: for a prefetch.
     #[inline]
     pub(crate) fn first(&self) -> Option<&Entry> {
         self.entries.iter().next()

@@ -1,11 +1,12 @@
 //! Topic names and ids, once per shard however many groups have offsets in them.
 //!
-//! Every stored offset holds one reference; a name or id that nobody refers to is forgotten, so
+//! Every stored offset holds one reference; a name or id without references is forgotten, so
 //! the table is never larger than the offsets that are stored.
 
 use ahash::RandomState;
 use hashbrown::HashTable;
 
+use super::furthest::Furthest;
 use crate::request::Uuid;
 
 /// A topic's place in the table: valid as long as something refers to the topic.
@@ -27,6 +28,7 @@ struct Slot {
     references: usize,
     /// With the references to each; one or two in practice.
     ids: Vec<(Uuid, usize)>,
+    furthest: Furthest,
 }
 
 impl TopicTable {
@@ -68,6 +70,18 @@ impl TopicTable {
     #[inline]
     pub fn topic_id(&self, topic: TopicIndex, id: TopicIdIndex) -> Uuid {
         self.slots[topic as usize].ids[id as usize].0
+    }
+
+    /// The highest offset that a group ever committed for a partition, since the topic came into
+    /// the table; 0: none.
+    pub fn furthest(&self, topic: TopicIndex, partition: i32) -> i64 {
+        self.slots[topic as usize].furthest.get(partition)
+    }
+
+    /// A commit that was applied.
+    #[inline]
+    pub(super) fn raise(&mut self, topic: TopicIndex, partition: i32, offset: i64) {
+        self.slots[topic as usize].furthest.raise(partition, offset);
     }
 
     /// Adds a reference to a topic, and the topic where it is new. `found` is what `find` says.
@@ -115,7 +129,7 @@ impl TopicTable {
     }
 
     fn add(&mut self, name: &str) -> TopicIndex {
-        let slot = Slot { name: name.into(), references: 0, ids: Vec::new() };
+        let slot = Slot { name: name.into(), ..Slot::default() };
         let topic = match self.free.pop() {
             Some(topic) => {
                 self.slots[topic as usize] = slot;

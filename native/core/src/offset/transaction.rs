@@ -1,5 +1,5 @@
 //! Which groups have pending offsets of which producer, so that an end marker, which is for all
-//! groups of the shard, reaches them without a scan (spec/offsets.md 3.1).
+//! groups of the shard, reaches them without a scan (offsets section 3.1).
 //!
 //! A marker is applied in two steps: [`OpenTransactions::close`] names the groups, and
 //! `GroupScope::apply_marker` does it in each.

@@ -2,7 +2,7 @@
 //! (log-format section 4).
 //!
 //! This is the way of recovery: it allocates nothing unless it fails. The CRC was verified by
-//! whoever read the chunk; the bounds are checked here all the same.
+//! the reader of the chunk; the bounds are checked here all the same.
 
 use super::fields::{write_i16, write_i32, write_i64};
 use super::reader::{DecodeError, Reader};
@@ -11,7 +11,7 @@ use crate::outbox::Append;
 
 /// Bytes of a batch before its records.
 pub const BATCH_OVERHEAD: usize = 61;
-/// Where its CRC-32C stands, which covers what follows it: whoever writes the batch puts it there.
+/// Where its CRC-32C stands, which covers what follows it: the writer of the batch puts it there.
 pub const CRC_AT: usize = 17;
 pub const CRC_FROM: usize = CRC_AT + 4;
 /// Bytes before and including the length field.

@@ -68,6 +68,19 @@ pub fn write_compact_count(out: &mut Vec<u8>, count: usize) {
     write_unsigned_varint(out, compact_length(count));
 }
 
+/// One tagged field; the tag count stands before the first of them.
+pub fn write_tagged_field(out: &mut Vec<u8>, tag: u32, field: impl FnOnce(&mut Vec<u8>)) {
+    write_unsigned_varint(out, tag);
+    let start = out.len();
+    field(out);
+    let end = out.len();
+    let size = u32::try_from(end - start).expect("a tagged field fits an unsigned varint");
+    // The size stands before the field and its width depends on it: appended, then moved ahead.
+    write_unsigned_varint(out, size);
+    let width = out.len() - end;
+    out[start..].rotate_right(width);
+}
+
 fn compact_length(length: usize) -> u32 {
     u32::try_from(length + 1).expect("a compact length fits an unsigned varint")
 }

@@ -1,5 +1,6 @@
-//! Which record a key names (log-format section 2). A type that nobody knows is kept, not lost.
+//! Which record a key names (log-format section 2). A record of an unknown type is kept.
 
+use super::consumer::{ConsumerGroupKey, ConsumerRecordType};
 use super::group_metadata::{GROUP_METADATA_KEY_TYPE, GroupMetadataKey};
 use super::offset_commit::OffsetCommitKey;
 use super::reader::{DecodeError, Reader};
@@ -10,7 +11,9 @@ pub enum RecordKey<'a> {
     OffsetCommit(OffsetCommitKey<'a>),
     /// Type 2.
     GroupMetadata(GroupMetadataKey<'a>),
-    /// A record of a consumer, share or streams group: types 3 to 8, 10 to 17, 19 to 23.
+    /// Types 3 to 8 and 16.
+    ConsumerGroup(ConsumerGroupKey<'a>),
+    /// A record of a share or streams group: types 10 to 15, 17, 19 to 23.
     Other(OtherKey<'a>),
     /// Left over from an aborted upgrade, or written by a newer Kafka: skip it and say so.
     Unknown { record_type: i16, raw: &'a [u8] },
@@ -20,33 +23,58 @@ pub enum RecordKey<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherKey<'a> {
     pub record_type: i16,
+    /// Never classic.
     pub group_type: GroupType,
     pub group_id: &'a str,
-    /// What follows the group id: a member id, a regular expression, or nothing.
+    /// What follows the group id: a member id, or nothing.
     pub rest: &'a [u8],
 }
 
-/// Groups that are not classic.
+/// Which protocol the members of a group speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupType {
+    Classic,
     Consumer,
     Share,
     Streams,
 }
 
 impl GroupType {
+    pub const ALL: [GroupType; 4] =
+        [GroupType::Classic, GroupType::Consumer, GroupType::Share, GroupType::Streams];
+
     /// As ListGroups names it.
     pub const fn name(self) -> &'static str {
         match self {
+            GroupType::Classic => "classic",
             GroupType::Consumer => "consumer",
             GroupType::Share => "share",
             GroupType::Streams => "streams",
         }
     }
 
+    /// The record whose tombstone ends a group.
+    pub const fn group_record_type(self) -> i16 {
+        match self {
+            GroupType::Classic => GROUP_METADATA_KEY_TYPE,
+            GroupType::Consumer => 3,
+            GroupType::Share => 11,
+            GroupType::Streams => 17,
+        }
+    }
+
+    /// The record that each member has, where members have records of their own.
+    pub const fn member_record_type(self) -> Option<i16> {
+        match self {
+            GroupType::Classic => None,
+            GroupType::Consumer => Some(5),
+            GroupType::Share => Some(10),
+            GroupType::Streams => Some(19),
+        }
+    }
+
     const fn of_record_type(record_type: i16) -> Option<GroupType> {
         match record_type {
-            3..=8 | 16 => Some(GroupType::Consumer),
             10..=15 => Some(GroupType::Share),
             17 | 19..=23 => Some(GroupType::Streams),
             _ => None,
@@ -65,14 +93,22 @@ impl<'a> RecordKey<'a> {
             GROUP_METADATA_KEY_TYPE => {
                 GroupMetadataKey::parse(&mut reader).map(RecordKey::GroupMetadata)
             }
-            _ => match GroupType::of_record_type(record_type) {
-                Some(group_type) => {
-                    let group_id = reader.string()?;
-                    let rest = reader.rest();
-                    Ok(RecordKey::Other(OtherKey { record_type, group_type, group_id, rest }))
-                }
-                None => Ok(RecordKey::Unknown { record_type, raw }),
-            },
+            _ => Self::parse_other(record_type, raw, reader),
         }
+    }
+
+    fn parse_other(
+        record_type: i16,
+        raw: &'a [u8],
+        mut body: Reader<'a>,
+    ) -> Result<Self, DecodeError> {
+        if let Some(record_type) = ConsumerRecordType::of(record_type) {
+            return ConsumerGroupKey::parse(record_type, &mut body).map(RecordKey::ConsumerGroup);
+        }
+        let Some(group_type) = GroupType::of_record_type(record_type) else {
+            return Ok(RecordKey::Unknown { record_type, raw });
+        };
+        let group_id = body.string()?;
+        Ok(RecordKey::Other(OtherKey { record_type, group_type, group_id, rest: body.rest() }))
     }
 }

@@ -49,7 +49,7 @@ pub struct Rewriting<'a> {
     /// Whether offsets of transactions that have not ended are kept as pending; else they go.
     pub keep_open: bool,
     /// Topic ids that mean the same where the log goes. An offset of any other is written without
-    /// one: it is good for whatever topic of that name is there.
+    /// one: it counts for any topic of that name.
     pub topic_ids: &'a [Uuid],
 }
 
@@ -109,6 +109,7 @@ impl LiveRecords {
                     place(key.group)
                 }
                 RecordKey::GroupMetadata(key) => place(key.group),
+                RecordKey::ConsumerGroup(key) => place(key.group_id),
                 RecordKey::Other(key) => place(key.group_id),
                 RecordKey::Unknown { .. } => unknown,
             };

@@ -4,6 +4,7 @@
 //! the bytes of the log, checks every bound, and never panics on what it reads.
 
 pub mod batch;
+pub mod consumer;
 pub mod control;
 pub mod fields;
 pub mod group_metadata;

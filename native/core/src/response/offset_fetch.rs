@@ -1,12 +1,12 @@
-//! OffsetFetch's answer. All of it lies in one allocation: one for each name and each list cost more
-//! than finding what is committed.
+//! OffsetFetch's answer. All of it lies in one allocation: one for each name and each list cost
+//! more than finding what is committed.
 //!
 //! The bytes are, for each topic, its head, its name and its partitions, each of them a row and its
 //! metadata; behind all of them the group id and the tail. They are neither stored nor sent so.
 //!
-//! An answer is its bytes and nothing else, so that it goes from hand to hand in registers. A larger
-//! one would be copied in other pieces than those in which it was just written, and each of those
-//! waits until older stores are done: the processor cannot forward what was stored in parts.
+//! An answer is its bytes and nothing else, so that it goes from hand to hand in registers. A
+//! larger one would be copied in other pieces than those in which it was just written, and each of
+//! those waits until older stores are done: the processor cannot forward what was stored in parts.
 
 use core::fmt;
 
@@ -16,17 +16,17 @@ use crate::utf8::utf8;
 
 /// What stands behind the group id: its length in bytes, the number of topics, the error.
 const TAIL_BYTES: usize = 10;
-/// What stands before a topic's name: its id, the length of the name and of the partitions in bytes,
-/// the number of partitions.
+/// What stands before a topic's name: its id, the length of the name and of the partitions in
+/// bytes, the number of partitions.
 const HEAD_BYTES: usize = 28;
 /// What stands before a partition's metadata: the offset, the partition's index, the leader epoch,
 /// the error, the length of the metadata in bytes.
 const ROW_BYTES: usize = 22;
 
-/// No frame holds more, and a peer may name a partition with metadata any number of times.
+/// No frame holds more.
 const MAX_BYTES: usize = i32::MAX as usize;
 
-/// What is committed in a group (spec/offsets.md 4; Kafka's `OffsetFetchResponseGroup`).
+/// What is committed in a group (offsets section 4; Kafka's `OffsetFetchResponseGroup`).
 #[derive(Clone, PartialEq)]
 pub struct OffsetFetchResponse {
     bytes: Box<[u8]>,
@@ -38,6 +38,7 @@ pub struct OffsetFetchResponseBuilder<'a> {
     pub error_code: ErrorCode,
     is_too_large: bool,
     topic_count: u32,
+    max_bytes: u32,
     group_id: &'a str,
     bytes: Vec<u8>,
 }
@@ -64,7 +65,7 @@ pub struct OffsetFetchResponsePartition<'a> {
 }
 
 impl OffsetFetchResponsePartition<'_> {
-    /// Nothing is committed, or is told.
+    /// Nothing is committed, or the answer does not show it.
     pub fn absent(partition_index: i32, error_code: ErrorCode) -> Self {
         OffsetFetchResponsePartition {
             partition_index,
@@ -89,16 +90,31 @@ impl<'a> OffsetFetchResponseBuilder<'a> {
         OffsetFetchResponseBuilder::with_room(group_id, error_code, 0)
     }
 
-    /// The same, with memory for topics of so many bytes: of [`topic_bytes`](Self::topic_bytes) each.
+    /// The same, with memory for topics of so many bytes: of [`topic_bytes`](Self::topic_bytes)
+    /// each.
     #[inline(always)]
     pub fn with_room(group_id: &'a str, error_code: ErrorCode, topics_bytes: usize) -> Self {
         OffsetFetchResponseBuilder {
             error_code,
             is_too_large: false,
             topic_count: 0,
+            max_bytes: MAX_BYTES as u32,
             group_id,
             bytes: Vec::with_capacity(topics_bytes + group_id.len() + TAIL_BYTES),
         }
+    }
+
+    /// A bound on the bytes of all topics, since a peer may name a partition with metadata any
+    /// number of times. Beyond it the answer [`is_too_large`](Self::is_too_large).
+    #[inline(always)]
+    pub fn bounded(mut self, bytes: usize) -> Self {
+        self.max_bytes = bytes.min(MAX_BYTES) as u32;
+        self
+    }
+
+    /// There was more than fits: what is left is the group's error.
+    pub fn is_too_large(&self) -> bool {
+        self.is_too_large
     }
 
     /// Bytes that a topic takes whose partitions have no metadata.
@@ -106,8 +122,8 @@ impl<'a> OffsetFetchResponseBuilder<'a> {
         HEAD_BYTES + name.len() + partition_count * ROW_BYTES
     }
 
-    /// Puts a topic behind the others. An answer beyond 2 GiB fits no frame: it becomes that of an
-    /// UNKNOWN_SERVER_ERROR, and takes no topics from then on.
+    /// Puts a topic behind the others. An answer beyond its bound, which is 2 GiB at most, becomes
+    /// that of an UNKNOWN_SERVER_ERROR, and takes no topics from then on.
     #[inline]
     pub fn push_topic<'p>(
         &mut self,
@@ -115,7 +131,7 @@ impl<'a> OffsetFetchResponseBuilder<'a> {
         topic_id: Uuid,
         partitions: impl Iterator<Item = OffsetFetchResponsePartition<'p>>,
     ) {
-        self.push_topic_below(MAX_BYTES, name, topic_id, partitions);
+        self.push_topic_below(self.max_bytes as usize, name, topic_id, partitions);
     }
 
     /// The same, of partitions that are [`absent`](OffsetFetchResponsePartition::absent).
@@ -213,6 +229,12 @@ impl OffsetFetchResponse {
     #[inline]
     pub fn error_code(&self) -> ErrorCode {
         error_of(i16::from_le_bytes(part(self.tail(), 8)))
+    }
+
+    /// Whether the group's error is one, without a look at which.
+    #[inline]
+    pub fn has_error(&self) -> bool {
+        self.tail()[8..] != [0; 2]
     }
 
     pub fn group_id(&self) -> &str {
@@ -374,6 +396,7 @@ mod tests {
         }
         let answer = builder.finish();
         assert_eq!((answer.group_id(), answer.error_code()), ("группа", ErrorCode::NotCoordinator));
+        assert!(answer.has_error());
         assert_eq!((answer.topics().count(), answer.topic_count()), (all.len(), all.len()));
         for (topic, (name, topic_id, partitions)) in answer.topics().zip(all) {
             assert_eq!((topic.name(), topic.topic_id), (name, topic_id));
@@ -400,6 +423,7 @@ mod tests {
         let room = OffsetFetchResponseBuilder::topic_bytes("t", 10) + 10 * "metadata".len();
         builder.push_topic_below(room, "t", Uuid(1), ten());
         assert_eq!((builder.topic_count, builder.error_code), (1, ErrorCode::None));
+        assert!(!OffsetFetchResponse::new("g", ErrorCode::None).has_error());
         builder.push_topic_below(room + 1_000, "u", Uuid(2), ten().cycle());
         assert_eq!(builder.bytes.capacity(), 0);
         builder.push_topic("v", Uuid(3), ten());

@@ -1,4 +1,4 @@
-//! OffsetCommit: what is written, refused and answered (spec/offsets.md 2).
+//! OffsetCommit: what is written, refused and answered (offsets section 2).
 
 use kcoord_core::error::ErrorCode;
 use kcoord_core::offset::commit;
@@ -137,4 +137,21 @@ fn strings_that_no_record_can_hold() {
         assert_eq!(story.commit(&metadata), [(0, ErrorCode::OffsetMetadataTooLarge)]);
     }
     assert!(story.written().is_empty());
+}
+
+#[test]
+fn the_furthest_offset_stays_where_it_was_until_the_topic_has_no_offset() {
+    let mut story = Story::new();
+    story.committed("t", &[(0, 42), (33, 7)]);
+    story.committed("t", &[(0, 10)]);
+    assert_eq!([0, 1, 33].map(|partition| story.furthest("t", partition)), [42, 0, 7]);
+    let tombstone = |story: &mut Story, partition| {
+        story.with(|scope, _, _| scope.apply("t", partition, None, 99, None));
+    };
+    tombstone(&mut story, 0);
+    assert_eq!(story.furthest("t", 0), 42);
+    tombstone(&mut story, 33);
+    assert_eq!(story.furthest("t", 0), 0);
+    story.committed("t", &[(1, 3)]);
+    assert_eq!([0, 1, 33].map(|partition| story.furthest("t", partition)), [0, 3, 0]);
 }

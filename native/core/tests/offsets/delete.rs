@@ -1,4 +1,4 @@
-//! OffsetDelete, and the deletion of a group and of a topic (spec/offsets.md 5 and 6).
+//! OffsetDelete, and the deletion of a group and of a topic (offsets sections 5 and 6).
 
 use kcoord_core::error::ErrorCode;
 use kcoord_core::offset::delete;

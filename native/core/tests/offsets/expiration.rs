@@ -1,4 +1,4 @@
-//! Expiry and retention (spec/offsets.md 6).
+//! Expiry and retention (offsets section 6).
 
 use kcoord_core::offset::expiration::{ExpirationBase, expired};
 use kcoord_core::record::TransactionResult;

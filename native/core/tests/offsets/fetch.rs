@@ -1,4 +1,4 @@
-//! OffsetFetch (spec/offsets.md 4).
+//! OffsetFetch (offsets section 4).
 
 use kcoord_core::error::ErrorCode;
 use kcoord_core::offset::fetch;
@@ -28,10 +28,11 @@ fn what_is_not_there_is_not_an_error() {
             ("t".into(), vec![(1, -1, NONE), (0, 10, NONE), (0, 10, NONE)]),
         ]
     );
-    let absent = fetch::fetch(None, &story.tables.topics, &fetch_request(Some(wanted), false));
+    let absent =
+        fetch::fetch(None, &story.tables.topics, &fetch_request(Some(wanted), false), usize::MAX);
     let partition = partition_of(&absent, 1, 1);
     assert_eq!(partition, OffsetFetchResponsePartition::absent(0, NONE));
-    let all = fetch::fetch(None, &story.tables.topics, &fetch_request(None, true));
+    let all = fetch::fetch(None, &story.tables.topics, &fetch_request(None, true), usize::MAX);
     assert!(all.topics().next().is_none() && all.error_code() == NONE);
 }
 
@@ -73,14 +74,22 @@ fn leader_epoch_and_metadata_come_back() {
     let mut story = Story::new();
     let noted = OffsetCommitPartition { committed_metadata: Some("m"), ..partition(0, 1) };
     story.commit(&request(vec![("t", ID, vec![noted])]));
-    let response =
-        fetch::fetch(Some(&story.offsets), &story.tables.topics, &fetch_request(None, false));
+    let response = fetch::fetch(
+        Some(&story.offsets),
+        &story.tables.topics,
+        &fetch_request(None, false),
+        usize::MAX,
+    );
     let partition = partition_of(&response, 0, 0);
     assert_eq!((partition.committed_leader_epoch, partition.metadata), (5, "m"));
     // null takes the metadata away.
     story.committed("t", &[(0, 2)]);
-    let response =
-        fetch::fetch(Some(&story.offsets), &story.tables.topics, &fetch_request(None, false));
+    let response = fetch::fetch(
+        Some(&story.offsets),
+        &story.tables.topics,
+        &fetch_request(None, false),
+        usize::MAX,
+    );
     assert_eq!(partition_of(&response, 0, 0).metadata, "");
 }
 
@@ -122,7 +131,7 @@ fn an_offset_of_another_incarnation_is_as_none() {
         assert_eq!(story.fetch(&request), [("t".into(), partitions)]);
     }
     let request = fetch_request(Some(vec![("t", OTHER_ID, vec![0])]), false);
-    let response = fetch::fetch(Some(&story.offsets), &story.tables.topics, &request);
+    let response = fetch::fetch(Some(&story.offsets), &story.tables.topics, &request, usize::MAX);
     assert_eq!(response.topics().next().unwrap().topic_id, OTHER_ID);
 }
 

@@ -1,4 +1,4 @@
-//! The rules of spec/offsets.md that hold whatever the group's state, by subject. What was written
+//! The rules of `offsets.md` that hold whatever the group's state, by subject. What was written
 //! is also replayed, and must give the live state.
 
 mod commit;

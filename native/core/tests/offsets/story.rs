@@ -95,7 +95,7 @@ impl Story {
     }
 
     pub fn fetch(&self, request: &OffsetFetchRequest<'_>) -> Vec<Fetched> {
-        let response = fetch::fetch(Some(&self.offsets), &self.tables.topics, request);
+        let response = fetch::fetch(Some(&self.offsets), &self.tables.topics, request, usize::MAX);
         assert_eq!((response.group_id(), response.error_code()), ("g", NONE));
         let answer = |topic: kcoord_core::response::OffsetFetchResponseTopic<'_>| {
             let name = topic.name().to_string();
@@ -105,6 +105,11 @@ impl Story {
             (name, topic.partitions.map(partition).collect())
         };
         response.topics().map(answer).collect()
+    }
+
+    pub fn furthest(&self, topic: &str, partition: i32) -> i64 {
+        let topics = &self.tables.topics;
+        topics.find(topic).map_or(0, |topic| topics.furthest(topic, partition))
     }
 
     pub fn fetch_all(&self) -> Vec<Fetched> {

@@ -1,4 +1,4 @@
-//! Transactional offsets, as replay finds them (spec/offsets.md 3.1).
+//! Transactional offsets, as replay finds them (offsets section 3.1).
 
 use kcoord_core::offset::{GroupOffsets, GroupScope, OffsetTables};
 use kcoord_core::record::TransactionResult::{Abort, Commit};
@@ -101,4 +101,16 @@ fn metadata_survives_the_transaction() {
     story.marker(9, Commit);
     let stored = story.offsets.committed(&story.tables.topics, "t", 0).unwrap();
     assert_eq!((stored.metadata, stored.offset, stored.topic_id), ("m", 5, value(5).topic_id));
+}
+
+#[test]
+fn the_end_of_a_transaction_is_a_commit_for_the_furthest_offset_too() {
+    let mut story = Story::new();
+    story.committed("t", &[(0, 1)]);
+    story.pending(9, "t", 0, 20);
+    story.pending(8, "t", 0, 30);
+    assert_eq!(story.furthest("t", 0), 1);
+    story.marker(9, Commit);
+    story.marker(8, Abort);
+    assert_eq!(story.furthest("t", 0), 20);
 }

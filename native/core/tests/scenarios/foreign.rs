@@ -2,6 +2,7 @@
 //! straight into the log, and then the shard is loaded again.
 
 use kcoord_core::record::batch::Attributes;
+use kcoord_core::record::fields::{write_i16, write_string};
 use kcoord_core::record::writer::write_record;
 use kcoord_core::record::{
     GroupMetadataKey, GroupMetadataMember, GroupMetadataValue, OffsetCommitKey, OffsetCommitValue,
@@ -60,9 +61,12 @@ impl World {
     pub fn log_record(&mut self, command: &Command<'_>) {
         let record_type: i16 = command.number("type", 3);
         let group = command.option("group").unwrap_or("g");
-        let mut key = record_type.to_be_bytes().to_vec();
-        key.extend((group.len() as i16).to_be_bytes());
-        key.extend(group.as_bytes());
+        let mut key = Vec::new();
+        write_i16(&mut key, record_type);
+        write_string(&mut key, group);
+        if let 5 | 7 | 8 | 16 = record_type {
+            write_string(&mut key, "m");
+        }
         let is_tombstone = command.words.contains(&"tombstone");
         let mut records = Vec::new();
         write_record(&mut records, 0, 0, &key, (!is_tombstone).then_some(&[0, 0, 0, 0, 0, 1, 0]));

@@ -7,6 +7,7 @@
 //! loaded again wherever nobody would notice, and has to end in the same state.
 
 mod command;
+mod consumer;
 mod foreign;
 mod request;
 mod script;
@@ -77,6 +78,7 @@ macro_rules! scenario_files {
 }
 
 scenario_files! {
+    consumer_groups: "consumer_groups.txt";
     probes: "probes.txt";
     offset_probes: "offset_probes.txt";
     offsets: "offsets.txt";
@@ -89,6 +91,7 @@ scenario_files! {
     pitfalls: "pitfalls.txt";
     administration: "administration.txt";
     durability: "durability.txt";
+    events: "events.txt";
     coordinator_assignment: "coordinator_assignment.txt";
     leader_checks: "leader_checks.txt";
     other_groups: "other_groups.txt";

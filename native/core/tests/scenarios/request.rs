@@ -8,13 +8,13 @@ use crate::trace;
 use crate::world::World;
 
 /// Who sends a request, and what nearly every request carries.
-struct Caller<'a> {
-    name: &'a str,
+pub struct Caller<'a> {
+    pub name: &'a str,
     context: RequestContext<'a>,
-    group_id: &'a str,
-    member_id: String,
+    pub group_id: &'a str,
+    pub member_id: String,
     generation_id: i32,
-    instance_id: Option<&'a str>,
+    pub instance_id: Option<&'a str>,
 }
 
 impl World {
@@ -25,6 +25,11 @@ impl World {
             "SyncGroup" => self.sync_group(command, &caller),
             "Heartbeat" => self.heartbeat(&caller),
             "LeaveGroup" => self.leave_group(command, &caller),
+            "ConsumerGroupHeartbeat" => self.consumer_heartbeat(command, &caller),
+            "ConsumerGroupDescribe" => {
+                let request = ConsumerGroupDescribeRequest { group_id: caller.group_id };
+                self.send(&caller, Request::ConsumerGroupDescribe(request));
+            }
             "OffsetCommit" => self.offset_commit(command, &caller),
             "OffsetFetch" => self.offset_fetch(command, &caller),
             "OffsetDelete" => self.offset_delete(command, &caller),
@@ -52,7 +57,7 @@ impl World {
 
     fn caller<'a>(&mut self, command: &Command<'a>) -> Caller<'a> {
         let name = match command.verb {
-            "JoinGroup" | "SyncGroup" | "Heartbeat" => command.words[0],
+            "JoinGroup" | "SyncGroup" | "Heartbeat" | "ConsumerGroupHeartbeat" => command.words[0],
             "OffsetCommit" if !command.words[0].contains(':') => command.words[0],
             _ => "admin",
         };
@@ -89,7 +94,7 @@ impl World {
             group_instance_id: caller.instance_id,
             protocol_type: command.option("type").unwrap_or("consumer"),
             protocols: protocols.collect(),
-            reason: None,
+            reason: command.option("reason"),
         };
         self.send(caller, Request::JoinGroup(request));
         if caller.member_id.is_empty() {
@@ -155,7 +160,7 @@ impl World {
         let members = leaving.iter().map(|(member_id, instance_id)| LeaveGroupMember {
             member_id,
             group_instance_id: *instance_id,
-            reason: None,
+            reason: command.option("reason"),
         });
         let request = LeaveGroupRequest { group_id: caller.group_id, members: members.collect() };
         self.send(caller, Request::LeaveGroup(request));
@@ -168,7 +173,7 @@ impl World {
         let partitions = partitions(command);
         let topics = partitions.iter().map(|(name, index, offset)| OffsetCommitTopic {
             name,
-            topic_id: Uuid::ZERO,
+            topic_id: self.topic_id(name),
             partitions: vec![OffsetCommitPartition {
                 partition_index: *index,
                 committed_offset: *offset,
@@ -213,7 +218,7 @@ impl World {
         self.send(caller, Request::OffsetDelete(request));
     }
 
-    fn send(&mut self, caller: &Caller<'_>, request: Request<'_>) {
+    pub fn send(&mut self, caller: &Caller<'_>, request: Request<'_>) {
         let context = &caller.context;
         self.waiting.insert(context.ticket, (caller.name.into(), api_name(&request)));
         self.shard.handle_request(self.now_ms, context, &request);
@@ -231,7 +236,9 @@ fn api_name(request: &Request<'_>) -> &'static str {
         Request::OffsetDelete(_) => "OffsetDelete",
         Request::DescribeGroup(_) => "DescribeGroup",
         Request::DeleteGroups(_) => "DeleteGroups",
-        Request::ListGroups(_) => "ListGroups",
+        Request::ConsumerGroupHeartbeat(_) => "ConsumerGroupHeartbeat",
+        Request::ConsumerGroupDescribe(_) => "ConsumerGroupDescribe",
+        Request::ListGroups(_) | Request::ListGroupRows(..) => "ListGroups",
     }
 }
 

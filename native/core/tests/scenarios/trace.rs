@@ -5,9 +5,12 @@ use std::fmt::Write;
 
 use kcoord_core::ErrorCode;
 use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
-use kcoord_core::finding::Finding;
+use kcoord_core::event::{Event, EventKind, EventMember};
+use kcoord_core::record::consumer::ConsumerGroupRecord;
 use kcoord_core::record::{Batches, GroupMetadataValue, OffsetCommitValue, RecordKey};
 use kcoord_core::response::Response;
+
+use crate::consumer;
 
 /// Member ids by the names of members: `@a`, then `@a.2` for a's second id.
 #[derive(Default)]
@@ -46,7 +49,7 @@ impl Names {
         ids.fold(text.into(), |text: String, id| text.replace(id, &self.symbol(id)))
     }
 
-    fn symbol(&self, id: &str) -> String {
+    pub fn symbol(&self, id: &str) -> String {
         for (name, ids) in &self.ids {
             match ids.iter().position(|known| known == id) {
                 Some(0) => return format!("@{name}"),
@@ -70,10 +73,43 @@ pub fn subscription(topics: &[&str]) -> Vec<u8> {
     bytes
 }
 
-pub fn finding(finding: &Finding, names: &Names) -> String {
-    let Finding { kind, group_id, generation_id, count, detail } = finding;
-    let (kind, detail) = (kind.name(), names.in_text(detail));
-    format!("found {kind} in {group_id} generation={generation_id} {count}: {detail}\n")
+/// One line: `event rebalance_started g generation=1 cause=member_joined [@a c /h]`.
+pub fn event(event: &Event, names: &Names) -> String {
+    let Event { group_id, generation_id, kind } = event;
+    let (of, name) = (format!("{group_id} generation={generation_id}"), kind.name());
+    let more = match kind {
+        EventKind::GroupCreated => String::new(),
+        EventKind::RebalanceStarted { cause, member } => {
+            let member = member.as_ref().map(|member| event_member(member, names));
+            format!(" cause={}{}", cause.name(), member.unwrap_or_default())
+        }
+        EventKind::JoinPhaseCompleted { members, protocol_name } => {
+            let protocol = protocol_name.as_deref().unwrap_or("-");
+            format!(" members={members} protocol={protocol}")
+        }
+        EventKind::GroupStable { members } => format!(" members={members}"),
+        EventKind::MemberGone { cause, member } => {
+            format!(" cause={}{}", cause.name(), event_member(member, names))
+        }
+        EventKind::GroupDeleted { cause } => format!(" cause={}", cause.name()),
+        EventKind::Finding { kind, count, detail } => {
+            let (kind, detail) = (kind.name(), names.in_text(detail));
+            return format!("found {kind} in {of} {count}: {detail}\n");
+        }
+    };
+    format!("event {name} {of}{more}\n")
+}
+
+fn event_member(member: &EventMember, names: &Names) -> String {
+    let mut text = format!(" [{}", names.symbol(&member.member_id));
+    if let Some(instance_id) = &member.group_instance_id {
+        let _ = write!(text, "/{instance_id}");
+    }
+    let _ = write!(text, " {} {}", member.client_id, member.client_host);
+    if let Some(reason) = &member.reason {
+        let _ = write!(text, " \"{reason}\"");
+    }
+    text + "]"
 }
 
 pub fn response(response: &Response, names: &Names) -> String {
@@ -119,6 +155,8 @@ pub fn response(response: &Response, names: &Names) -> String {
             }
             text
         }
+        Response::ConsumerGroupHeartbeat(answer) => consumer::beaten(answer, names),
+        Response::ConsumerGroupDescribe(group) => consumer::described(group, names),
         Response::Dropped(error_code) => format!("dropped {}", kafka_name(*error_code)),
         _ => administrative(response, names),
     }
@@ -215,6 +253,15 @@ pub fn records(batch: &[u8], names: &Names) -> String {
                     None => text.push_str(" tombstone"),
                 }
             }
+            // Groups that are not served are ended, and otherwise never written.
+            RecordKey::Other(key) if record.value.is_none() => {
+                let (group_type, id) = (key.group_type.name(), key.group_id);
+                let _ = write!(text, "{group_type} type={} {id} tombstone", key.record_type);
+            }
+            RecordKey::ConsumerGroup(key) => {
+                let of = ConsumerGroupRecord::parse(&key, record.value).unwrap();
+                text.push_str(&consumer::record(&of, names));
+            }
             other => panic!("{other:?} is not written"),
         }
         text.push('\n');
@@ -280,7 +327,7 @@ fn quoted(text: &str) -> String {
 }
 
 /// `UNKNOWN_MEMBER_ID` for `UnknownMemberId`.
-fn kafka_name(error_code: ErrorCode) -> String {
+pub fn kafka_name(error_code: ErrorCode) -> String {
     let mut name = String::new();
     for letter in format!("{error_code:?}").chars() {
         if letter.is_uppercase() && !name.is_empty() {

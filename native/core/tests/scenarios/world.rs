@@ -6,12 +6,13 @@ use std::sync::Arc;
 use kcoord_core::assignment_rules::{GroupStrategy, Pattern};
 use kcoord_core::catalogue::CatalogueTopic;
 use kcoord_core::record::batch::{Attributes, BatchHeader};
-use kcoord_core::request::Ticket;
+use kcoord_core::request::{Ticket, Uuid};
 use kcoord_core::response::Response;
 use kcoord_core::views::GroupView;
 use kcoord_core::{Catalogue, Config, Shard};
 
 use crate::command::Command;
+use crate::consumer::topic_id;
 use crate::request::partition_and_offset;
 use crate::script::Scenario;
 use crate::trace::{self, Names};
@@ -27,6 +28,8 @@ pub enum Restarts {
 #[derive(Debug, PartialEq)]
 pub struct Durable {
     groups: Vec<GroupView>,
+    /// Of consumer groups.
+    records: Vec<Vec<(Vec<u8>, Vec<u8>)>>,
     offsets: BTreeMap<Box<str>, Vec<String>>,
 }
 
@@ -42,6 +45,8 @@ pub struct World {
     catalogue: Option<Arc<Catalogue>>,
     /// Appended and not committed yet: the log grows, its committed part does not.
     is_held: bool,
+    tells_events: bool,
+    has_topic_ids: bool,
     restarts: Restarts,
     pub tickets: u64,
     pub waiting: BTreeMap<Ticket, (String, &'static str)>,
@@ -62,6 +67,8 @@ impl World {
             topics: BTreeMap::new(),
             catalogue: None,
             is_held: false,
+            tells_events: false,
+            has_topic_ids: false,
             restarts,
             tickets: 0,
             waiting: BTreeMap::new(),
@@ -106,9 +113,11 @@ impl World {
     }
 
     fn configure(&mut self, command: &Command<'_>) {
-        if command.words == ["no-restarts"] {
+        if command.words.contains(&"no-restarts") {
             self.restarts = Restarts::Never;
         }
+        self.tells_events |= command.words.contains(&"events");
+        self.has_topic_ids |= command.words.contains(&"topic-ids");
         for (key, _) in command.pairs() {
             let config = &mut self.config;
             match *key {
@@ -128,6 +137,10 @@ impl World {
                     let rule = (Pattern::new(pattern), capacity.parse().unwrap());
                     config.assignment.capacities.push(rule);
                 }
+                "interval" => {
+                    config.consumer.assignment_interval_ms = command.number(key, 0);
+                }
+                "consumer_max_size" => config.consumer.max_size = command.number(key, 0),
                 "check" => config.checks_leaders = command.number(key, true),
                 "metadata_max" => config.offset_metadata_max_bytes = command.number(key, 0),
                 _ => panic!("config knows no {key}"),
@@ -181,8 +194,10 @@ impl World {
         let mut topics = BTreeMap::new();
         for (name, _) in command.pairs() {
             let partitions = command.number(name, 0);
-            let topic = CatalogueTopic { partitions, ..CatalogueTopic::default() };
-            topics.insert(Box::from(*name), topic);
+            let id = if self.has_topic_ids { topic_id(name) } else { Uuid::ZERO };
+            let topic = CatalogueTopic { id, partitions, ..CatalogueTopic::default() };
+            let name = name.split_once('#').map_or(*name, |(name, _)| name);
+            topics.insert(Box::from(name), topic);
         }
         self.topics = topics;
         self.tell_topics();
@@ -198,6 +213,11 @@ impl World {
         self.tell_topics();
     }
 
+    /// Zero in scenarios without topic ids.
+    pub fn topic_id(&self, name: &str) -> Uuid {
+        self.topics.get(name).map(|topic| topic.id).unwrap_or_default()
+    }
+
     fn tell_topics(&mut self) {
         let catalogue = Arc::new(Catalogue::new(self.topics.clone()));
         self.shard.handle_topics(self.now_ms, &catalogue);
@@ -207,6 +227,7 @@ impl World {
     fn load(&self) -> Shard {
         let mut shard = Shard::new(self.config.clone());
         shard.replay(&self.log).unwrap_or_else(|error| panic!("{}: {error}", self.title));
+        shard.tell_events(self.tells_events);
         shard.loaded(self.now_ms, self.next_offset);
         shard
     }
@@ -214,6 +235,7 @@ impl World {
     /// Takes out what the shard has, until it has nothing more.
     fn settle(&mut self) {
         self.drain_responses();
+        self.drain_events();
         if self.is_held {
             return;
         }
@@ -224,13 +246,17 @@ impl World {
             self.next_offset = append.end_offset();
             self.shard.handle_committed(self.now_ms, self.next_offset);
             self.drain_responses();
+            self.drain_events();
             self.check_replay();
             if self.restarts == Restarts::WhereNobodyNotices && self.is_at_rest() {
                 self.serve();
             }
         }
-        while let Some(finding) = self.shard.poll_finding() {
-            self.trace.push_str(&trace::finding(&finding, &self.names));
+    }
+
+    fn drain_events(&mut self) {
+        while let Some(event) = self.shard.poll_event() {
+            self.trace.push_str(&trace::event(&event, &self.names));
         }
     }
 
@@ -247,8 +273,12 @@ impl World {
     /// Names first: a response may name a member whose own answer comes after it.
     fn answered(&mut self, responses: Vec<(Ticket, Response)>) {
         for (ticket, response) in &responses {
-            let Response::JoinGroup(joined) = response else { continue };
             let name = &self.waiting[ticket].0;
+            if let Response::ConsumerGroupHeartbeat(Ok(beaten)) = response {
+                self.names.learn(name, &beaten.member_id);
+                self.generations.insert(name.clone(), beaten.member_epoch);
+            }
+            let Response::JoinGroup(joined) = response else { continue };
             if !joined.member_id.is_empty() {
                 self.names.learn(name, &joined.member_id);
             }
@@ -284,6 +314,8 @@ impl World {
                 let found = loaded.group(&group.group_id);
                 assert_eq!(found.as_ref(), Some(&group), "{title}: after replay");
             }
+            let records = |shard: &Shard| shard.consumer_records(&group.group_id);
+            assert_eq!(records(&loaded), records(&self.shard), "{title}: records after replay");
             assert_eq!(
                 offsets(&loaded, &group.group_id),
                 self.offsets_of(&group),
@@ -305,7 +337,9 @@ impl World {
             groups.iter().map(|group| (group.group_id.clone(), self.offsets_of(group))).collect();
         // When a group reached its state may differ by what a restart delays.
         let timeless = |group| GroupView { current_state_timestamp_ms: 0, ..group };
-        Durable { groups: groups.into_iter().map(timeless).collect(), offsets }
+        let records = groups.iter().map(|group| self.shard.consumer_records(&group.group_id));
+        let records = records.collect();
+        Durable { records, groups: groups.into_iter().map(timeless).collect(), offsets }
     }
 
     fn offsets_of(&self, group: &GroupView) -> Vec<String> {
@@ -321,7 +355,7 @@ fn rule(text: &str) -> (Pattern, GroupStrategy) {
 
 /// Whether what is seen is what the group's last record says.
 fn is_durable(group: &GroupView) -> bool {
-    matches!(group.state, "Empty" | "Stable")
+    group.group_type == "consumer" || matches!(group.state, "Empty" | "Stable")
 }
 
 /// A group that only offsets made, or nothing that was written.

@@ -11,7 +11,7 @@ use arrow_array::{
     Array, ArrayRef, GenericByteArray, GenericByteViewArray, PrimitiveArray, RecordBatch,
 };
 use arrow_schema::DataType;
-use kcoord_wire::rows::{Asked, Row, Source};
+use kcoord_rows::{Asked, Row, Source};
 
 /// A column that cannot be read.
 pub struct ColumnError {

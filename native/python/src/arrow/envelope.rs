@@ -10,7 +10,7 @@ use arrow_array::{
 use arrow_buffer::{BooleanBufferBuilder, Buffer, NullBuffer, OffsetBuffer, ScalarBuffer};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
 use kcoord_core::outbox::Append;
-use kcoord_wire::rows::{Answer, Record, Sink};
+use kcoord_rows::{Answer, Record, Sink};
 
 const RESPONSE: i8 = 0;
 const RECORD: i8 = 1;
@@ -50,7 +50,7 @@ pub struct Envelope {
     generation_nulls: NullBufferBuilder,
     keys: Bytes,
     bodies: Bytes,
-    /// What was appended, if somebody wants to know.
+    /// What was appended, if it is asked for.
     batches: Option<Batches>,
 }
 

@@ -1,4 +1,4 @@
-//! `Rows`: batches of requests in, batches of answers and records out (kcoord_wire::rows). Beside it
+//! `Rows`: batches of requests in, batches of answers and records out (kcoord_rows). Beside it
 //! the records of the log as batches, read and written.
 
 mod batches;
@@ -11,13 +11,14 @@ use std::num::TryFromIntError;
 
 use arrow_array::RecordBatch;
 use arrow_pyarrow::{FromPyArrow, ToPyArrow};
-use kcoord_wire::rows::Rows;
+use kcoord_rows::Rows;
 use pyo3::exceptions::{PyOverflowError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::RowError;
-use crate::node::{FindingRow, PyNode, finding};
+use crate::event::{FindingRow, finding_row};
+use crate::node::PyNode;
 use batches::Batches;
 use columns::Columns;
 use envelope::{Envelope, Room};
@@ -27,7 +28,7 @@ pub struct PyRows {
     rows: Rows,
     shard: i32,
     epoch: i32,
-    /// What was appended and not taken yet; none where nobody asks.
+    /// What was appended and not taken yet; none where it is not asked for.
     batches: Option<Batches>,
     /// What the answers to the last batch needed.
     room: Room,
@@ -94,20 +95,20 @@ impl PyRows {
     }
 
     /// Everything that further answers depend on, but for configuration and topics.
-    fn snapshot<'py>(&self, py: Python<'py>, node: PyRef<'_, PyNode>) -> Bound<'py, PyBytes> {
+    fn checkpoint<'py>(&self, py: Python<'py>, node: PyRef<'_, PyNode>) -> Bound<'py, PyBytes> {
         let (rows, node) = (&self.rows, &node.node);
-        PyBytes::new(py, &py.detach(|| rows.freeze(node)))
+        PyBytes::new(py, &py.detach(|| rows.checkpoint(node)))
     }
 
-    /// Takes in a snapshot, before anything else. After a ValueError the node is of no use.
-    fn restore(
+    /// Takes in a checkpoint, before anything else. After a ValueError the node is of no use.
+    fn resume(
         &mut self,
         py: Python<'_>,
         mut node: PyRefMut<'_, PyNode>,
-        snapshot: &[u8],
+        checkpoint: &[u8],
     ) -> PyResult<()> {
         let (rows, node) = (&mut self.rows, &mut node.node);
-        py.detach(|| rows.thaw(node, snapshot)).map_err(PyValueError::new_err)
+        py.detach(|| rows.resume(node, checkpoint)).map_err(PyValueError::new_err)
     }
 
     #[getter]
@@ -138,6 +139,6 @@ impl PyRows {
     }
 
     fn take_findings(&mut self) -> Vec<FindingRow> {
-        self.rows.take_findings().into_iter().map(finding).collect()
+        self.rows.take_findings().into_iter().filter_map(finding_row).collect()
     }
 }

@@ -1,6 +1,6 @@
 //! Records of `__consumer_offsets` as columns: `decode_log` from chunks of the log, `decode_rows`
-//! from keys and values that somebody else took out of it. Must never leave a record out: one that
-//! cannot be decoded is an error, of a type that nobody knows a row.
+//! from keys and values that were read from it elsewhere. Must never leave a record out: one that
+//! cannot be decoded is an error; one of an unknown type is a row.
 
 use std::borrow::Cow;
 use std::sync::{Arc, LazyLock};
@@ -90,9 +90,10 @@ pub fn decode_log(
     decoded.map(PyArrowType).map_err(|error| replay_error(py, error))
 }
 
-/// The same columns of records whose place, key and value others know: partition (int32), offset and
-/// timestamp in ms (int64), key and value (binary). Nothing is known of transactions then. Raises ReplayError, whose
-/// `position` is the row, and ValueError for columns of another type and for names as there.
+/// The same columns of records whose place, key and value others know: partition (int32), offset
+/// and timestamp in ms (int64), key and value (binary). Nothing is known of transactions then.
+/// Raises ReplayError, whose `position` is the row, and ValueError for columns of another type and
+/// for names as there.
 #[pyfunction]
 #[pyo3(signature = (rows, names=None))]
 pub fn decode_rows(
@@ -179,7 +180,7 @@ struct Fields<'a> {
     generation: Option<i32>,
 }
 
-/// `None`: nobody asked for it.
+/// `None`: it was not asked for.
 struct Columns {
     partition: Option<Int32Builder>,
     offset: Option<Int64Builder>,
@@ -199,7 +200,7 @@ struct Columns {
     producer_epoch: Option<Int32Builder>,
 }
 
-/// Appends to a column that somebody asked for.
+/// Appends to a column that was asked for.
 macro_rules! put {
     ($column:expr, $append:ident, $value:expr) => {
         if let Some(column) = &mut $column {
@@ -209,7 +210,7 @@ macro_rules! put {
 }
 
 impl Columns {
-    /// Room for all records of the chunks, as far as the headers tell.
+    /// Room for all records of the chunks, as their headers count them.
     fn of_log(chunks: &[PyBackedBytes], names: Option<&[String]>) -> Self {
         let batches = chunks.iter().flat_map(|chunk| Batches::new(chunk)).flatten();
         let records = batches.map(|batch| batch.header.records_count as usize).sum::<usize>();
@@ -338,6 +339,12 @@ fn parse<'a>(
                 fields.generation = Some(GroupMetadataValue::parse(raw)?.generation);
             }
             Cow::Borrowed("GroupMetadata")
+        }
+        RecordKey::ConsumerGroup(key) => {
+            let record_type = key.record_type as i16;
+            fields.group_id = Some(key.group_id);
+            fields.generation = group_epoch(record_type, record.value);
+            schema_name(record_type)
         }
         RecordKey::Other(key) => {
             fields.group_id = Some(key.group_id);

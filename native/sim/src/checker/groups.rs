@@ -41,9 +41,9 @@ type Owner = (Rc<str>, Option<&'static str>);
 
 #[derive(Default)]
 pub struct GroupModel {
-    /// The newest that a client was told, or that is in the log.
+    /// The newest that was sent to a client, or that is in the log.
     pub generation_id: i32,
-    /// The newest that a client was told: answers may wait for the disk while the group goes on.
+    /// The newest that was sent to a client: answers may wait for the disk while the group goes on.
     told_generation_id: i32,
     /// One more with each tombstone.
     pub incarnation: u32,
@@ -221,7 +221,7 @@ impl GroupModel {
         })
     }
 
-    /// What it was told to own, nobody else was told in the same generation.
+    /// A member's partitions were given to no other member in the same generation.
     pub fn own(&mut self, ask: &Ask, synced: &SyncGroupResponse) -> Check {
         if ask.generation_id > self.owned_generation_id {
             self.owners.clear();
@@ -266,8 +266,8 @@ impl GroupModel {
         self.members.contains_key(member_id)
     }
 
-    /// Somebody is taken for a member: of this generation, not fenced, and not silent for longer
-    /// than its session.
+    /// The node took a client for a member: then it is of this generation, not fenced, and not
+    /// silent for longer than its session.
     pub fn check_member(&self, ask: &Ask, now: &Now<'_>) -> Check {
         let member = self.members.get(&ask.member_id);
         check(member.is_some(), Invariant::Member, || {

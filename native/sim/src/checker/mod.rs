@@ -1,6 +1,6 @@
-//! What must hold, by a model of its own that is much simpler than what it checks: it is told what
-//! the node was asked, what it appended, what is durable and what it answered, in that order, and
-//! says what is wrong with it. It never looks into the node to learn what to expect of it.
+//! What must hold, by a model of its own that is much simpler than what it checks: it gets
+//! what the node was asked, what it appended, what is durable and what it answered, in that order,
+//! and reports what is wrong. It never looks into the node to learn what to expect of it.
 
 mod groups;
 mod offsets;
@@ -11,8 +11,8 @@ use std::rc::Rc;
 use kcoord_core::outbox::Append;
 use kcoord_core::record::batch::{BatchHeader, Batches};
 use kcoord_core::record::{GroupMetadataValue, OffsetCommitValue, RecordKey};
+use kcoord_node::routing::shard_of;
 use kcoord_wire::api::ResponseBody;
-use kcoord_wire::node::routing::shard_of;
 
 use crate::ask::{Ask, Body};
 use crate::breaks::{Check, Invariant, check};
@@ -243,7 +243,7 @@ impl Checker {
         let shard = self.shard_of(ask.group);
         let log = &now.logs[shard];
         let group = &mut self.groups[ask.group];
-        // Else it is told of a group that was deleted meanwhile, and may be there anew.
+        // Else the answer is of a group that was deleted meanwhile, and may have been made anew.
         let is_meant = meant == Some(group.incarnation);
         match answer {
             ResponseBody::JoinGroup(joined) if is_meant => group.joined(ask, joined, now),
@@ -270,11 +270,14 @@ impl Checker {
                 }
                 Ok(())
             }
-            ResponseBody::DescribeGroups(..) | ResponseBody::ListGroups(_) => Ok(()),
+            ResponseBody::DescribeGroups(..)
+            | ResponseBody::ListGroups(_)
+            | ResponseBody::ConsumerGroupHeartbeat(_)
+            | ResponseBody::ConsumerGroupDescribe(..) => Ok(()),
         }
     }
 
-    /// Nobody waits for this any more.
+    /// The client waits for this no more.
     pub fn abandoned(&mut self, ticket: u64) {
         self.owed.remove(ticket);
     }
@@ -321,7 +324,7 @@ impl Checker {
         self.deleted_topics.iter_mut().for_each(|of_shard| *of_shard = Default::default());
     }
 
-    /// The generation that a group is in, as far as clients were told.
+    /// The generation that a group is in, as clients have seen it.
     pub fn generation(&self, group: usize) -> i32 {
         self.groups[group].generation_id
     }

@@ -104,7 +104,8 @@ impl Checker {
         Ok(())
     }
 
-    /// An offset goes because somebody asked for it, its topic is gone, or its time is over.
+    /// An offset is deleted because a client asked for that, its topic is gone, or its time is
+    /// over.
     fn check_reason(&mut self, shard: usize, key: Key, now: &Now<'_>) -> Check {
         let (group, topic, partition) = key;
         let is_asked = self.asked.iter().any(|(_, ask)| match &ask.body {
@@ -281,8 +282,8 @@ impl Checker {
             }
             let key = (ask.group, *topic, *partition);
             let cell = self.cell(key);
-            // The first that there is: others may have committed, and deleted the group, behind this
-            // one, and wait for their records still.
+            // The first that there is: others may have committed, and deleted the group, behind
+            // this one, and wait for their records still.
             let gone = cell.entries.iter().position(|entry| entry.value.is_none());
             let is_gone = gone.is_some_and(|at| cell.entries[at].log_offset < synced_end);
             check(is_gone || absent.contains(partition), Invariant::Durable, || {

@@ -268,7 +268,7 @@ impl Client {
                 self.consumer.remember();
                 self.consumer.phase = Phase::Fenced;
                 if !around.is_calm && self.rng.random_ratio(1, 2) {
-                    // Somebody starts it again, under the same instance id.
+                    // It is started again, under the same instance id.
                     self.consumer.forget();
                     self.wake_ms = around.now_ms + self.rng.random_range(1_000..10_000);
                 }
@@ -291,7 +291,7 @@ impl Client {
         }
         match worst {
             ErrorCode::None => self.consumer.committed_ms = around.now_ms,
-            // Its phase is another by now if somebody went back in time.
+            // Its phase is another by now if the group went back in time.
             _ if ask.generation_id != self.consumer.generation_id => {}
             ErrorCode::GroupIdNotFound => self.consumer.forget(),
             code => self.refused(around, code),
@@ -299,7 +299,7 @@ impl Client {
     }
 }
 
-/// Topics that nobody subscribes to any more may be named by members that others have assigned to.
+/// What a member was assigned. Topics that are not known here any more are left out.
 fn decode(assignment: &[u8]) -> Vec<Named> {
     let Ok(decoded) = Assignment::decode(assignment) else { return Vec::new() };
     let known = |(name, partitions): (&str, Vec<i32>)| {
@@ -313,7 +313,7 @@ fn subscribes(metadata: &[u8], topic: &str) -> bool {
     Subscription::decode(metadata).is_ok_and(|decoded| decoded.topics.contains(&topic))
 }
 
-/// Topics that somebody subscribes to.
+/// Topics with a subscriber.
 fn wanted(joined: &JoinGroupResponse) -> Vec<usize> {
     let is_wanted = |topic: &usize| {
         joined.members.iter().any(|member| subscribes(&member.metadata, TOPICS[*topic]))

@@ -1,4 +1,4 @@
-//! Clients: each is asked what it wants to send when its time has come, and told what came of it.
+//! Clients: each is asked what it wants to send when its time has come, and gets the outcome.
 //! They know what a client over the network knows, and nothing of the node.
 
 mod admin;
@@ -33,7 +33,7 @@ pub struct Catalogue {
 pub struct Around<'a> {
     pub now_ms: i64,
     pub catalogue: &'a Catalogue,
-    /// No two commits have the same offset: it tells which commit is read.
+    /// No two commits have the same offset: it shows which commit is read.
     pub next_value: &'a mut i64,
     pub is_calm: bool,
     pub broken: Option<Break>,

@@ -3,9 +3,9 @@
 use kcoord_core::ErrorCode;
 use kcoord_core::response::{DescribeGroupResponse, DescribedGroupMember};
 
-use super::known_word;
+use super::{known_word, shorten};
 use crate::header::ApiKey;
-use crate::reader::{MAX_STRING_LENGTH, Reader, Result};
+use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::DescribeGroups;
@@ -36,28 +36,63 @@ pub fn decode_request<'a>(
 }
 
 /// `authorized_operations`: bits by `AclOperation` code, the same for all groups.
-pub fn encode_response<'r>(
+pub fn encode_response<'a>(
     out: &mut Vec<u8>,
     version: i16,
-    groups: impl ExactSizeIterator<Item = &'r DescribeGroupResponse>,
+    groups: impl ExactSizeIterator<Item = &'a DescribeGroupResponse>,
     authorized_operations: i32,
 ) {
+    begin_groups(out, version, groups.len());
+    for group in groups {
+        encode_group(out, version, group, authorized_operations);
+    }
+    end_groups(out, version);
+}
+
+/// What comes before the groups.
+pub fn begin_groups(out: &mut Vec<u8>, version: i16, count: usize) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 1 {
         out.i32(0); // throttle_time_ms
     }
-    out.array_length(groups.len());
-    for group in groups {
-        encode_group(&mut out, version, group);
-        if version >= 3 {
-            out.i32(authorized_operations);
-        }
-        out.tags();
+    out.array_length(count);
+}
+
+/// What comes behind the groups.
+pub fn end_groups(out: &mut Vec<u8>, version: i16) {
+    Writer::new(out, API.spec().is_flexible(version)).tags();
+}
+
+/// Bytes that a group takes at most; not much less.
+pub fn group_bytes(group: &DescribeGroupResponse) -> usize {
+    let member = |member: &DescribedGroupMember| {
+        let texts = [&member.member_id, &member.client_id, &member.client_host];
+        let instance_id = member.group_instance_id.as_deref().map_or(0, str::len);
+        let bytes = member.member_metadata.len() + member.member_assignment.len();
+        23 + texts.map(|text| text.len()).iter().sum::<usize>() + instance_id + bytes
+    };
+    let texts = [&group.group_id, &group.protocol_type, &group.protocol_data];
+    let message = group.error_message.as_deref().map_or(0, str::len);
+    let fields = texts.map(|text| text.len()).iter().sum::<usize>() + group.group_state.len();
+    32 + message + fields + group.members.iter().map(member).sum::<usize>()
+}
+
+/// One of the groups.
+pub fn encode_group(
+    out: &mut Vec<u8>,
+    version: i16,
+    group: &DescribeGroupResponse,
+    authorized_operations: i32,
+) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    encode_fields(&mut out, version, group);
+    if version >= 3 {
+        out.i32(authorized_operations);
     }
     out.tags();
 }
 
-fn encode_group(out: &mut Writer<'_>, version: i16, group: &DescribeGroupResponse) {
+fn encode_fields(out: &mut Writer<'_>, version: i16, group: &DescribeGroupResponse) {
     out.error_code(group.error_code);
     if version >= 6 {
         // It quotes the group's id, and may so be longer than a string can be.
@@ -81,25 +116,9 @@ fn encode_group(out: &mut Writer<'_>, version: i16, group: &DescribeGroupRespons
     }
 }
 
-fn shorten(message: &str) -> &str {
-    let mut end = message.len().min(MAX_STRING_LENGTH);
-    while !message.is_char_boundary(end) {
-        end -= 1;
-    }
-    &message[..end]
-}
-
 /// One group that cannot be served: its id and the code, nothing else.
 pub fn error_response(group_id: &str, error_code: ErrorCode) -> DescribeGroupResponse {
-    DescribeGroupResponse {
-        error_code,
-        error_message: None,
-        group_id: group_id.into(),
-        group_state: "",
-        protocol_type: "".into(),
-        protocol_data: "".into(),
-        members: Vec::new(),
-    }
+    DescribeGroupResponse::refused(group_id, error_code)
 }
 
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &DescribeGroupsRequest<'_>) {

@@ -27,13 +27,36 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<ListGro
 }
 
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &ListGroupsResponse) {
+    begin_groups(out, version, response.error_code, response.groups.len());
+    encode_groups(out, version, &response.groups);
+    end_groups(out, version);
+}
+
+/// What comes before the groups.
+pub fn begin_groups(out: &mut Vec<u8>, version: i16, error_code: ErrorCode, count: usize) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 1 {
         out.i32(0); // throttle_time_ms
     }
-    out.error_code(response.error_code);
-    out.array_length(response.groups.len());
-    for group in &response.groups {
+    out.error_code(error_code);
+    out.array_length(count);
+}
+
+/// What comes behind the groups.
+pub fn end_groups(out: &mut Vec<u8>, version: i16) {
+    Writer::new(out, API.spec().is_flexible(version)).tags();
+}
+
+/// Bytes that a group takes at most.
+pub fn group_bytes(group: &ListedGroup) -> usize {
+    let words = group.group_state.len() + group.group_type.len();
+    9 + group.group_id.len() + group.protocol_type.len() + words
+}
+
+/// Groups, without their number.
+pub fn encode_groups(out: &mut Vec<u8>, version: i16, groups: &[ListedGroup]) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    for group in groups {
         out.string(&group.group_id);
         out.string(&group.protocol_type);
         if version >= 4 {
@@ -44,7 +67,6 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &ListGroupsRes
         }
         out.tags();
     }
-    out.tags();
 }
 
 pub fn error_response(error_code: ErrorCode) -> ListGroupsResponse {

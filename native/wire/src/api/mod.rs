@@ -5,20 +5,23 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{
-    DeleteGroupsRequest, HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, ListGroupsRequest,
-    OffsetCommitRequest, OffsetDeleteRequest, OffsetFetchRequest, SyncGroupRequest, Uuid,
+    ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, HeartbeatRequest, JoinGroupRequest,
+    LeaveGroupRequest, ListGroupsRequest, OffsetCommitRequest, OffsetDeleteRequest,
+    OffsetFetchRequest, SyncGroupRequest, Uuid,
 };
 use kcoord_core::response::{
-    DeleteGroupsResponse, DescribeGroupResponse, JoinGroupResponse, LeaveGroupResponse,
-    ListGroupsResponse, OffsetCommitResponse, OffsetDeleteResponse, OffsetFetchResponse,
-    SyncGroupResponse,
+    ConsumerGroupDescribeResponse, DeleteGroupsResponse, DescribeGroupResponse, JoinGroupResponse,
+    LeaveGroupResponse, ListGroupsResponse, OffsetCommitResponse, OffsetDeleteResponse,
+    OffsetFetchResponse, SyncGroupResponse,
 };
 
 use crate::header::ApiKey;
-use crate::reader::{DecodeErrorKind, Reader, Result};
+use crate::reader::{DecodeErrorKind, MAX_STRING_LENGTH, Reader, Result};
 use crate::writer::Writer;
 use describe_groups::DescribeGroupsRequest;
 
+pub mod consumer_group_describe;
+pub mod consumer_group_heartbeat;
 pub mod delete_groups;
 pub mod describe_groups;
 pub mod heartbeat;
@@ -37,6 +40,8 @@ pub enum RequestBody<'a> {
     JoinGroup(JoinGroupRequest<'a>),
     SyncGroup(SyncGroupRequest<'a>),
     Heartbeat(HeartbeatRequest<'a>),
+    ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest<'a>),
+    ConsumerGroupDescribe(DescribeGroupsRequest<'a>),
     LeaveGroup(LeaveGroupRequest<'a>),
     OffsetCommit(OffsetCommitRequest<'a>),
     OffsetFetch(Vec<OffsetFetchRequest<'a>>),
@@ -52,6 +57,9 @@ pub enum ResponseBody {
     JoinGroup(JoinGroupResponse),
     SyncGroup(SyncGroupResponse),
     Heartbeat(ErrorCode),
+    ConsumerGroupHeartbeat(consumer_group_heartbeat::Answer),
+    /// The groups and their authorized operations.
+    ConsumerGroupDescribe(Vec<ConsumerGroupDescribeResponse>, i32),
     LeaveGroup(LeaveGroupResponse),
     OffsetCommit(OffsetCommitResponse),
     OffsetFetch(Vec<OffsetFetchResponse>),
@@ -84,6 +92,12 @@ pub fn decode_request<'a>(
         ApiKey::ListGroups => B::ListGroups(list_groups::decode_request(version, body)?),
         ApiKey::DeleteGroups => B::DeleteGroups(delete_groups::decode_request(version, body)?),
         ApiKey::OffsetDelete => B::OffsetDelete(offset_delete::decode_request(version, body)?),
+        ApiKey::ConsumerGroupHeartbeat => {
+            B::ConsumerGroupHeartbeat(consumer_group_heartbeat::decode_request(version, body)?)
+        }
+        ApiKey::ConsumerGroupDescribe => {
+            B::ConsumerGroupDescribe(consumer_group_describe::decode_request(version, body)?)
+        }
     })
 }
 
@@ -103,6 +117,12 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &ResponseBody)
         }
         B::DeleteGroups(response) => delete_groups::encode_response(out, version, response),
         B::ListGroups(response) => list_groups::encode_response(out, version, response),
+        B::ConsumerGroupHeartbeat(answer) => {
+            consumer_group_heartbeat::encode_response(out, version, answer);
+        }
+        B::ConsumerGroupDescribe(groups, operations) => {
+            consumer_group_describe::encode_response(out, version, groups.iter(), *operations);
+        }
     }
 }
 
@@ -138,6 +158,12 @@ pub fn error_response(request: &RequestBody<'_>, code: ErrorCode) -> ResponseBod
         }
         Q::DeleteGroups(request) => A::DeleteGroups(delete_groups::error_response(request, code)),
         Q::ListGroups(_) => A::ListGroups(list_groups::error_response(code)),
+        Q::ConsumerGroupHeartbeat(_) => A::ConsumerGroupHeartbeat(Err(code.into())),
+        Q::ConsumerGroupDescribe(request) => {
+            let groups = request.groups.iter();
+            let failed = groups.map(|id| consumer_group_describe::error_response(id, code));
+            A::ConsumerGroupDescribe(failed.collect(), describe_groups::OPERATIONS_OMITTED)
+        }
     }
 }
 
@@ -155,6 +181,12 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &RequestBody<'_>
         B::DescribeGroups(request) => describe_groups::encode_request(out, version, request),
         B::DeleteGroups(request) => delete_groups::encode_request(out, version, request),
         B::ListGroups(request) => list_groups::encode_request(out, version, request),
+        B::ConsumerGroupHeartbeat(request) => {
+            consumer_group_heartbeat::encode_request(out, version, request);
+        }
+        B::ConsumerGroupDescribe(request) => {
+            consumer_group_describe::encode_request(out, version, request);
+        }
     }
 }
 
@@ -178,6 +210,14 @@ pub fn decode_response(api: ApiKey, version: i16, body: &mut Reader<'_>) -> Resu
         ApiKey::ListGroups => B::ListGroups(list_groups::decode_response(version, body)?),
         ApiKey::DeleteGroups => B::DeleteGroups(delete_groups::decode_response(version, body)?),
         ApiKey::OffsetDelete => B::OffsetDelete(offset_delete::decode_response(version, body)?),
+        ApiKey::ConsumerGroupHeartbeat => {
+            B::ConsumerGroupHeartbeat(consumer_group_heartbeat::decode_response(version, body)?)
+        }
+        ApiKey::ConsumerGroupDescribe => {
+            let (groups, operations) = consumer_group_describe::decode_response(version, body)?;
+            let operations = operations.unwrap_or(describe_groups::OPERATIONS_OMITTED);
+            B::ConsumerGroupDescribe(groups, operations)
+        }
     })
 }
 
@@ -196,6 +236,15 @@ fn encode_topic(out: &mut Writer<'_>, version: i16, name: &str, topic_id: Uuid) 
         ..10 => out.string(name),
         _ => out.uuid(topic_id),
     }
+}
+
+/// A message as far as it fits into a string.
+fn shorten(message: &str) -> &str {
+    let mut end = message.len().min(MAX_STRING_LENGTH);
+    while !message.is_char_boundary(end) {
+        end -= 1;
+    }
+    &message[..end]
 }
 
 /// Group states and types are a closed set, so that responses need not own them.

@@ -60,27 +60,51 @@ fn decode_fetch_topic<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetF
 /// at the top (v2-7) or on the group (v8+) without topics later.
 ///
 /// # Panics
-/// Below v8, unless there is exactly one group.
+/// As [`begin_groups`].
 pub fn encode_response(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchResponse]) {
+    begin_groups(out, version, groups.len());
+    groups.iter().for_each(|group| encode_group(out, version, group));
+    end_groups(out, version);
+}
+
+/// What comes before the groups.
+///
+/// # Panics
+/// Below v8, unless there is exactly one group.
+pub fn begin_groups(out: &mut Vec<u8>, version: i16, count: usize) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 3 {
         out.i32(0); // throttle_time_ms
     }
     if version >= 8 {
-        out.array_length(groups.len());
-        for group in groups {
-            out.string(group.group_id());
-            encode_topics(&mut out, version, group);
-            out.error_code(group.error_code());
-            out.tags();
-        }
-    } else {
-        let [group] = groups else { panic!("{} groups in a response below v8", groups.len()) };
+        return out.array_length(count);
+    }
+    assert!(count == 1, "{count} groups in a response below v8");
+}
+
+/// What comes behind the groups.
+pub fn end_groups(out: &mut Vec<u8>, version: i16) {
+    Writer::new(out, API.spec().is_flexible(version)).tags();
+}
+
+/// Bytes that a group takes at most; not much less.
+pub fn group_bytes(group: &OffsetFetchResponse) -> usize {
+    32 + group.group_id().len() + group.topics_length()
+}
+
+/// One of the groups.
+pub fn encode_group(out: &mut Vec<u8>, version: i16, group: &OffsetFetchResponse) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    if version < 8 {
         encode_topics(&mut out, version, group);
         if version >= 2 {
             out.error_code(group.error_code());
         }
+        return;
     }
+    out.string(group.group_id());
+    encode_topics(&mut out, version, group);
+    out.error_code(group.error_code());
     out.tags();
 }
 
@@ -130,12 +154,12 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchRequ
     if version >= 8 {
         out.array_length(groups.len());
         for group in groups {
-            encode_group(&mut out, version, group);
+            encode_asked_group(&mut out, version, group);
             out.tags();
         }
     } else {
         let [group] = groups else { panic!("{} groups in a request below v8", groups.len()) };
-        encode_group(&mut out, version, group);
+        encode_asked_group(&mut out, version, group);
     }
     if version >= 7 {
         out.boolean(groups.iter().any(|group| group.require_stable));
@@ -143,7 +167,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, groups: &[OffsetFetchRequ
     out.tags();
 }
 
-fn encode_group(out: &mut Writer<'_>, version: i16, group: &OffsetFetchRequest<'_>) {
+fn encode_asked_group(out: &mut Writer<'_>, version: i16, group: &OffsetFetchRequest<'_>) {
     out.string(group.group_id);
     if version >= 9 {
         out.nullable_string(group.member_id);

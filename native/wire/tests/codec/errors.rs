@@ -93,6 +93,13 @@ fn carries(spec: &ApiSpec, version: i16, request: &RequestBody<'_>) -> Result<()
         (Q::ListGroups(_), A::ListGroups(response)) => {
             prop_assert_eq!((response.error_code, response.groups.len()), (CODE, 0));
         }
+        (Q::ConsumerGroupHeartbeat(_), A::ConsumerGroupHeartbeat(answer)) => {
+            prop_assert_eq!(answer, Err(CODE.into()));
+        }
+        (Q::ConsumerGroupDescribe(request), A::ConsumerGroupDescribe(groups, _)) => {
+            let told = groups.iter().map(|group| (&*group.group_id, group.error_code));
+            prop_assert!(told.eq(request.groups.iter().map(|&group_id| (group_id, CODE))));
+        }
         (request, response) => panic!("{response:?} answers {request:?}"),
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! The pitfalls that break real clients (numbered as in the survey of peers, section 4.4), as far as
+//! The pitfalls that break real clients (numbered as in docs/spec/client-pitfalls.md), as far as
 //! the codec can cause them.
 
 use kcoord_core::ErrorCode;

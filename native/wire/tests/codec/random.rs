@@ -3,6 +3,7 @@
 use kcoord_core::ErrorCode;
 use kcoord_core::request::*;
 use kcoord_core::response::*;
+use kcoord_core::topic_partition::{TopicPartition, into_set};
 use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
 use kcoord_wire::api::{RequestBody, ResponseBody};
 use kcoord_wire::header::ApiKey;
@@ -100,6 +101,16 @@ pub fn requests(api: ApiKey) -> BoxedStrategy<RequestBody<'static>> {
                 types_filter,
             })
             .prop_map(RequestBody::ListGroups)
+            .boxed(),
+        ApiKey::ConsumerGroupHeartbeat => {
+            consumer_heartbeat().prop_map(RequestBody::ConsumerGroupHeartbeat).boxed()
+        }
+        ApiKey::ConsumerGroupDescribe => (some(word()), any::<bool>())
+            .prop_map(|(groups, include_authorized_operations)| DescribeGroupsRequest {
+                groups,
+                include_authorized_operations,
+            })
+            .prop_map(RequestBody::ConsumerGroupDescribe)
             .boxed(),
     }
 }
@@ -257,6 +268,14 @@ pub fn responses(api: ApiKey) -> BoxedStrategy<ResponseBody> {
             .prop_map(|(error_code, groups)| ListGroupsResponse { error_code, groups })
             .prop_map(ResponseBody::ListGroups)
             .boxed(),
+        ApiKey::ConsumerGroupHeartbeat => {
+            consumer_heartbeat_response().prop_map(ResponseBody::ConsumerGroupHeartbeat).boxed()
+        }
+        ApiKey::ConsumerGroupDescribe => (vec(described_consumer_group(), 1..4), any::<i32>())
+            .prop_map(|(groups, operations)| {
+                ResponseBody::ConsumerGroupDescribe(groups, operations)
+            })
+            .boxed(),
     }
 }
 
@@ -357,4 +376,92 @@ fn listed_group() -> impl Strategy<Value = ListedGroup> {
             group_type,
         },
     )
+}
+
+fn partitions() -> impl Strategy<Value = Vec<TopicPartition>> {
+    let at =
+        (0..3u128, any::<i32>()).prop_map(|(id, number)| TopicPartition::new(Uuid(id), number));
+    vec(at, 0..6).prop_map(into_set)
+}
+
+fn consumer_heartbeat() -> impl Strategy<Value = ConsumerGroupHeartbeatRequest<'static>> {
+    let words = (word(), word(), maybe(word()), maybe(word()), maybe(word()), maybe(word()));
+    let lists = (maybe(some(word())), maybe(partitions()));
+    (words, any::<i32>(), any::<i32>(), lists).prop_map(
+        |(words, member_epoch, rebalance_timeout_ms, lists)| {
+            let (group_id, member_id, instance_id, rack_id, regex, server_assignor) = words;
+            ConsumerGroupHeartbeatRequest {
+                group_id,
+                member_id,
+                member_epoch,
+                instance_id,
+                rebalance_timeout_ms,
+                subscribed_topic_names: lists.0,
+                subscribed_topic_regex: regex,
+                preferences: Preferences::of(rack_id, server_assignor),
+                topic_partitions: lists.1,
+            }
+        },
+    )
+}
+
+fn consumer_heartbeat_response()
+-> impl Strategy<Value = Result<ConsumerGroupHeartbeatResponse, Refusal>> {
+    let refusal = (select(&CODES[1..]), maybe(boxed()))
+        .prop_map(|(error_code, error_message)| Refusal { error_code, error_message });
+    let accepted = (word(), any::<i32>(), any::<i32>(), maybe(partitions())).prop_map(
+        |(member_id, member_epoch, heartbeat_interval_ms, assignment)| {
+            ConsumerGroupHeartbeatResponse {
+                member_id: member_id.into(),
+                member_epoch,
+                heartbeat_interval_ms,
+                assignment: assignment.map(Into::into),
+            }
+        },
+    );
+    prop_oneof![accepted.prop_map(Ok), refusal.prop_map(Err)]
+}
+
+fn described_consumer_group() -> impl Strategy<Value = ConsumerGroupDescribeResponse> {
+    let topic = || {
+        (uuid(), boxed(), some(any::<i32>())).prop_map(|(topic_id, topic_name, partitions)| {
+            DescribedTopicPartitions { topic_id, topic_name, partitions }
+        })
+    };
+    let words = (boxed(), maybe(boxed()), maybe(boxed()), boxed(), boxed(), boxed());
+    let member_type = select(&[MemberType::Classic, MemberType::Consumer][..]);
+    let lists = (some(boxed()), some(topic()), some(topic()));
+    let member = (words, any::<i32>(), lists, member_type).prop_map(
+        |(words, member_epoch, lists, member_type)| {
+            let (member_id, instance_id, rack_id, client_id, client_host, regex) = words;
+            ConsumerGroupDescribedMember {
+                member_id,
+                instance_id,
+                rack_id,
+                member_epoch,
+                client_id,
+                client_host,
+                subscribed_topic_names: lists.0,
+                subscribed_topic_regex: regex,
+                assignment: lists.1,
+                target_assignment: lists.2,
+                member_type,
+            }
+        },
+    );
+    let epochs = (any::<i32>(), any::<i32>());
+    let words = (maybe(boxed()), boxed(), select(&STATES[..]), boxed());
+    (code(), words, epochs, some(member)).prop_map(|(error_code, words, epochs, members)| {
+        let (error_message, group_id, group_state, assignor_name) = words;
+        ConsumerGroupDescribeResponse {
+            error_code,
+            error_message,
+            group_id,
+            group_state,
+            group_epoch: epochs.0,
+            assignment_epoch: epochs.1,
+            assignor_name,
+            members,
+        }
+    })
 }

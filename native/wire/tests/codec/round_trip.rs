@@ -3,7 +3,7 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
-use kcoord_core::response::{OffsetFetchResponse, OffsetFetchResponseBuilder};
+use kcoord_core::response::{MemberType, OffsetFetchResponse, OffsetFetchResponseBuilder};
 use kcoord_wire::api::describe_groups::OPERATIONS_OMITTED;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::APIS;
@@ -127,7 +127,13 @@ fn request_as_of(version: i16, mut request: RequestBody<'static>) -> RequestBody
                 request.types_filter.clear();
             }
         }
-        RequestBody::OffsetDelete(_) | RequestBody::DeleteGroups(_) => {}
+        RequestBody::ConsumerGroupHeartbeat(request) => {
+            request.subscribed_topic_regex =
+                request.subscribed_topic_regex.filter(|_| version >= 1);
+        }
+        RequestBody::ConsumerGroupDescribe(_)
+        | RequestBody::OffsetDelete(_)
+        | RequestBody::DeleteGroups(_) => {}
     }
     request
 }
@@ -176,6 +182,10 @@ fn response_as_of(version: i16, mut response: ResponseBody) -> ResponseBody {
                     group.members.iter_mut().for_each(|member| member.group_instance_id = None);
                 }
             }
+        }
+        ResponseBody::ConsumerGroupDescribe(groups, _) if version < 1 => {
+            let members = groups.iter_mut().flat_map(|group| &mut group.members);
+            members.for_each(|member| member.member_type = MemberType::Consumer);
         }
         ResponseBody::ListGroups(response) => {
             for group in &mut response.groups {

@@ -1,6 +1,6 @@
 //! `RangeAssignor`: per topic, contiguous blocks in the order of the members, the first members
-//! one partition more (assignors section 3). Knows nobody's past, so a member that joins or
-//! leaves moves most partitions.
+//! one partition more (assignors section 3). It does not know earlier assignments, so
+//! a member that joins or leaves moves most partitions.
 //!
 //! With racks (KIP-881) see `rack`. The cost is that of partitions and subscriptions together.
 

@@ -1,5 +1,5 @@
 //! `RangeAssignor` with racks (KIP-881, assignors section 3.3): members first get partitions with
-//! a replica in their own rack, as far as that leaves everybody's share as it is; topics with the
+//! a replica in their own rack, as far as that leaves each member's share as it is; topics with the
 //! same consumers and as many partitions keep equal numbers together.
 
 use std::collections::BTreeMap;
@@ -123,7 +123,7 @@ impl<'a> Topic<'a> {
         }
     }
 
-    /// What is left, in order, to whoever has room.
+    /// The remaining partitions, in order, to the members that have room.
     fn give_rest(&mut self) {
         let mut left = (0..self.owners.len()).filter(|&number| self.owners[number] == NONE);
         let left: Vec<usize> = left.by_ref().collect();

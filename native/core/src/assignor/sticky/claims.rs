@@ -13,7 +13,7 @@ pub struct Claims {
     pub order: Vec<u32>,
     /// Whether the constrained way is open.
     pub subscriptions_equal: bool,
-    /// Whether somebody still owns a partition that does not exist (Compat::Java only).
+    /// Whether a member still owns a partition that does not exist (Compat::Java only).
     pub holds_phantoms: bool,
     /// Per partition, phantoms included: claimed twice in the same generation.
     pub disputed: Vec<bool>,
@@ -30,7 +30,7 @@ impl Claims {
         let known = group.partition_count() + group.phantoms.len();
         let subscriptions_equal = subscriptions_equal(group, &order, compat);
         let mut disputed = vec![false; known];
-        // Mostly nobody claims what another does, and what is lost to a newer claim is rare.
+        // Two members seldom claim the same partition, and few are lost to a newer claim.
         let mut owned = Vec::with_capacity(group.claims.len().min(known));
         let mut ends = Vec::with_capacity(order.len());
         // Who claimed a partition last with success, and where it stands in `owned`.
@@ -107,7 +107,7 @@ fn subscriptions_equal(group: &Group<'_>, order: &[u32], compat: Compat) -> bool
 /// Per partition who claims to have owned it in an older generation than the newest.
 #[derive(Debug)]
 pub struct Prior {
-    /// NONE or the member; empty if nobody claims such a thing.
+    /// NONE or the member; empty if there is no such claim.
     owners: Vec<u32>,
 }
 
@@ -144,12 +144,12 @@ impl Prior {
         self.owners.is_empty()
     }
 
-    /// Who held the partition before, if somebody says so.
+    /// The member that held the partition before, if one says so.
     pub fn of(&self, partition: u32) -> Option<u32> {
         self.owners.get(partition as usize).copied().filter(|&owner| owner != NONE)
     }
 
-    /// Whether somebody claims a partition of a topic that it does not subscribe to any more.
+    /// Whether a member claims a partition of a topic to which it no longer subscribes.
     pub fn has_strangers(&self, group: &Group<'_>) -> bool {
         let topics = if self.is_empty() { Vec::new() } else { group.topic_table() };
         let claims = self.owners.iter().zip(topics);

@@ -1,5 +1,5 @@
 //! The way for groups whose members all have the same subscription
-//! (`ConstrainedAssignmentBuilder`, assignors section 6): everybody keeps what fits into its
+//! (`ConstrainedAssignmentBuilder`, assignors section 6): each member keeps what fits into its
 //! quota, the rest goes around. Linear, but for sorting what each member owns.
 
 use super::super::JavaError;
@@ -31,7 +31,7 @@ pub fn assign(group: &Group<'_>, claims: &Claims) -> Result<(Assignment, Vec<u32
 
 /// Partitions with few consumers near them first; otherwise as before.
 fn by_consumers_in_rack(group: &Group<'_>, racks: &Racks, partitions: &mut [u32]) {
-    let members = members_by_rack(group, racks);
+    let members = members_by_rack(group.members().iter().map(|member| member.rack), racks);
     let consumers = |set: u32| racks.set(set).iter().map(|&rack| members[rack as usize]).sum();
     let by_set: Vec<u32> = (0..racks.set_count() as u32).map(consumers).collect();
     partitions.sort_by_key(|&partition| by_set[racks.set_of(partition) as usize]);
@@ -164,8 +164,9 @@ impl<'a> Builder<'a> {
         (self.group.partition_count() + at.expect("a phantom that is claimed")) as u32
     }
 
-    /// Step 2: what nobody keeps. Java merges two sorted lists in lock step, and a partition that
-    /// does not exist among the kept ones stalls that for good (assignors section 5.2).
+    /// Step 2: partitions that no member keeps. Java merges two sorted lists in lock step, and a
+    /// partition that does not exist among the kept ones stalls that for good (assignors section
+    /// 5.2).
     fn unassigned(&self) -> Vec<u32> {
         let free = |&p: &u32| !self.kept[p as usize] || p >= self.stall;
         (0..self.kept.len() as u32).filter(free).collect()

@@ -13,10 +13,7 @@ use super::super::racks::Racks;
 use super::claims::{Claims, Prior};
 use super::loads::{Ledger, Loads};
 use super::movements::Movements;
-use super::reassign::reassign;
-
-/// Partitions of one topic, ascending.
-pub type Run = (u32, Vec<u32>);
+use super::reassign::{Run, reassign};
 
 /// Requires claims without phantoms. Prior owners that do not subscribe to what they claim are
 /// passed over.
@@ -85,7 +82,7 @@ pub fn racks_that_matter<'a>(group: &'a Group<'_>) -> Option<&'a Racks> {
     group.racks.as_ref().filter(|racks| racks.matter(consumers, partitions))
 }
 
-/// Step 1. Returns the racks, if they matter, and whether somebody had to give up a partition.
+/// Step 1. Returns the racks, if they matter, and whether a member had to give up a partition.
 fn keep_owned<'a>(
     group: &'a Group<'_>,
     claims: &Claims,

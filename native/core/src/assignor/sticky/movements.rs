@@ -1,4 +1,4 @@
-//! Which partitions have moved from whom to whom, so that a topic does not go back and forth
+//! Which partitions have moved between which members, so that a topic does not go back and forth
 //! between two members (`AbstractStickyAssignor.PartitionMovements`).
 //!
 //! A large group may move most of its partitions, each between two other members, so what is kept

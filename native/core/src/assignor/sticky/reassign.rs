@@ -9,9 +9,11 @@
 use super::super::group::Group;
 use super::super::order::Subscribers;
 use super::claims::Prior;
-use super::general::Run;
 use super::loads::{Ledger, Loads};
 use super::movements::{Movements, partition_hash};
+
+/// Partitions of one topic, ascending.
+pub type Run = (u32, Vec<u32>);
 
 /// Moves per member and partition after which the rest is left as it is. Every move makes the
 /// sizes more even, but for those that take a partition back, so this is never reached; it is
@@ -85,7 +87,8 @@ impl Pass<'_> {
         modified
     }
 
-    /// Whoever had the partition before, if that is fair, or else the least loaded subscriber.
+    /// The member that had the partition before, if that is fair, or else the least loaded
+    /// subscriber.
     fn better_owner(&mut self, topic: u32, partition: u32, owner: u32) -> Option<u32> {
         let sizes = &self.ledger.sizes;
         let fair = |&other: &u32| sizes[owner as usize] > sizes[other as usize] + 1;

@@ -3,8 +3,8 @@
 //!
 //! Members stand in the order of their loads as they were in the beginning. The least loaded form
 //! a range on the left, the most loaded one on the right; all in a range have the range's level,
-//! and whoever is returned is taken to have gained or lost one, so that one round through a range
-//! moves its level by one.
+//! and a member that is returned counts as having gained or lost one, so that one round through a
+//! range moves its level by one.
 
 /// Positions are those of the sorted members.
 #[derive(Default)]
@@ -75,7 +75,7 @@ impl Balancer {
     }
 
     /// The member that gives up the next partition: the most loaded of those that have one of the
-    /// topic. Others are left out for good. None if nobody has.
+    /// topic. Others are left out for good. `None` if no member has one.
     pub fn next_most_loaded(&mut self, has_one: impl Fn(u32) -> bool) -> Option<u32> {
         loop {
             if self.most_next == self.most_start {

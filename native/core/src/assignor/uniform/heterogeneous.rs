@@ -91,8 +91,8 @@ impl Builder<'_> {
         }
     }
 
-    /// Chooses those whom the balancer would come to, without sorting all subscribers, if they
-    /// are all nearly as little loaded as anybody: a round through those at the least level, one
+    /// Chooses the members that the balancer would come to, without sorting all subscribers, if
+    /// they are all nearly as little loaded as any: a round through those at the least level, one
     /// through them and those at the next, and so on.
     fn choose_near_least(&mut self, subscribers: &[u32], wanted: usize) -> bool {
         if !subscribers.iter().any(|&member| self.sizes[member as usize] == self.least) {

@@ -1,13 +1,13 @@
 //! `uniform` for members with the same subscription (`UniformHomogeneousAssignmentBuilder`,
-//! assignors section 11.1): everybody keeps up to its quota, the rest fills whoever is below.
-//! Linear.
+//! assignors section 11.1): each member keeps up to its quota, and the other partitions fill
+//! the members below theirs. Linear.
 
 use super::super::group::{Group, NONE};
 use super::current_owners;
 
 /// The owner of every partition.
 pub fn assign(group: &Group<'_>, order: &[u32]) -> Vec<u32> {
-    // Whatever topic somebody subscribes to, everybody does.
+    // All members subscribe to the same topics.
     let mut owners = current_owners(group, order, |_, _| true);
     let members = order.len();
     let min_quota = (owners.len() / members) as u32;
@@ -33,7 +33,7 @@ pub fn assign(group: &Group<'_>, order: &[u32]) -> Vec<u32> {
         extra -= usize::from(has_extra && !passed_on);
     }
 
-    // What nobody had goes to those below their quota, and then what each had to give up.
+    // Partitions without an owner go to members below their quota, and then those given up.
     let partitions = 0..owners.len() as u32;
     let mut free: Vec<u32> =
         partitions.filter(|&partition| owners[partition as usize] == NONE).collect();

@@ -8,19 +8,24 @@ mod balancer;
 mod heterogeneous;
 mod homogeneous;
 
+use super::Shape;
 use super::group::{Assignment, Group, NONE};
 use super::order::{id_order, is_homogeneous};
 
 /// Assigns all partitions; what members own is their current target assignment.
-pub fn assign(group: &Group<'_>) -> Assignment {
+pub fn assign(group: &Group<'_>, shape: Shape) -> Assignment {
     let order = id_order(group);
-    let owners = if is_homogeneous(group) {
-        homogeneous::assign(group, &order)
-    } else {
-        heterogeneous::assign(group, &order)
+    let owners = match shape {
+        Shape::Homogeneous => homogeneous::assign(group, &order),
+        Shape::Heterogeneous => heterogeneous::assign(group, &order),
     };
     let owned = owners.iter().zip(0..).map(|(&owner, partition)| (owner, partition));
     Assignment::collect(group.members().len(), owned)
+}
+
+/// As far as the topics with partitions tell.
+pub fn shape_of(group: &Group<'_>) -> Shape {
+    if is_homogeneous(group) { Shape::Homogeneous } else { Shape::Heterogeneous }
 }
 
 /// Per partition the first member in `order` that owns it and may keep it, or NONE. A target

@@ -1,12 +1,11 @@
-//! DeleteGroups (states section 9.3), and the tombstone by which a group goes.
+//! DeleteGroups (states section 9.3), and how a group goes.
 
 use std::collections::BTreeSet;
 
 use crate::error::ErrorCode;
+use crate::event::DeletionCause;
 use crate::group::Machine;
-use crate::group::classic::state::State;
 use crate::offset::{GroupOffsets, GroupScope, delete};
-use crate::record::GroupMetadataKey;
 use crate::request::{DeleteGroupsRequest, RequestContext};
 use crate::response::{DeleteGroupsResponse, Response};
 
@@ -28,13 +27,8 @@ impl Machine {
     }
 
     fn delete_group(&mut self, now_ms: i64, group_id: &str) -> ErrorCode {
-        let group = match self.find_classic(group_id) {
-            Ok(group) => group,
-            Err(None) => return ErrorCode::GroupIdNotFound,
-            // Whether it has members is not known here.
-            Err(Some(_)) => return ErrorCode::NonEmptyGroup,
-        };
-        if self.group(group).state != State::Empty {
+        let Some(group) = self.registry.find(group_id) else { return ErrorCode::GroupIdNotFound };
+        if !self.group(group).is_empty() {
             return ErrorCode::NonEmptyGroup;
         }
         let start_offset = self.outbox.next_offset();
@@ -45,38 +39,18 @@ impl Machine {
             delete::delete_all(&mut scope, now_ms, &mut self.outbox);
         }
         self.offsets_written(group, start_offset);
+        self.tell_group_deleted(group, DeletionCause::Requested);
         self.emit_group_tombstone(now_ms, group);
         ErrorCode::None
     }
 
-    /// The end of a group that has no members and no offsets.
-    pub fn emit_group_tombstone(&mut self, now_ms: i64, group: u32) {
-        self.scratch_key.clear();
-        let key = GroupMetadataKey { group: self.registry.groups[group].id.as_str() };
-        key.encode(&mut self.scratch_key);
-        let offset = self.outbox.emit(now_ms, &self.scratch_key, None);
-        self.last_tombstone_end = offset + 1;
-        self.apply_group_tombstone(group);
-    }
-
     /// Takes the group out, with the ids that were handed out in it. Offsets that are still there
     /// (Kafka writes their tombstones first, but for a group that changes its type) stay as those
-    /// of a group of nobody.
+    /// of a group without members.
     pub fn apply_group_tombstone(&mut self, group: u32) {
-        if let Some(soft) = self.group_mut(group).rebalance.take() {
-            self.wheel.cancel(soft.join_timer);
-            self.wheel.cancel(soft.sync_timer);
-            for pending in soft.pending.sorted_rows() {
-                let removed = self.registry.members.remove(pending);
-                self.wheel.cancel(removed.timer);
-            }
-        }
-        for member in self.group(group).member_rows().to_vec() {
-            let removed = self.registry.detach_member(member);
-            debug_assert!(removed.timer.is_none(), "a live group goes without members");
-        }
+        self.close_group(group);
         let removed = self.registry.remove(group);
-        // Kafka before 4.0 also let a group go whose only offsets were pending.
+        // Kafka before 4.0 also removed a group that had nothing but pending offsets.
         let is_kept = |kept: &GroupOffsets| !kept.is_empty() || kept.has_open_transactions();
         if removed.offsets.as_deref().is_some_and(is_kept) {
             let group = self.registry.create(removed.id.as_str());

@@ -9,6 +9,9 @@ use crate::response::{DescribeGroupResponse, DescribedGroupMember, Response};
 /// KIP-1043: from this version on a group that is not there is an error.
 const GROUP_ID_NOT_FOUND_VERSION: i16 = 6;
 
+/// Memory that a member of a description takes besides its strings and bytes: five allocations.
+const MEMBER_BYTES: usize = 256;
+
 impl Machine {
     pub fn describe_group(
         &mut self,
@@ -17,7 +20,13 @@ impl Machine {
     ) {
         match self.find_classic(request.group_id) {
             Ok(group) => {
-                let response = Response::DescribeGroup(Box::new(self.describe(group)));
+                let left = self.budget.left(context.ticket);
+                let bytes = self.description_bytes(group, left);
+                let response = match self.budget.take(context.ticket, bytes) {
+                    Ok(()) => self.describe(group),
+                    Err(error_code) => DescribeGroupResponse::refused(request.group_id, error_code),
+                };
+                let response = Response::DescribeGroup(Box::new(response));
                 self.respond_for_group(group, context.ticket, response);
             }
             Err(other) => {
@@ -34,12 +43,40 @@ impl Machine {
         }
     }
 
-    fn describe(&self, group: u32) -> DescribeGroupResponse {
-        let of = self.group(group);
+    /// Memory that a description takes; if it is more than `most`, anything above that.
+    pub fn description_bytes(&self, group: u32, most: usize) -> usize {
+        let of = self.classic(group);
+        let least = MEMBER_BYTES * (1 + of.member_count());
+        if least > most {
+            return least;
+        }
         let protocol = (of.state == State::Stable).then(|| of.protocol_name()).flatten();
-        let described = |row: &u32| {
-            let member = &self.registry.members[*row];
-            let details = member.details();
+        let bytes = |row| {
+            let member = &self.registry.members[row];
+            let details = member.details_but_protocols();
+            let texts = [details.member_id, details.client_id, details.client_host];
+            MEMBER_BYTES
+                + texts.map(str::len).iter().sum::<usize>()
+                + details.group_instance_id.map_or(0, str::len)
+                + details.assignment.len()
+                + protocol.map_or(0, |name| member.metadata(name).len())
+        };
+        let mut sum = MEMBER_BYTES + self.group(group).id.as_bytes().len();
+        for row in of.member_rows() {
+            sum += bytes(row);
+            if sum > most {
+                break;
+            }
+        }
+        sum
+    }
+
+    fn describe(&self, group: u32) -> DescribeGroupResponse {
+        let of = self.classic(group);
+        let protocol = (of.state == State::Stable).then(|| of.protocol_name()).flatten();
+        let described = |row: u32| {
+            let member = &self.registry.members[row];
+            let details = member.details_but_protocols();
             DescribedGroupMember {
                 member_id: details.member_id.into(),
                 group_instance_id: details.group_instance_id.map(Into::into),
@@ -52,11 +89,11 @@ impl Machine {
         DescribeGroupResponse {
             error_code: ErrorCode::None,
             error_message: None,
-            group_id: of.id.as_str().into(),
+            group_id: self.group(group).id.as_str().into(),
             group_state: of.state.name(),
             protocol_type: of.protocol_type().into(),
             protocol_data: protocol.unwrap_or_default().into(),
-            members: of.member_rows().iter().map(described).collect(),
+            members: of.member_rows().map(described).collect(),
         }
     }
 }

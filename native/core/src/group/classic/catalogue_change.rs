@@ -1,32 +1,35 @@
 //! Topics came, went or grew: groups that the coordinator assigns rebalance, since no leading
 //! client watches for them.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
 
+use super::group::Assigner;
 use super::state::State;
 use crate::catalogue::Catalogue;
 use crate::consumer_protocol::Assignment;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
-use crate::group::registry::Assigner;
-use std::collections::BTreeMap;
 
 impl Machine {
-    /// The host's catalogue, whole. The first after a load also finds the groups that are assigned
-    /// here, and whose partitions changed while nobody looked.
-    pub fn topics_changed(&mut self, now_ms: i64, catalogue: &Arc<Catalogue>) {
-        let old = self.catalogue.replace(Arc::clone(catalogue));
+    /// The first catalogue after a load also finds the groups that are assigned here, and whose
+    /// partitions changed before the load.
+    pub fn assigned_topics_changed(
+        &mut self,
+        now_ms: i64,
+        old: Option<&Catalogue>,
+        catalogue: &Catalogue,
+    ) {
         if self.config.assignment.groups.is_empty() {
             return;
         }
-        if old.as_ref().is_some_and(|old| old.has_same_partitions(catalogue)) {
+        if old.is_some_and(|old| old.has_same_partitions(catalogue)) {
             return; // end offsets alone
         }
         for group in self.registry.sorted_groups() {
-            if self.group(group).state != State::Stable {
+            if self.group(group).as_classic().is_none_or(|of| of.state != State::Stable) {
                 continue;
             }
-            let is_stale = match &old {
+            let is_stale = match old {
                 Some(old) => self.subscribes_to_change(group, old, catalogue),
                 None => self.takes_up(group) && !self.is_wholly_assigned(group, catalogue),
             };
@@ -40,13 +43,13 @@ impl Machine {
     fn takes_up(&mut self, group: u32) -> bool {
         let is_ours = self.strategy_of(group).is_some() && self.joined_subscriptions(group).is_ok();
         if is_ours {
-            self.group_mut(group).assigner = Assigner::Coordinator;
+            self.classic_mut(group).assigner = Assigner::Coordinator;
         }
         is_ours
     }
 
     fn subscribes_to_change(&self, group: u32, old: &Catalogue, new: &Catalogue) -> bool {
-        if !self.group(group).is_assigned_here() {
+        if !self.classic(group).is_assigned_here() {
             return false;
         }
         let members = self.joined_subscriptions(group).unwrap_or_default();
@@ -54,7 +57,7 @@ impl Machine {
         topics.any(|topic| !old.agrees_with(new, topic))
     }
 
-    /// Whether every partition that somebody subscribes to is assigned, and no other. Between the
+    /// Whether exactly the partitions of subscribed topics are assigned. Between the
     /// two phases of a cooperative rebalance it is not; another rebalance does no harm.
     fn is_wholly_assigned(&self, group: u32, catalogue: &Catalogue) -> bool {
         let members = self.joined_subscriptions(group).unwrap_or_default();

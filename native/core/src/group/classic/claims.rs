@@ -4,11 +4,11 @@
 //! (`owned_partitions`, KIP-429); all others gave everything up, so that the group's stored
 //! assignment is only where things would best stay.
 
+use super::group::ClassicGroup;
 use super::member::{Member, flag};
 use crate::assignor::{Group as AssignorGroup, GroupBuilder, NewMember, TooManyPartitions};
 use crate::catalogue::Catalogue;
 use crate::consumer_protocol::{Assignment, Subscription, TopicPartitions};
-use crate::group::registry::Group;
 use ahash::RandomState;
 use hashbrown::HashMap;
 
@@ -35,7 +35,7 @@ pub struct Claims<'a> {
 }
 
 impl<'a> Claims<'a> {
-    pub fn new(of: &Group, members: &'a [Joined<'a>], catalogue: &'a Catalogue) -> Self {
+    pub fn new(of: &ClassicGroup, members: &'a [Joined<'a>], catalogue: &'a Catalogue) -> Self {
         let is_cooperative = is_cooperative(of.protocol_name().unwrap_or_default());
         let last_generation = of.generation_id.wrapping_sub(1);
         let had = |joined: &Joined<'a>| {
@@ -142,7 +142,7 @@ pub struct Withheld {
 }
 
 impl Withheld {
-    /// Whether somebody else holds the partition, and this member does not.
+    /// Whether another member holds the partition, and this one does not.
     pub fn is_withheld(&self, partition: u32, from: u32) -> bool {
         let start = self.held.partition_point(|(other, _)| *other < partition);
         let holders = self.held[start..].iter().take_while(|(other, _)| *other == partition);
@@ -157,8 +157,8 @@ impl Withheld {
     }
 }
 
-/// Whether members that have voted for this protocol keep their partitions while they join. There
-/// is only the name to tell: `cooperative-sticky`, and whatever calls itself cooperative.
+/// Whether members that have voted for this protocol keep their partitions while they join. Only
+/// the name says so: `cooperative-sticky`, and any other name with `cooperative` in it.
 fn is_cooperative(protocol: &str) -> bool {
     protocol.to_ascii_lowercase().contains("cooperative")
 }

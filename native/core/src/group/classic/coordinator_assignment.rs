@@ -6,14 +6,14 @@
 //! assigned here is left to a leader, as everywhere else. The computation is part of the turn.
 
 use super::claims::{Claims, Joined};
+use super::group::Assigner;
+use super::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::assignment_rules::GroupStrategy;
 use crate::assignor::{self, Compat, Group, Strategy, lag_aware, weighted};
 use crate::catalogue::Catalogue;
 use crate::consumer_protocol::{Assignment, Subscription};
 use crate::finding::FindingKind;
 use crate::group::Machine;
-use crate::group::registry::Assigner;
-use crate::group::subscription::CONSUMER_PROTOCOL_TYPE;
 
 /// The assignor of Kafka Streams puts more into an assignment than partitions.
 const STREAMS_PROTOCOL: &str = "stream";
@@ -30,18 +30,18 @@ type Reason = String;
 impl Machine {
     /// How this group is to be assigned here, if it is.
     pub fn strategy_of(&self, group: u32) -> Option<GroupStrategy> {
-        let of = self.group(group);
+        let of = self.classic(group);
         let rules = &self.config.assignment;
         if rules.groups.is_empty() || of.protocol_type() != CONSUMER_PROTOCOL_TYPE {
             return None;
         }
-        rules.strategy_of(of.id.as_str())
+        rules.strategy_of(self.group(group).id.as_str())
     }
 
     /// To be called in CompletingRebalance, while members that have joined are still parked. True:
     /// the group is Stable, and its record emitted.
     pub fn assign_as_coordinator(&mut self, now_ms: i64, group: u32) -> bool {
-        self.group_mut(group).assigner = Assigner::Leader;
+        self.classic_mut(group).assigner = Assigner::Leader;
         let Some(strategy) = self.strategy_of(group) else { return false };
         let emitted = self.compute_assignment(group, strategy).and_then(|assignments| {
             let given: Vec<(u32, &[u8])> =
@@ -51,8 +51,9 @@ impl Machine {
         });
         match emitted {
             Ok(()) => {
-                self.group_mut(group).assigner = Assigner::Coordinator;
+                self.classic_mut(group).assigner = Assigner::Coordinator;
                 self.counters.assigned(strategy);
+                self.tell_group_stable(group);
                 true
             }
             Err(reason) => {
@@ -64,10 +65,10 @@ impl Machine {
 
     /// A client has sent an assignment all the same: it counts for nothing.
     pub fn replace_assignments(&mut self, group: u32, member: u32) {
-        match self.group(group).assigner {
+        match self.classic(group).assigner {
             Assigner::Leader => unreachable!("only what the coordinator assigned is replaced"),
             Assigner::Coordinator => {
-                self.group_mut(group).assigner = Assigner::CoordinatorDisputed;
+                self.classic_mut(group).assigner = Assigner::CoordinatorDisputed;
                 let detail = format!("sent by {}", self.registry.members[member].member_id());
                 self.found(group, FindingKind::AssignmentReplaced, 1, detail);
             }
@@ -77,11 +78,11 @@ impl Machine {
         }
     }
 
-    /// What a member of a group that is assigned here subscribes to, sorted. Nobody but the
-    /// coordinator would notice if a static member came back with other topics.
+    /// What a member of a group that is assigned here subscribes to, sorted. Only the
+    /// coordinator notices if a static member comes back with other topics.
     pub fn topics_assigned_here(&self, member: u32) -> Vec<Box<str>> {
         let member = &self.registry.members[member];
-        let of = self.group(member.group);
+        let of = self.classic(member.group);
         if !of.is_assigned_here() {
             return Vec::new();
         }
@@ -95,20 +96,20 @@ impl Machine {
 
     /// The members with their subscriptions, or who has none that can be read.
     pub fn joined_subscriptions(&self, group: u32) -> Result<Vec<Joined<'_>>, Reason> {
-        let of = self.group(group);
+        let of = self.classic(group);
         let protocol = of.protocol_name().unwrap_or_default();
         if protocol == STREAMS_PROTOCOL {
             return Err("Kafka Streams assigns more than partitions".into());
         }
-        let joined = |row: &u32| {
-            let member = &self.registry.members[*row];
+        let joined = |row: u32| {
+            let member = &self.registry.members[row];
             let subscription = Subscription::decode_leniently(member.metadata(protocol));
             let subscription = subscription.map_err(|error| {
                 format!("the subscription of {} cannot be read: {error}", member.member_id())
             })?;
-            Ok(Joined { row: *row, member, subscription })
+            Ok(Joined { row, member, subscription })
         };
-        of.member_rows().iter().map(joined).collect()
+        of.member_rows().map(joined).collect()
     }
 
     fn compute_assignment(
@@ -120,7 +121,7 @@ impl Machine {
             return Err("the topics are not known".into());
         };
         let members = self.joined_subscriptions(group)?;
-        let of = self.group(group);
+        let of = self.classic(group);
         let claims = Claims::new(of, &members, catalogue);
         let built = claims
             .build_group(self.config.hash_seed[0])

@@ -1,20 +1,23 @@
 //! Members that a timer removes (states section 8).
 
+use kcoord_timer::TimerId;
+
 use super::member::flag;
 use super::state::State;
+use crate::delayed::{DelayedSync, SyncProgress};
+use crate::event::GoneCause;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
-use crate::purgatory::{DelayedSync, SyncProgress};
-use crate::timer::TimerId;
 
 impl Machine {
     /// A member's session has ended: it is removed, static or not.
     pub fn expire_member(&mut self, member: u32, now_ms: i64) {
         let group = self.registry.members[member].group;
+        self.tell_member_gone(member, GoneCause::SessionExpired, None);
         self.refuse_parked_join(member);
         self.remove_member(member);
         self.counters.members_expired += 1;
-        match self.group(group).state {
+        match self.classic(group).state {
             State::Empty => unreachable!("an empty group has no members"),
             State::PreparingRebalance => {
                 // Even an initial delay may end by this, as in Kafka (states section 5.6).
@@ -28,13 +31,14 @@ impl Machine {
         }
     }
 
-    /// The sync phase is over: whoever has not synced is removed, static members too (probe P18).
+    /// The sync phase is over: members that have not synced are removed, static ones too (probe
+    /// P18).
     pub fn sync_timer_fired(&mut self, now_ms: i64, fired: DelayedSync) {
         let group = fired.group;
         self.rebalance_mut(group).sync_timer = TimerId::NONE;
-        let of = self.group(group);
+        let of = self.classic(group);
         let is_late = |row: &u32| self.registry.members[*row].has(flag::PENDING_SYNC);
-        let late: Vec<u32> = of.member_rows().iter().copied().filter(is_late).collect();
+        let late: Vec<u32> = of.member_rows().filter(is_late).collect();
         let progress = SyncProgress {
             generation_id: of.generation_id,
             is_sync_phase: matches!(of.state, State::CompletingRebalance | State::Stable),
@@ -44,6 +48,7 @@ impl Machine {
             return self.settle(group);
         }
         for member in late {
+            self.tell_member_gone(member, GoneCause::SyncExpired, None);
             self.remove_member(member);
             self.counters.members_expired += 1;
         }

@@ -5,7 +5,6 @@
 use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
-use crate::group::registry::GroupType;
 use crate::request::HeartbeatRequest;
 
 impl Machine {
@@ -26,11 +25,8 @@ impl Machine {
         now_ms: i64,
         request: &HeartbeatRequest<'_>,
     ) -> ErrorCode {
-        let of = self.group(group);
-        let (group_type, state, generation_id) = (of.group_type, of.state, of.generation_id);
-        if group_type != GroupType::Classic {
-            return ErrorCode::UnknownMemberId;
-        }
+        let Some(of) = self.group(group).as_classic() else { return ErrorCode::UnknownMemberId };
+        let (state, generation_id) = (of.state, of.generation_id);
         let member = match self.identify(group, request.member_id, request.group_instance_id) {
             Ok(member) => member,
             Err(error_code) => return error_code,

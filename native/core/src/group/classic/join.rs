@@ -1,20 +1,25 @@
 //! JoinGroup (`classicGroupJoin`, states section 5): who may join, under which id, and whether
 //! that starts a rebalance.
 
+use kcoord_timer::slab::NO_ROW;
+
 use super::identity::generate_member_id;
 use super::member::{Details, Member, flag};
 use super::protocol::protocols_match;
 use super::state::State;
 use crate::error::ErrorCode;
+use crate::event::GoneCause;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
 use crate::limits;
 use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::Response;
-use crate::slab::NO_ROW;
 
 /// From this version on an id is handed out first, and the client comes back with it (KIP-394).
 const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
+
+/// An answer that is smaller costs little more than what it answers, and is not counted.
+const UNCOUNTED_BYTES: usize = 4_096;
 
 impl Machine {
     pub fn join_group(
@@ -63,11 +68,21 @@ impl Machine {
         limits::check_join_group(context, request).map_err(|code| (code, request.member_id))?;
         let group = match self.find_classic(request.group_id) {
             Ok(group) => group,
-            Err(None) if request.member_id.is_empty() => {
-                self.emit_new_group(now_ms, request.group_id)
+            Err(Some(other)) if !self.group(other).gives_way_to_classic() => {
+                return Err((ErrorCode::InconsistentGroupProtocol, ""));
             }
-            Err(None) => return Err((ErrorCode::UnknownMemberId, request.member_id)),
-            Err(Some(_)) => return Err((ErrorCode::InconsistentGroupProtocol, "")),
+            Err(_) if !request.member_id.is_empty() => {
+                return Err((ErrorCode::UnknownMemberId, request.member_id));
+            }
+            Err(other) => {
+                let left = other.and_then(|other| {
+                    self.emit_group_tombstone(now_ms, other);
+                    self.registry.find(request.group_id)
+                });
+                let group = self.emit_new_group(now_ms, request.group_id, left);
+                self.tell_group_created(group);
+                group
+            }
         };
         if !self.accepts_joining_member(group, request.member_id) {
             self.forget_refused_member(group, request.member_id);
@@ -79,7 +94,7 @@ impl Machine {
 
     /// `acceptJoiningMember`, states section 5.2.
     fn accepts_joining_member(&self, group: u32, member_id: &str) -> bool {
-        let of = self.group(group);
+        let of = self.classic(group);
         let member = self.registry.find_member(group, member_id);
         let max_size = self.config.group_max_size;
         match of.state {
@@ -90,7 +105,7 @@ impl Machine {
                 member.is_some_and(is_parked) || awaiting_join < max_size
             }
             State::CompletingRebalance | State::Stable => {
-                member.is_some() || of.member_rows().len() < max_size
+                member.is_some() || of.member_count() < max_size
             }
         }
     }
@@ -98,6 +113,7 @@ impl Machine {
     /// Kafka does not look here whether all others have joined by now (probe P1c).
     fn forget_refused_member(&mut self, group: u32, member_id: &str) {
         if let Some(member) = self.registry.find_member(group, member_id) {
+            self.tell_member_gone(member, GoneCause::GroupTooLarge, None);
             self.remove_member(member);
         }
         if let Some(pending) = self.find_pending(group, member_id) {
@@ -175,7 +191,7 @@ impl Machine {
         let is_unchanged =
             protocols_match(self.registry.members[member].protocols(), &request.protocols);
         let is_leader = self.is_leader(group, member);
-        match self.group(group).state {
+        match self.classic(group).state {
             State::Empty => return Err(ErrorCode::UnknownMemberId),
             State::PreparingRebalance => {
                 self.update_and_park(member, context, request);
@@ -184,19 +200,28 @@ impl Machine {
             State::CompletingRebalance if is_unchanged => self.answer_now(group, member, context),
             State::Stable if is_unchanged && !is_leader => self.answer_now(group, member, context),
             State::CompletingRebalance | State::Stable => {
-                if self.group(group).state == State::CompletingRebalance {
+                if self.classic(group).state == State::CompletingRebalance {
                     // First: a member cannot wait for both of its answers.
                     self.refuse_parked_syncs(now_ms, group, ErrorCode::RebalanceInProgress);
                 }
                 self.update_and_park(member, context, request);
+                self.due_to(member, request.reason);
                 self.prepare_rebalance(now_ms, group, RebalanceCause::MemberRejoined);
             }
         }
         Ok(())
     }
 
-    /// The answer to a resent JoinGroup: the generation that is there. Changes nothing.
+    /// The answer to a resent JoinGroup: the generation that is there. Changes nothing. The leader's
+    /// holds what all members subscribe to, and may be asked for at any rate.
     fn answer_now(&mut self, group: u32, member: u32, context: &RequestContext<'_>) {
+        let bytes = self.joined_bytes(group, member);
+        if bytes > UNCOUNTED_BYTES
+            && let Err(error_code) = self.budget.take_again(context.ticket, bytes)
+        {
+            let member_id: Box<str> = self.registry.members[member].member_id().into();
+            return self.refuse_join(context.ticket, &member_id, error_code);
+        }
         let response = Response::JoinGroup(Box::new(self.joined(group, member)));
         self.respond_for_group(group, context.ticket, response);
     }
@@ -234,13 +259,13 @@ impl Machine {
     ) {
         self.remember_subscribed_topics(group);
         let is_initial = self.rebalance_mut(group).is_initial;
-        if self.group(group).state == State::PreparingRebalance && is_initial {
-            self.group_mut(group).new_member_added = true;
+        if self.classic(group).state == State::PreparingRebalance && is_initial {
+            self.classic_mut(group).new_member_added = true;
         }
         if let Some(pending) = self.find_pending(group, member_id) {
             self.remove_pending(pending);
         }
-        if !self.group(group).has_members() {
+        if !self.classic(group).has_members() {
             self.registry.set_protocol_type(group, request.protocol_type);
         }
         let details = Details {
@@ -256,14 +281,15 @@ impl Machine {
         row.set(flag::NEW);
         let member = self.registry.members.insert(row);
         self.registry.attach_member(group, member);
-        if self.group(group).leader == NO_ROW {
-            self.group_mut(group).leader = member;
+        if self.classic(group).leader == NO_ROW {
+            self.classic_mut(group).leader = member;
         }
         self.count_protocols(member, 1);
         self.park(member, flag::AWAITING_JOIN, context.ticket);
         // A parked client cannot heartbeat: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS.
         self.restart_session_with(member, now_ms, self.config.new_member_join_timeout_ms);
-        if self.group(group).state.can_rebalance() {
+        if self.classic(group).state.can_rebalance() {
+            self.due_to(member, request.reason);
             self.prepare_rebalance(now_ms, group, RebalanceCause::MemberJoined);
         } else {
             self.maybe_complete_join(now_ms, group);

@@ -1,10 +1,11 @@
 //! What a JoinGroup is answered (states section 5.10).
 
+use kcoord_timer::slab::NO_ROW;
+
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::request::Ticket;
 use crate::response::{JoinGroupResponse, JoinGroupResponseMember, Response};
-use crate::slab::NO_ROW;
 
 impl Machine {
     /// Success: the current generation; who is in it is for the leader alone.
@@ -14,9 +15,20 @@ impl Machine {
         JoinGroupResponse { members, ..self.joined_as_follower(group, member) }
     }
 
-    /// Success, for somebody who must not assign.
+    /// Bytes of the members' subscriptions, if the answer to this member holds them.
+    pub fn joined_bytes(&self, group: u32, member: u32) -> usize {
+        if !self.is_leader(group, member) {
+            return 0;
+        }
+        let of = self.classic(group);
+        let protocol_name = of.protocol_name().unwrap_or_default();
+        let bytes = |row: u32| 128 + self.registry.members[row].metadata(protocol_name).len();
+        of.member_rows().map(bytes).sum()
+    }
+
+    /// Success, for a member that must not assign.
     pub fn joined_as_follower(&self, group: u32, member: u32) -> JoinGroupResponse {
-        let of = self.group(group);
+        let of = self.classic(group);
         JoinGroupResponse {
             error_code: ErrorCode::None,
             generation_id: of.generation_id,
@@ -29,18 +41,18 @@ impl Machine {
         }
     }
 
-    /// Whom members are told to be their leader: nobody, where the coordinator assigns. Every known
-    /// client compares this with its own id, and nothing else.
+    /// The leader in answers to members: empty where the coordinator assigns. All that a known
+    /// client does with it is to compare it with its own id.
     pub fn leader_id(&self, group: u32) -> &str {
-        match self.group(group).leader {
+        match self.classic(group).leader {
             NO_ROW => "",
-            _ if self.group(group).is_assigned_here() => "",
+            _ if self.classic(group).is_assigned_here() => "",
             row => self.registry.members[row].member_id(),
         }
     }
 
     pub fn is_leader(&self, group: u32, member: u32) -> bool {
-        self.group(group).leader == member && !self.group(group).is_assigned_here()
+        self.classic(group).leader == member && !self.classic(group).is_assigned_here()
     }
 
     /// An error, or MEMBER_ID_REQUIRED with the id to come back with. Waits for nothing.
@@ -59,16 +71,16 @@ impl Machine {
     }
 
     fn joined_members(&self, group: u32) -> Vec<JoinGroupResponseMember> {
-        let of = self.group(group);
+        let of = self.classic(group);
         let protocol_name = of.protocol_name().unwrap_or_default();
-        let joined = |row: &u32| {
-            let member = &self.registry.members[*row];
+        let joined = |row: u32| {
+            let member = &self.registry.members[row];
             JoinGroupResponseMember {
                 member_id: member.member_id().into(),
                 group_instance_id: member.group_instance_id().map(Into::into),
                 metadata: member.metadata(protocol_name).into(),
             }
         };
-        of.member_rows().iter().map(joined).collect()
+        of.member_rows().map(joined).collect()
     }
 }

@@ -1,12 +1,12 @@
-//! A look at what a leading client assigns (`group.assignment.check`): it is counted and told, and
-//! never changed. Bytes that are no assignment are nobody's business.
+//! A look at what a leading client assigns (`group.assignment.check`): findings are made of
+//! it, and it is never changed. Bytes that are no assignment are not looked at.
 
 use std::collections::BTreeMap;
 
+use super::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::consumer_protocol::{Assignment, Subscription};
 use crate::finding::FindingKind;
 use crate::group::Machine;
-use crate::group::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::request::SyncGroupRequest;
 
 /// How many of each kind, and the first.
@@ -31,7 +31,7 @@ impl Machine {
     pub fn check_leader(&mut self, group: u32, request: &SyncGroupRequest<'_>) {
         if !self.config.checks_leaders
             || request.assignments.is_empty()
-            || self.group(group).protocol_type() != CONSUMER_PROTOCOL_TYPE
+            || self.classic(group).protocol_type() != CONSUMER_PROTOCOL_TYPE
         {
             return;
         }
@@ -43,7 +43,7 @@ impl Machine {
     fn findings_in(&self, group: u32, request: &SyncGroupRequest<'_>) -> Findings {
         let mut findings = Findings::default();
         let Some(catalogue) = self.catalogue.as_deref() else { return findings };
-        let protocol = self.group(group).protocol_name().unwrap_or_default();
+        let protocol = self.classic(group).protocol_name().unwrap_or_default();
         // By topic: whether each of its partitions was given to somebody.
         let mut given: BTreeMap<&str, Vec<bool>> = BTreeMap::new();
         for of_member in &request.assignments {

@@ -3,6 +3,7 @@
 use super::member::{Details, Member, flag};
 use super::state::State;
 use crate::error::ErrorCode;
+use crate::event::GoneCause;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
 use crate::request::{LeaveGroupMember, LeaveGroupRequest, RequestContext};
@@ -38,7 +39,7 @@ impl Machine {
         match group.filter(|_| has_left) {
             Some(group) => {
                 self.go_on_without_them(now_ms, group);
-                // Whoever was the last has emptied the group, which is written.
+                // The last member has emptied the group, and that is written.
                 self.respond_for_group(group, context.ticket, response);
             }
             None => self.outbox.respond(context.ticket, response),
@@ -46,7 +47,7 @@ impl Machine {
     }
 
     fn go_on_without_them(&mut self, now_ms: i64, group: u32) {
-        match self.group(group).state {
+        match self.classic(group).state {
             State::Empty => self.settle(group),
             State::PreparingRebalance => self.maybe_complete_join(now_ms, group),
             State::CompletingRebalance | State::Stable => {
@@ -61,7 +62,9 @@ impl Machine {
             let instance_id = entry.group_instance_id;
             let member = instance_id.and_then(|id| self.registry.find_static_member(group, id));
             return match member {
-                Some(member) => self.remove_leaving_member(member),
+                Some(member) => {
+                    self.remove_leaving_member(member, GoneCause::RemovedByAdmin, entry.reason)
+                }
                 None => ErrorCode::UnknownMemberId,
             };
         }
@@ -70,18 +73,24 @@ impl Machine {
             return ErrorCode::None;
         }
         match self.identify(group, entry.member_id, entry.group_instance_id) {
-            Ok(member) => self.remove_leaving_member(member),
+            Ok(member) => self.remove_leaving_member(member, GoneCause::Left, entry.reason),
             Err(error_code) => error_code,
         }
     }
 
-    fn remove_leaving_member(&mut self, member: u32) -> ErrorCode {
+    fn remove_leaving_member(
+        &mut self,
+        member: u32,
+        cause: GoneCause,
+        reason: Option<&str>,
+    ) -> ErrorCode {
+        self.tell_member_gone(member, cause, reason);
         self.refuse_parked_join(member);
         self.remove_member(member);
         ErrorCode::None
     }
 
-    /// Tells a member that it is no longer one, if it waits for a join phase to end.
+    /// Answers UNKNOWN_MEMBER_ID to a member that waits for a join phase to end.
     pub fn refuse_parked_join(&mut self, member: u32) {
         if self.registry.members[member].has(flag::AWAITING_JOIN)
             && let Some(ticket) = self.unpark(member)
@@ -90,8 +99,8 @@ impl Machine {
         }
     }
 
-    /// Takes a member out of its group, with its timer. A parked response that nobody refused
-    /// before is never answered: so it goes in Kafka with a leaving member's SyncGroup (probe P8).
+    /// Takes a member out of its group, with its timer. A parked request that was not refused
+    /// before is never answered: so does Kafka with a leaving member's SyncGroup (probe P8).
     pub fn remove_member(&mut self, member: u32) {
         let group = self.registry.members[member].group;
         self.remember_subscribed_topics(group);
@@ -102,7 +111,7 @@ impl Machine {
         self.wheel.cancel(removed.timer);
     }
 
-    /// One member less whose SyncGroup is awaited. The sync timer is the caller's.
+    /// The group waits for one SyncGroup less. The sync timer is the caller's.
     pub fn end_pending_sync(&mut self, member: u32) {
         if self.registry.members[member].has(flag::PENDING_SYNC) {
             self.registry.members[member].clear(flag::PENDING_SYNC);
@@ -113,7 +122,7 @@ impl Machine {
 
     /// An id that was handed out and has not come back.
     pub fn find_pending(&self, group: u32, member_id: &str) -> Option<u32> {
-        let soft = self.group(group).rebalance.as_ref()?;
+        let soft = self.classic(group).rebalance.as_ref()?;
         soft.pending.find(&self.registry.members, self.registry.hash(member_id), member_id)
     }
 

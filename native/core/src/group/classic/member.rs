@@ -4,12 +4,12 @@
 //! packed behind it: a client id or an instance id that the member id starts with (it does, unless
 //! a client made its own) is not stored twice. Only `Packer` and `Reader` know the packed form.
 
+use kcoord_timer::{TimerId, slab::NO_ROW};
+
 use crate::request::Ticket;
-use crate::slab::NO_ROW;
-use crate::timer::TimerId;
 use crate::utf8::utf8;
 
-/// The response that waits has nobody left to go to: its connection is gone.
+/// No ticket: the connection that a parked response would go to is gone.
 pub const NO_TICKET: Ticket = Ticket::MAX;
 
 /// Soft state of a member, as bits.
@@ -37,6 +37,8 @@ pub struct Member {
     pub ticket: Ticket,
     /// Row of its group.
     pub group: u32,
+    /// Where it stands in its group's roster, if that has one.
+    pub place: u32,
     pub session_timeout_ms: i32,
     pub rebalance_timeout_ms: i32,
     pub flags: u8,
@@ -52,6 +54,7 @@ impl Default for Member {
             timer: TimerId::NONE,
             ticket: NO_TICKET,
             group: NO_ROW,
+            place: 0,
             session_timeout_ms: 0,
             rebalance_timeout_ms: 0,
             flags: 0,
@@ -93,7 +96,7 @@ impl Member {
         Reader(&self.packed).bytes() == member_id.as_bytes()
     }
 
-    /// What [`is_member_id`](Self::is_member_id) reads of a usual id, to have it fetched early.
+    /// What [`is_member_id`](Self::is_member_id) reads of a usual id: for a prefetch.
     pub fn first_packed(&self) -> &[u8] {
         &self.packed[..self.packed.len().min(64)]
     }
@@ -183,7 +186,7 @@ impl Member {
         self.packed = pack(&Details { protocols, ..self.details_but_protocols() });
     }
 
-    /// Gives the member another id. Whoever finds it by its id has to know.
+    /// Gives the member another id. The caller updates what finds it by its id.
     pub fn store_member_id(&mut self, member_id: &str) {
         self.packed = pack(&Details { member_id, ..self.details() });
     }

@@ -15,14 +15,14 @@ impl Machine {
     /// Whether a member with these protocols can be in the group (`supportsProtocols`). The caller
     /// itself, if it is a member, counts with its old list.
     pub fn supports_protocols(&mut self, group: u32, request: &JoinGroupRequest<'_>) -> bool {
-        if self.group(group).state == State::Empty {
+        if self.classic(group).state == State::Empty {
             return !request.protocol_type.is_empty() && !request.protocols.is_empty();
         }
-        let has_type = self.group(group).protocol_type.is_some();
-        if !has_type || self.group(group).protocol_type() != request.protocol_type {
+        let has_type = self.classic(group).protocol_type.is_some();
+        if !has_type || self.classic(group).protocol_type() != request.protocol_type {
             return false;
         }
-        let member_count = self.group(group).member_rows().len();
+        let member_count = self.classic(group).member_count();
         let counts = self.protocol_counts(group);
         let count = |name| counts.get(name).copied().unwrap_or(0);
         request.protocols.iter().any(|protocol| count(protocol.name) == member_count)
@@ -31,16 +31,16 @@ impl Machine {
     /// The protocol that the members would choose (`selectProtocol`): each votes for the first of
     /// its own list that all of them have; of equals the first in Java's `HashMap` order wins.
     pub fn select_protocol(&mut self, group: u32) -> Option<Box<str>> {
-        if let Some(member) = self.group(group).sole() {
+        if let Some(member) = self.classic(group).sole() {
             return self.registry.members[member].protocols().next().map(|(name, _)| name.into());
         }
-        let member_count = self.group(group).member_rows().len();
+        let member_count = self.classic(group).member_count();
         self.protocol_counts(group);
-        let of = self.group(group);
+        let of = self.classic(group);
         let counts = of.rebalance.as_ref().and_then(|soft| soft.protocol_counts.as_ref())?;
         let mut votes: Vec<(&str, usize)> = Vec::new();
         for row in of.member_rows() {
-            let names = self.registry.members[*row].protocols().map(|(name, _)| name);
+            let names = self.registry.members[row].protocols().map(|(name, _)| name);
             let vote = { names }.find(|name| counts.get(*name) == Some(&member_count))?;
             match votes.iter_mut().find(|(name, _)| *name == vote) {
                 Some((_, count)) => *count += 1,
@@ -54,11 +54,11 @@ impl Machine {
 
     /// Counts, or counts again after a member came, went or changed.
     fn protocol_counts(&mut self, group: u32) -> &ProtocolCounts {
-        let counted = self.group(group).rebalance.as_ref();
+        let counted = self.classic(group).rebalance.as_ref();
         if counted.is_none_or(|soft| soft.protocol_counts.is_none()) {
             let mut counts = ProtocolCounts::new();
-            for row in self.group(group).member_rows() {
-                self.names_of(*row).into_iter().for_each(|name| add(&mut counts, name, 1));
+            for row in self.classic(group).member_rows() {
+                self.names_of(row).into_iter().for_each(|name| add(&mut counts, name, 1));
             }
             self.rebalance_mut(group).protocol_counts = Some(counts);
         }
@@ -68,12 +68,11 @@ impl Machine {
     /// A member with these protocols came or (with `-1`) is about to go.
     pub fn count_protocols(&mut self, member: u32, difference: isize) {
         let group = self.registry.members[member].group;
-        let soft = self.group_mut(group).rebalance.as_mut();
+        let soft = self.classic_mut(group).rebalance.as_mut();
         let Some(mut counts) = soft.and_then(|soft| soft.protocol_counts.take()) else { return };
         for name in self.names_of(member) {
             add(&mut counts, name, difference);
         }
-        counts.retain(|_, count| *count > 0);
         self.rebalance_mut(group).protocol_counts = Some(counts);
     }
 
@@ -90,6 +89,7 @@ impl Machine {
 fn add(counts: &mut ProtocolCounts, name: &str, difference: isize) {
     let counted = |count: usize| count.checked_add_signed(difference).expect("counted as it came");
     match counts.get_mut(name) {
+        Some(1) if difference < 0 => _ = counts.remove(name),
         Some(count) => *count = counted(*count),
         None => _ = counts.insert(name.into(), counted(0)),
     }

@@ -1,22 +1,23 @@
 //! From the start of a rebalance to the end of its join phase (states sections 5.6 to 5.9).
 
+use kcoord_timer::{TimerId, slab::NO_ROW};
+
 use super::member::flag;
 use super::protocol::ProtocolCounts;
+use super::roster::IdTable;
 use super::state::State;
-use crate::error::ErrorCode;
-use crate::group::Machine;
-use crate::group::counters::RebalanceCause;
-use crate::group::roster::IdTable;
-use crate::group::subscription::SubscribedTopics;
-use crate::limits;
-use crate::purgatory::{
+use super::subscription::SubscribedTopics;
+use crate::delayed::{
     DelayedJoin, DelayedOperation, DelayedSync, InitialDelayedJoin, InitialJoinExpiry, JoinExpiry,
     JoinProgress,
 };
+use crate::error::ErrorCode;
+use crate::event::GoneCause;
+use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
+use crate::limits;
 use crate::response::Response;
-use crate::slab::NO_ROW;
 use crate::time::deadline;
-use crate::timer::TimerId;
 
 /// Soft state of a group that is not at rest. Never logged, lost with the shard.
 #[derive(Debug, Default)]
@@ -40,7 +41,8 @@ impl Machine {
     /// `prepareRebalance`: asks all members to join again.
     pub fn prepare_rebalance(&mut self, now_ms: i64, group: u32, cause: RebalanceCause) {
         self.counters.rebalance(cause);
-        let state = self.group(group).state;
+        self.tell_rebalance_started(group, cause);
+        let state = self.classic(group).state;
         assert!(state.may_become(State::PreparingRebalance), "rebalance in {state:?}");
         if state == State::CompletingRebalance {
             self.reset_assignments(group);
@@ -87,9 +89,9 @@ impl Machine {
     pub fn initial_delay_fired(&mut self, now_ms: i64, delayed: InitialDelayedJoin) {
         let group = delayed.group;
         let configured_ms = self.config.group_initial_rebalance_delay_ms;
-        match delayed.on_expiration(configured_ms, self.group(group).new_member_added) {
+        match delayed.on_expiration(configured_ms, self.classic(group).new_member_added) {
             InitialJoinExpiry::Extend { delay_ms, next } => {
-                self.group_mut(group).new_member_added = false;
+                self.classic_mut(group).new_member_added = false;
                 let then = DelayedOperation::InitialDelayedJoin(next);
                 self.arm_join_timer(group, deadline(now_ms, delay_ms), then);
             }
@@ -99,7 +101,7 @@ impl Machine {
 
     /// `maybeCompleteJoinPhase`: an initial rebalance waits for its timer.
     pub fn maybe_complete_join(&mut self, now_ms: i64, group: u32) {
-        let is_preparing = self.group(group).state == State::PreparingRebalance;
+        let is_preparing = self.classic(group).state == State::PreparingRebalance;
         let is_initial = self.rebalance_mut(group).is_initial;
         if is_preparing && DelayedJoin::can_complete(self.join_progress(group), is_initial) {
             self.complete_join(now_ms, group);
@@ -107,10 +109,10 @@ impl Machine {
     }
 
     pub fn join_progress(&self, group: u32) -> JoinProgress {
-        let of = self.group(group);
+        let of = self.classic(group);
         let soft = of.rebalance.as_ref();
         JoinProgress {
-            members: of.member_rows().len(),
+            members: of.member_count(),
             awaiting_join: soft.map_or(0, |soft| soft.awaiting_join),
             pending_members: soft.map_or(0, |soft| soft.pending.len()),
         }
@@ -124,8 +126,9 @@ impl Machine {
             let row = &self.registry.members[*member];
             !row.has(flag::AWAITING_JOIN) && !row.is_static()
         };
-        let rows = self.group(group).member_rows().iter().copied();
+        let rows = self.classic(group).member_rows();
         for member in rows.filter(is_gone).collect::<Vec<u32>>() {
+            self.tell_member_gone(member, GoneCause::RebalanceTimeout, None);
             self.remove_member(member);
         }
         let progress = self.join_progress(group);
@@ -150,34 +153,36 @@ impl Machine {
         self.wheel.cancel(timer);
     }
 
-    /// Nobody is left: the next generation has no members, and that is durable.
+    /// No member remains: the next generation has none, and that is made durable.
     fn become_empty(&mut self, now_ms: i64, group: u32) {
-        let generation_id = self.group(group).generation_id.wrapping_add(1);
+        let generation_id = self.classic(group).generation_id.wrapping_add(1);
         self.emit_empty_group(now_ms, group, generation_id);
+        self.tell_join_phase_completed(group);
         self.settle(group);
     }
 
     /// Keeps a leader that has joined, else takes the earliest member that has.
     fn elect_joined_leader(&mut self, group: u32) {
         let members = &self.registry.members;
-        let of = &self.registry.groups[group];
+        let of = self.classic(group);
         let has_joined = |row: &u32| members[*row].has(flag::AWAITING_JOIN);
         let leader = Some(of.leader).filter(|row| *row != NO_ROW && has_joined(row));
-        let leader = leader.or_else(|| of.member_rows().iter().copied().find(has_joined));
-        self.group_mut(group).leader = leader.expect("somebody has joined");
+        let leader = leader.or_else(|| of.member_rows().find(has_joined));
+        self.classic_mut(group).leader = leader.expect("somebody has joined");
     }
 
     fn start_generation(&mut self, now_ms: i64, group: u32) {
         let protocol_name = self.select_protocol(group);
         self.registry.set_protocol_name(group, protocol_name.as_deref());
-        let generation_id = self.group(group).generation_id.wrapping_add(1);
-        self.group_mut(group).generation_id = generation_id;
+        let generation_id = self.classic(group).generation_id.wrapping_add(1);
+        self.classic_mut(group).generation_id = generation_id;
         self.enter(group, State::CompletingRebalance, now_ms);
         self.rebalance_mut(group).subscribed_topics = None;
+        self.tell_join_phase_completed(group);
         self.assign_as_coordinator(now_ms, group);
 
-        for index in 0..self.group(group).member_rows().len() {
-            let member = self.group(group).member_rows()[index];
+        for place in 0..self.classic(group).place_count() {
+            let Some(member) = self.classic(group).member_at(place) else { continue };
             if self.registry.members[member].has(flag::AWAITING_JOIN) {
                 let response = Response::JoinGroup(Box::new(self.joined(group, member)));
                 if let Some(ticket) = self.unpark(member) {
@@ -197,25 +202,25 @@ impl Machine {
 
     /// The largest rebalance timeout of the members that are there now.
     fn rebalance_timeout_ms(&self, group: u32) -> i32 {
-        let timeout_ms = |row: &u32| self.registry.members[*row].rebalance_timeout_ms;
-        self.group(group).member_rows().iter().map(timeout_ms).max().unwrap_or(0)
+        let timeout_ms = |row: u32| self.registry.members[row].rebalance_timeout_ms;
+        self.classic(group).member_rows().map(timeout_ms).max().unwrap_or(0)
     }
 
     /// A transition that is not durable.
     pub fn enter(&mut self, group: u32, next: State, now_ms: i64) {
-        let of = self.group_mut(group);
+        let of = self.classic_mut(group);
         assert!(of.state.may_become(next), "{:?} cannot become {next:?}", of.state);
         of.state = next;
         of.state_timestamp_ms = now_ms;
     }
 
-    /// Nobody is expected to sync any more.
+    /// The group expects no SyncGroup any more.
     pub fn clear_pending_sync(&mut self, group: u32) {
-        if self.group(group).rebalance.is_none() {
+        if self.classic(group).rebalance.is_none() {
             return;
         }
-        for index in 0..self.group(group).member_rows().len() {
-            let member = self.group(group).member_rows()[index];
+        for place in 0..self.classic(group).place_count() {
+            let Some(member) = self.classic(group).member_at(place) else { continue };
             self.registry.members[member].clear(flag::PENDING_SYNC);
         }
         let soft = self.rebalance_mut(group);
@@ -226,20 +231,20 @@ impl Machine {
 
     /// Drops the soft state that a group at rest does not need.
     pub fn settle(&mut self, group: u32) {
-        let state = self.group(group).state;
+        let state = self.classic(group).state;
         if !matches!(state, State::Empty | State::Stable) {
             return;
         }
         let keeps_topics = state == State::Stable && self.remembers_other_topics(group);
-        let Some(soft) = &mut self.group_mut(group).rebalance else { return };
-        // The protocols stay counted with what else stays: whoever asks for an id wants them.
+        let Some(soft) = &mut self.classic_mut(group).rebalance else { return };
+        // The protocols stay counted: a member that asks for an id needs them.
         if !keeps_topics {
             soft.subscribed_topics = None;
         }
         if soft.pending.is_empty() && soft.pending_sync == 0 && !keeps_topics {
             debug_assert!(soft.join_timer.is_none() && soft.awaiting_join == 0);
             let timer = soft.sync_timer;
-            self.group_mut(group).rebalance = None;
+            self.classic_mut(group).rebalance = None;
             self.wheel.cancel(timer);
         }
     }

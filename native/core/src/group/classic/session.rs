@@ -3,15 +3,17 @@
 //! A heartbeat only writes the deadline. The timer in the wheel may therefore be early: when it
 //! fires before the deadline it arms itself again. It must never be late.
 
+use kcoord_timer::{TimerId, TimingWheel};
+
 use super::member::{Member, flag};
 use super::state::State;
-use crate::group::Machine;
-use crate::purgatory::{
+use crate::delayed::{
     DelayedHeartbeat, DelayedOperation, HeartbeatExpiry, MemberLiveness, PendingExpiry,
     PendingMember,
 };
+use crate::group::Machine;
+use crate::group::counters::RebalanceCause;
 use crate::time::deadline;
-use crate::timer::{TimerId, TimingWheel};
 
 /// Of more loaded members than this the timers are spread: due in one millisecond, those of all
 /// shards of a process would hold it up.
@@ -61,11 +63,27 @@ impl Machine {
         self.restart_session_with(member, now_ms, timeout_ms);
     }
 
+    /// Sessions start anew; the surplus of too large a group is shed as its members rejoin.
+    pub fn start_loaded_classic_group(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        sessions: &mut impl Iterator<Item = u64>,
+    ) {
+        let rows = self.classic(group).member_rows().collect::<Vec<u32>>();
+        for (member, at) in rows.into_iter().zip(sessions) {
+            self.start_loaded_session(member, now_ms, at);
+        }
+        if self.classic(group).member_count() > self.config.group_max_size {
+            self.prepare_rebalance(now_ms, group, RebalanceCause::GroupTooLarge);
+        }
+    }
+
     /// Starts the session of the member that was loaded as the `at`-th. Sessions of one length end at
     /// once, but so many timers are not to be due at once: where members are many all are early, over
     /// half of the session, and later ones less so, that those who are gone expire in the order of
     /// `at` if their sessions are as long.
-    pub fn start_loaded_session(&mut self, member: u32, now_ms: i64, at: u64) {
+    fn start_loaded_session(&mut self, member: u32, now_ms: i64, at: u64) {
         let count = self.registry.members.len() as u64;
         let row = &mut self.registry.members[member];
         debug_assert!(row.timer.is_none(), "no session runs before the load ends");
@@ -109,7 +127,7 @@ impl Machine {
     /// initial delay early, as in Kafka (probe P2).
     pub fn pending_timer_fired(&mut self, now_ms: i64, fired: PendingMember) {
         let group = fired.group;
-        let is_preparing = self.group(group).state == State::PreparingRebalance;
+        let is_preparing = self.classic(group).state == State::PreparingRebalance;
         let join = is_preparing.then(|| self.join_progress(group));
         let expiry = PendingMember::on_expiration(true, join);
         self.remove_pending(fired.member);

@@ -19,7 +19,7 @@ pub enum State {
     /// Members are asked to join again.
     ///
     /// * JoinGroup: parked until all members have joined or the join timer fires
-    ///   -> `CompletingRebalance`, or `Empty` when nobody is left (emits the group without members)
+    ///   -> `CompletingRebalance`, or without members `Empty` (emits the group)
     /// * SyncGroup, Heartbeat: REBALANCE_IN_PROGRESS (a heartbeat still renews the session)
     /// * OffsetCommit of the generation that ends: stored
     PreparingRebalance,

@@ -1,15 +1,16 @@
 //! A static member that comes back under its instance id (KIP-345, states section 7.4): it replaces
-//! the id it had, and as a rule nobody else notices.
+//! the id it had, and as a rule other members do not notice.
 
 use super::member::flag;
 use super::state::State;
 use crate::error::ErrorCode;
+use crate::event::GoneCause;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
 use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::{JoinGroupResponse, Response, SyncGroupResponse};
 
-/// KIP-814: from this version on a leader can be told not to assign.
+/// KIP-814: from this version on the answer to a leader can say that it must not assign.
 const SKIP_ASSIGNMENT_VERSION: i16 = 9;
 
 impl Machine {
@@ -25,6 +26,7 @@ impl Machine {
         let group = self.registry.members[member].group;
         let old_leader_id: Box<str> = self.leader_id(group).into();
         self.fence(member);
+        self.tell_member_gone(member, GoneCause::StaticMemberReplaced, None);
         self.registry.rename_member(member, member_id);
         self.registry.members[member].clear(flag::NEW);
         // With the session timeout that the old id had.
@@ -32,7 +34,7 @@ impl Machine {
         let topics = self.topics_assigned_here(member);
         self.update_member(member, request);
         let same_topics = topics == self.topics_assigned_here(member);
-        let state = self.group(group).state;
+        let state = self.classic(group).state;
         match state {
             State::Empty => unreachable!("an empty group has no static members"),
             State::PreparingRebalance => {
@@ -45,12 +47,13 @@ impl Machine {
             State::CompletingRebalance | State::Stable => {
                 // In CompletingRebalance the leader may be assigning to the id that is gone.
                 self.park(member, flag::AWAITING_JOIN, context.ticket);
+                self.due_to(member, request.reason);
                 self.prepare_rebalance(now_ms, group, RebalanceCause::StaticMemberReplaced);
             }
         }
     }
 
-    /// Whoever still waits under the old id is told that another one has it now.
+    /// Answers FENCED_INSTANCE_ID to a request that still waits under the old id.
     fn fence(&mut self, member: u32) {
         let awaited_join = self.registry.members[member].has(flag::AWAITING_JOIN);
         let Some(ticket) = self.unpark(member) else { return };
@@ -69,10 +72,10 @@ impl Machine {
 
     fn keeps_its_protocol(&mut self, group: u32) -> bool {
         let selected = self.select_protocol(group);
-        selected.as_deref() == self.group(group).protocol_name()
+        selected.as_deref() == self.classic(group).protocol_name()
     }
 
-    /// No rebalance: the new id is written, then told where it stands.
+    /// No rebalance: the new id is written, and then answered with the present generation.
     fn answer_replaced(
         &mut self,
         now_ms: i64,

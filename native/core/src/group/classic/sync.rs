@@ -1,5 +1,5 @@
-//! SyncGroup (`classicGroupSync`, states section 7.1): the leader hands in the assignment, and
-//! everybody is handed its part once the group is written.
+//! SyncGroup (`classicGroupSync`, states section 7.1): the leader sends the assignment, and
+//! each member gets its part once the group is written.
 
 use super::member::flag;
 use super::state::State;
@@ -20,7 +20,7 @@ impl Machine {
             Ok(found) => found,
             Err(error_code) => return self.refuse_sync(context.ticket, error_code),
         };
-        match self.group(group).state {
+        match self.classic(group).state {
             State::Empty => unreachable!("an empty group has no members"),
             State::PreparingRebalance => {
                 self.refuse_sync(context.ticket, ErrorCode::RebalanceInProgress);
@@ -28,12 +28,12 @@ impl Machine {
             State::CompletingRebalance => {
                 self.park(member, flag::AWAITING_SYNC, context.ticket);
                 self.member_has_synced(member);
-                if self.group(group).leader == member {
+                if self.classic(group).leader == member {
                     self.assign(now_ms, group, request);
                 }
             }
             State::Stable => {
-                if self.group(group).is_assigned_here() && !request.assignments.is_empty() {
+                if self.classic(group).is_assigned_here() && !request.assignments.is_empty() {
                     self.replace_assignments(group, member);
                 }
                 self.member_has_synced(member);
@@ -47,7 +47,7 @@ impl Machine {
             return Err(ErrorCode::InvalidGroupId);
         }
         let group = self.find_classic(request.group_id).map_err(|_| ErrorCode::UnknownMemberId)?;
-        let of = self.group(group);
+        let of = self.classic(group);
         let member = self.identify(group, request.member_id, request.group_instance_id)?;
         if request.generation_id != of.generation_id {
             return Err(ErrorCode::IllegalGeneration);
@@ -76,8 +76,8 @@ impl Machine {
         }
     }
 
-    /// The leader's SyncGroup. Members that it does not mention get nothing, ids of nobody are
-    /// ignored. The group is Stable at once; who waits is answered when the record is durable.
+    /// The leader's SyncGroup. Members that it does not mention get nothing, ids of no member
+    /// are ignored. The group is Stable at once; who waits is answered when the record is durable.
     fn assign(&mut self, now_ms: i64, group: u32, request: &SyncGroupRequest<'_>) {
         self.check_leader(group, request);
         let mut assignments: Vec<(u32, &[u8])> = Vec::with_capacity(request.assignments.len());
@@ -92,6 +92,7 @@ impl Machine {
             self.refuse_parked_syncs(now_ms, group, error_code);
             return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
         }
+        self.tell_group_stable(group);
         for member in waiting {
             self.restart_session(member, now_ms);
             if let Some(ticket) = self.unpark(member) {
@@ -102,7 +103,7 @@ impl Machine {
     }
 
     fn answer_sync(&mut self, group: u32, member: u32, ticket: Ticket) {
-        let of = self.group(group);
+        let of = self.classic(group);
         let response = SyncGroupResponse {
             error_code: ErrorCode::None,
             protocol_type: of.protocol_type.as_ref().map(|shared| (**shared).clone()),
@@ -133,13 +134,13 @@ impl Machine {
     }
 
     pub fn reset_assignments(&mut self, group: u32) {
-        for member in self.group(group).member_rows().to_vec() {
+        for member in self.classic(group).member_rows().collect::<Vec<u32>>() {
             self.registry.members[member].store_assignment(&[]);
         }
     }
 
     fn parked_syncs(&self, group: u32) -> Vec<u32> {
         let is_parked = |row: &u32| self.registry.members[*row].has(flag::AWAITING_SYNC);
-        self.group(group).member_rows().iter().copied().filter(is_parked).collect()
+        self.classic(group).member_rows().filter(is_parked).collect()
     }
 }

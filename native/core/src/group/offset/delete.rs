@@ -1,9 +1,7 @@
-//! OffsetDelete: from which group, and which topics (spec/offsets.md 5).
+//! OffsetDelete: from which group, and which topics (offsets section 5).
 
 use crate::error::ErrorCode;
 use crate::group::Machine;
-use crate::group::classic::state::State;
-use crate::group::subscription::{CONSUMER_PROTOCOL_TYPE, SubscribedTopics};
 use crate::offset::delete;
 use crate::request::{OffsetDeleteRequest, RequestContext};
 use crate::response::Response;
@@ -22,12 +20,11 @@ impl Machine {
                 return self.outbox.respond(context.ticket, response);
             }
         };
-        let topics = self.subscribed_topics(group);
+        let topics = self.consumed_topics(group);
         let start_offset = self.outbox.next_offset();
         let of = &mut self.registry.groups[group];
-        let is_consumers = of.protocol_type() == CONSUMER_PROTOCOL_TYPE;
         let mut scope = of.offset_scope(&mut self.offsets);
-        let subscribed = |topic: &str| is_subscribed(&topics, is_consumers, topic);
+        let subscribed = |topic: &str| topics.contains(topic);
         let response = delete::delete(&mut scope, request, subscribed, now_ms, &mut self.outbox);
         self.offsets_written(group, start_offset);
         self.respond_for_group(group, context.ticket, Response::OffsetDelete(response));
@@ -37,23 +34,8 @@ impl Machine {
         if group_id.is_empty() {
             return Err(ErrorCode::InvalidGroupId);
         }
-        // What a group of another type subscribes to is not known here: nothing of it may go.
-        let group = self.find_classic(group_id).map_err(|other| match other {
-            Some(_) => ErrorCode::NonEmptyGroup,
-            None => ErrorCode::GroupIdNotFound,
-        })?;
-        let of = self.group(group);
-        if of.state != State::Empty && of.protocol_type() != CONSUMER_PROTOCOL_TYPE {
-            return Err(ErrorCode::NonEmptyGroup);
-        }
+        let group = self.registry.find(group_id).ok_or(ErrorCode::GroupIdNotFound)?;
+        self.admit_offset_delete(group)?;
         Ok(group)
-    }
-}
-
-/// `isSubscribedToTopic`: consumers whose subscription is unknown count as subscribed to all.
-pub fn is_subscribed(topics: &SubscribedTopics, is_consumers: bool, topic: &str) -> bool {
-    match topics {
-        Some(topics) => topics.contains(topic),
-        None => is_consumers,
     }
 }

@@ -1,4 +1,4 @@
-//! The group's side of the offset APIs: who may commit, fetch and delete (spec/offsets.md). What
+//! The group's side of the offset APIs: who may commit, fetch and delete (offsets section 2). What
 //! happens to the offsets then is `crate::offset`'s.
 
 mod commit;

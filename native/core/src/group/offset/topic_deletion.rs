@@ -1,4 +1,4 @@
-//! A topic is deleted: its offsets go, in every group (`onTopicsDeleted`, spec/offsets.md 6).
+//! A topic is deleted: its offsets go, in every group (`onTopicsDeleted`, offsets section 6).
 
 use crate::group::Machine;
 use crate::offset::delete;

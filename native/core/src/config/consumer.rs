@@ -1,0 +1,60 @@
+//! Settings of consumer groups (KIP-848).
+
+use crate::assignor::Strategy;
+
+/// Kafka's names, units and defaults.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerConfig {
+    /// `group.coordinator.rebalance.protocols` names `consumer`.
+    pub is_enabled: bool,
+    /// `group.consumer.session.timeout.ms`.
+    pub session_timeout_ms: i32,
+    /// `group.consumer.heartbeat.interval.ms`.
+    pub heartbeat_interval_ms: i32,
+    /// `group.consumer.max.size`, at least 1.
+    pub max_size: usize,
+    /// `group.consumer.assignors`: at least one, and the first is the default.
+    pub assignors: Vec<Strategy>,
+    /// `group.consumer.assignment.interval.ms`: no two targets of a group within less time.
+    pub assignment_interval_ms: i32,
+    /// `group.consumer.regex.refresh.interval.ms`.
+    pub regex_refresh_interval_ms: i64,
+}
+
+impl Default for ConsumerConfig {
+    fn default() -> Self {
+        ConsumerConfig {
+            is_enabled: true,
+            session_timeout_ms: 45_000,
+            heartbeat_interval_ms: 5_000,
+            max_size: i32::MAX as usize,
+            assignors: vec![Strategy::Uniform, Strategy::ServerRange],
+            assignment_interval_ms: 1_000,
+            regex_refresh_interval_ms: 600_000,
+        }
+    }
+}
+
+impl ConsumerConfig {
+    /// The assignor of this name, if it is configured.
+    pub fn assignor(&self, name: &str) -> Option<Strategy> {
+        self.assignors.iter().copied().find(|strategy| name_of_assignor(*strategy) == name)
+    }
+
+    /// Where no member names one.
+    pub fn default_assignor(&self) -> Strategy {
+        self.assignors[0]
+    }
+
+    pub fn assignor_names(&self) -> impl Iterator<Item = &'static str> {
+        self.assignors.iter().map(|strategy| name_of_assignor(*strategy))
+    }
+}
+
+/// As Kafka's members and configuration name it.
+pub fn name_of_assignor(strategy: Strategy) -> &'static str {
+    match strategy {
+        Strategy::ServerRange => "range",
+        other => other.name(),
+    }
+}

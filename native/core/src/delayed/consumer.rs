@@ -1,0 +1,20 @@
+//! Timers of consumer groups (timers section 3): plain deadlines, each with its own effect.
+
+/// A member's session ends, unless it was renewed meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerSession {
+    pub member: u32,
+}
+
+/// A member has not given up its partitions in time, if it is still at this epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerRebalance {
+    pub member: u32,
+    pub member_epoch: i32,
+}
+
+/// A group's regular expressions are looked up: due at once, but after the request that asked for it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegexResolution {
+    pub group: u32,
+}

@@ -1,0 +1,37 @@
+//! Delayed operations: what waits for a condition or for time to run out (timers
+//! section 2).
+//!
+//! Kafka's operations complete themselves in callbacks, under locks. These are plain values: a
+//! [`Purgatory`] hands completed and expired ones back, and each operation's file holds its
+//! condition and its decision on expiry as functions of a few numbers. Nothing here may change a
+//! group: the shard does, with what it was handed.
+
+mod consumer;
+mod delayed_heartbeat;
+mod delayed_join;
+mod delayed_sync;
+mod initial_delayed_join;
+mod pending_member;
+
+pub use consumer::{ConsumerRebalance, ConsumerSession, RegexResolution};
+pub use delayed_heartbeat::{DelayedHeartbeat, HeartbeatExpiry, MemberLiveness};
+pub use delayed_join::{DelayedJoin, JoinExpiry, JoinProgress};
+pub use delayed_sync::{DelayedSync, SyncProgress};
+pub use initial_delayed_join::{InitialDelayedJoin, InitialJoinExpiry};
+pub use pending_member::{PendingExpiry, PendingMember};
+
+/// Every operation that a shard delays, small enough for a timer's payload. `group` and `member`
+/// are the shard's own indices; who reuses an index cancels its operations first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DelayedOperation {
+    InitialDelayedJoin(InitialDelayedJoin),
+    DelayedJoin(DelayedJoin),
+    DelayedSync(DelayedSync),
+    DelayedHeartbeat(DelayedHeartbeat),
+    PendingMember(PendingMember),
+    ConsumerSession(ConsumerSession),
+    ConsumerRebalance(ConsumerRebalance),
+    RegexResolution(RegexResolution),
+}
+
+const _: () = assert!(size_of::<DelayedOperation>() <= 12);

@@ -1,0 +1,299 @@
+//! What happened to groups, for logs and for hosts that watch. Nothing is decided by it.
+//!
+//! Events leave through one bounded queue ([`Shard::poll_event`](crate::Shard::poll_event)). They
+//! are off until a host asks for them ([`Shard::tell_events`](crate::Shard::tell_events)), but for
+//! findings, which always leave; a heartbeat that is accepted makes none. An event leaves once all
+//! is durable that its shard had written by the end of the turn in which it happened: what a failed
+//! append undoes never leaves, and the events of a shard keep their order.
+
+use std::collections::VecDeque;
+
+use crate::finding::{FindingKind, MAX_FINDINGS};
+pub use crate::group::counters::RebalanceCause;
+
+/// Events that wait for their host or for the log, in number and in bytes of their texts; what
+/// comes when there are so many is dropped and counted.
+pub const MAX_EVENTS: usize = 4_096;
+pub const MAX_EVENT_BYTES: usize = 1 << 20;
+
+/// What is kept of a reason that a client gives (KIP-800; Java's client cuts its own at as many).
+pub const MAX_REASON_BYTES: usize = 255;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    pub group_id: Box<str>,
+    /// Of the group when it happened: where a rebalance starts, the generation that ends.
+    pub generation_id: i32,
+    pub kind: EventKind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EventKind {
+    /// By a JoinGroup, or by a commit without a member.
+    GroupCreated,
+    /// Members are asked to join. The member is the one that caused it, where one did.
+    RebalanceStarted {
+        cause: RebalanceCause,
+        member: Option<Box<EventMember>>,
+    },
+    /// The next generation begins, with so many members; 0: the group is empty now.
+    JoinPhaseCompleted {
+        members: usize,
+        protocol_name: Option<Box<str>>,
+    },
+    /// Every member can have its assignment.
+    GroupStable {
+        members: usize,
+    },
+    MemberGone {
+        cause: GoneCause,
+        member: Box<EventMember>,
+    },
+    GroupDeleted {
+        cause: DeletionCause,
+    },
+    /// How many of the kind, and one of them or the reason, for people.
+    Finding {
+        kind: FindingKind,
+        count: u64,
+        detail: Box<str>,
+    },
+}
+
+impl EventKind {
+    /// As logs and hosts name it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            EventKind::GroupCreated => "group_created",
+            EventKind::RebalanceStarted { .. } => "rebalance_started",
+            EventKind::JoinPhaseCompleted { .. } => "join_phase_completed",
+            EventKind::GroupStable { .. } => "group_stable",
+            EventKind::MemberGone { .. } => "member_gone",
+            EventKind::GroupDeleted { .. } => "group_deleted",
+            EventKind::Finding { .. } => "finding",
+        }
+    }
+}
+
+/// Why a member is no longer one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GoneCause {
+    /// LeaveGroup with its member id.
+    Left,
+    /// LeaveGroup with its instance id alone, as an administrator sends it (KIP-345).
+    RemovedByAdmin,
+    SessionExpired,
+    /// It did not join before the join phase ended.
+    RebalanceTimeout,
+    /// It did not sync in time.
+    SyncExpired,
+    /// A static member came back, and has another id now.
+    StaticMemberReplaced,
+    /// It rejoined a group that has more members than `group.max.size`.
+    GroupTooLarge,
+}
+
+impl GoneCause {
+    pub const fn name(self) -> &'static str {
+        match self {
+            GoneCause::Left => "left",
+            GoneCause::RemovedByAdmin => "removed_by_admin",
+            GoneCause::SessionExpired => "session_expired",
+            GoneCause::RebalanceTimeout => "rebalance_timeout",
+            GoneCause::SyncExpired => "sync_expired",
+            GoneCause::StaticMemberReplaced => "static_member_replaced",
+            GoneCause::GroupTooLarge => "group_too_large",
+        }
+    }
+}
+
+/// Why a group is no longer there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DeletionCause {
+    /// DeleteGroups.
+    Requested,
+    /// It was empty, and its last offset has expired.
+    Expired,
+}
+
+impl DeletionCause {
+    pub const fn name(self) -> &'static str {
+        match self {
+            DeletionCause::Requested => "requested",
+            DeletionCause::Expired => "expired",
+        }
+    }
+}
+
+/// A member as it was when something happened to it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct EventMember {
+    pub member_id: Box<str>,
+    pub group_instance_id: Option<Box<str>>,
+    pub client_id: Box<str>,
+    pub client_host: Box<str>,
+    /// What the client gave as its reason (KIP-800), at most [`MAX_REASON_BYTES`] of it.
+    pub reason: Option<Box<str>>,
+}
+
+impl EventMember {
+    fn bytes(&self) -> usize {
+        let texts = [&self.group_instance_id, &self.reason];
+        let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
+        self.member_id.len() + self.client_id.len() + self.client_host.len() + texts
+    }
+}
+
+impl Event {
+    /// Of its texts.
+    fn bytes(&self) -> usize {
+        let texts = match &self.kind {
+            EventKind::GroupCreated
+            | EventKind::GroupStable { .. }
+            | EventKind::GroupDeleted { .. } => 0,
+            EventKind::RebalanceStarted { member, .. } => {
+                member.as_ref().map_or(0, |member| member.bytes())
+            }
+            EventKind::JoinPhaseCompleted { protocol_name, .. } => {
+                protocol_name.as_ref().map_or(0, |name| name.len())
+            }
+            EventKind::MemberGone { member, .. } => member.bytes(),
+            EventKind::Finding { detail, .. } => detail.len(),
+        };
+        self.group_id.len() + texts
+    }
+
+    pub const fn is_finding(&self) -> bool {
+        matches!(self.kind, EventKind::Finding { .. })
+    }
+}
+
+/// The beginning of a reason.
+pub fn bounded_reason(reason: &str) -> Box<str> {
+    let ends = (0..=reason.len().min(MAX_REASON_BYTES)).rev();
+    let end = ends.into_iter().find(|at| reason.is_char_boundary(*at));
+    reason[..end.unwrap_or_default()].into()
+}
+
+/// The queue of a shard.
+#[derive(Debug, Default)]
+pub struct Events {
+    is_on: bool,
+    /// With the offset up to which the log must be durable first, for those that are sealed.
+    waiting: VecDeque<(i64, Event)>,
+    /// How many of them happened before the last poll.
+    sealed: usize,
+    bytes: usize,
+    findings: usize,
+    /// The member that causes what comes next.
+    trigger: Option<Box<EventMember>>,
+}
+
+impl Events {
+    pub fn turn(&mut self, on: bool) {
+        self.is_on = on;
+    }
+
+    #[inline]
+    pub fn is_on(&self) -> bool {
+        self.is_on
+    }
+
+    /// Of what is about to happen: taken by the event that it causes.
+    pub fn set_trigger(&mut self, member: Box<EventMember>) {
+        self.trigger = Some(member);
+    }
+
+    pub fn take_trigger(&mut self) -> Option<Box<EventMember>> {
+        self.trigger.take()
+    }
+
+    /// False: it is dropped, because too many wait.
+    pub fn push(&mut self, event: Event) -> bool {
+        let (bytes, is_finding) = (event.bytes(), event.is_finding());
+        let is_full = self.waiting.len() >= MAX_EVENTS
+            || self.bytes + bytes > MAX_EVENT_BYTES
+            || (is_finding && self.findings >= MAX_FINDINGS);
+        if is_full {
+            return false;
+        }
+        self.bytes += bytes;
+        self.findings += usize::from(is_finding);
+        self.waiting.push_back((i64::MAX, event));
+        true
+    }
+
+    /// The next event whose turn has come: what happened since the last call waits for all that
+    /// was written below `next_offset`; all below `durable_offset` is durable.
+    pub fn poll(&mut self, next_offset: i64, durable_offset: i64) -> Option<Event> {
+        for (end_offset, _) in self.waiting.range_mut(self.sealed..) {
+            *end_offset = next_offset;
+        }
+        self.sealed = self.waiting.len();
+        if self.waiting.front()?.0 > durable_offset {
+            return None;
+        }
+        let (_, event) = self.waiting.pop_front()?;
+        self.sealed -= 1;
+        self.bytes -= event.bytes();
+        self.findings -= usize::from(event.is_finding());
+        Some(event)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn of(group_id: &str) -> Event {
+        Event { group_id: group_id.into(), generation_id: 1, kind: EventKind::GroupCreated }
+    }
+
+    fn finding(number: u64) -> Event {
+        let kind = FindingKind::UnknownMember;
+        let kind = EventKind::Finding { kind, count: number, detail: "".into() };
+        Event { kind, ..of("g") }
+    }
+
+    #[test]
+    fn events_wait_for_what_was_written_in_their_turn_and_keep_their_order() {
+        let mut events = Events::default();
+        _ = events.push(of("a"));
+        assert_eq!(events.poll(5, 3), None);
+        _ = events.push(of("b"));
+        assert_eq!(events.poll(6, 5), Some(of("a")));
+        assert_eq!(events.poll(9, 5), None);
+        assert_eq!(events.poll(9, 6), Some(of("b")));
+        _ = events.push(of("c"));
+        assert_eq!(events.poll(9, 9), Some(of("c")));
+        assert_eq!(events.poll(9, 9), None);
+    }
+
+    #[test]
+    fn what_waits_is_bounded_in_number_and_in_bytes() {
+        let mut events = Events::default();
+        let taken = (0..MAX_EVENTS + 3).filter(|_| events.push(of("g"))).count();
+        assert_eq!(taken, MAX_EVENTS);
+        while events.poll(0, 0).is_some() {}
+        let long = of(&"g".repeat(MAX_EVENT_BYTES / 2));
+        assert_eq!([0; 3].map(|_| events.push(long.clone())), [true, true, false]);
+        while events.poll(0, 0).is_some() {}
+        assert_eq!((events.bytes, events.sealed, events.findings), (0, 0, 0));
+        assert!(events.push(long));
+    }
+
+    #[test]
+    fn findings_leave_room_for_other_events() {
+        let mut events = Events::default();
+        let taken = (0..MAX_FINDINGS as u64 + 1).filter(|number| events.push(finding(*number)));
+        assert_eq!(taken.count(), MAX_FINDINGS);
+        assert!(events.push(of("g")));
+    }
+
+    #[test]
+    fn a_reason_is_cut_between_characters() {
+        let reason = bounded_reason(&"ä".repeat(MAX_REASON_BYTES));
+        assert_eq!(reason.len(), MAX_REASON_BYTES - 1);
+        assert_eq!(&*bounded_reason("short"), "short");
+    }
+}

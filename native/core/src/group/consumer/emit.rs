@@ -1,0 +1,33 @@
+//! Records of consumer groups on their way into the log: written, and applied at once.
+
+use crate::group::Machine;
+use crate::record::consumer::{MemberMetadataValue, RecordChange};
+
+impl Machine {
+    /// Writes a record of a consumer group that is there, and applies it.
+    pub fn emit_consumer(&mut self, now_ms: i64, group: u32, change: &RecordChange<'_>) {
+        let (mut key, mut value) =
+            (core::mem::take(&mut self.scratch_key), core::mem::take(&mut self.scratch_value));
+        key.clear();
+        value.clear();
+        change.key(self.group(group).id.as_str()).encode(&mut key);
+        let is_value = change.encode_value(&mut value);
+        let offset = self.outbox.emit(now_ms, &key, is_value.then_some(&value[..]));
+        self.group_mut(group).last_record_end = offset + 1;
+        (self.scratch_key, self.scratch_value) = (key, value);
+        self.registry.apply_consumer_record(group, change);
+    }
+
+    /// Writes a member's record of type 5, and applies what a reader of it finds.
+    pub fn emit_member_metadata(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        member_id: &str,
+        encoded: &[u8],
+    ) {
+        let value = MemberMetadataValue::parse(encoded).expect("encoded here");
+        let record = RecordChange::MemberMetadata { member_id, value: Some(value) };
+        self.emit_consumer(now_ms, group, &record);
+    }
+}

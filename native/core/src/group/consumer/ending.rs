@@ -1,0 +1,30 @@
+//! A consumer group goes: its last records, and what was in memory for it.
+
+use crate::group::Machine;
+use crate::record::consumer::RecordChange;
+
+impl Machine {
+    /// Writes the records that end a group without members, in an order in which Kafka reads them.
+    pub fn emit_consumer_tombstones(&mut self, now_ms: i64, group: u32) {
+        let of = self.registry.consumer(group);
+        debug_assert!(of.members.is_empty());
+        let regexes: Vec<Box<str>> = of.regexes.keys().cloned().collect();
+        self.emit_consumer(now_ms, group, &RecordChange::TargetAssignmentMetadata(None));
+        for regular_expression in &regexes {
+            let change = RecordChange::RegularExpression { regular_expression, value: None };
+            self.emit_consumer(now_ms, group, &change);
+        }
+        self.emit_consumer(now_ms, group, &RecordChange::PartitionMetadata(None));
+        self.emit_consumer(now_ms, group, &RecordChange::GroupMetadata(None));
+    }
+
+    /// Drops members and timers.
+    pub fn close_consumer_group(&mut self, group: u32) {
+        let timer = core::mem::take(&mut self.registry.consumer_mut(group).regex_timer);
+        self.wheel.cancel(timer);
+        for row in core::mem::take(&mut self.registry.consumer_mut(group).members) {
+            self.cancel_consumer_timers(row);
+            self.registry.consumer_members.remove(row);
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! ConsumerGroupHeartbeat (consumer-protocol sections 2 and 4): the way of every request of a member.
+//!
+//! One that changes nothing takes no memory, writes nothing and touches no timer. All others go one
+//! way, step by step, and each step writes what it has decided before the next one reads.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use super::located::{Home, Who};
+use super::member::{LEFT_FOR_A_WHILE, Member};
+use super::member_id::made_member_id;
+use super::validate::{LEAVES, is_full};
+use crate::group::Machine;
+use crate::record::consumer::MemberMetadataValue;
+use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
+use crate::response::{ConsumerGroupHeartbeatResponse, Refusal, Response};
+
+type Request<'a> = ConsumerGroupHeartbeatRequest<'a>;
+
+/// What the update of a member changed.
+#[derive(Debug, Default)]
+struct Changes {
+    names: bool,
+    /// The regular expression that it had before; `""`: none.
+    regex: Option<Box<str>>,
+}
+
+impl Machine {
+    pub fn consumer_group_heartbeat(
+        &mut self,
+        now_ms: i64,
+        context: &RequestContext<'_>,
+        request: &Request<'_>,
+    ) {
+        let checked = request.check(context.api_version, &self.config.consumer);
+        let beaten = checked.and_then(|()| match request.member_epoch {
+            LEAVES | LEFT_FOR_A_WHILE => self.consumer_leaves(now_ms, request),
+            _ => self.consumer_beats(now_ms, context, request),
+        });
+        match beaten {
+            Ok((end_offset, response)) => {
+                let response = Response::ConsumerGroupHeartbeat(Ok(response));
+                self.outbox.respond_when_committed(end_offset, context.ticket, response);
+            }
+            Err(refusal) => {
+                let response = Response::ConsumerGroupHeartbeat(Err(refusal));
+                self.outbox.respond(context.ticket, response);
+            }
+        }
+    }
+
+    fn consumer_beats(
+        &mut self,
+        now_ms: i64,
+        context: &RequestContext<'_>,
+        request: &Request<'_>,
+    ) -> Result<(i64, ConsumerGroupHeartbeatResponse), Refusal> {
+        let (home, who) = self.locate(request)?;
+        if let (Home::Consumer(group), Who::Known(row)) = (home, who)
+            && self.is_at_rest(now_ms, group, row)
+            && changes_nothing(&self.registry.consumer_members[row], context, request)
+        {
+            self.renew_consumer_session(now_ms, row);
+            let response = self.beaten(row, is_full(request));
+            return Ok((self.group(group).last_record_end, response));
+        }
+        self.check_regex(home, request)?;
+        let group = self.settle_home(now_ms, home, request.group_id);
+        let row = match who {
+            Who::New => None,
+            Who::Known(row) => Some(row),
+            Who::Replaces(row) => {
+                Some(self.replace_member(now_ms, row, &own_or_made_id(context, request)))
+            }
+        };
+        let preferred = request.server_assignor().map(|_| self.preferred_assignor(group));
+        let (row, changes) = self.update_consumer_member(now_ms, group, row, context, request);
+        let must_bump = self.update_regexes(now_ms, row, changes.regex.as_deref())
+            | changes.names
+            | preferred.is_some_and(|before| before != self.preferred_assignor(group));
+        self.update_group_epoch(now_ms, group, must_bump);
+        self.update_target(now_ms, group);
+        let reported = request.topic_partitions.as_deref();
+        let has_subscription_changed = changes.names || changes.regex.is_some();
+        let step = self.reconcile_member(now_ms, row, reported, has_subscription_changed);
+        if step.is_written {
+            self.update_rebalance_timer(now_ms, row);
+        }
+        self.renew_consumer_session(now_ms, row);
+        let response = self.beaten(row, step.has_other_partitions || is_full(request));
+        Ok((self.group(group).last_record_end, response))
+    }
+
+    /// Whether the group waits for nothing that this member's heartbeat could bring about.
+    fn is_at_rest(&self, now_ms: i64, group: u32, row: u32) -> bool {
+        let of = self.registry.consumer(group);
+        of.seen_topics == self.topics_version
+            && of.group_epoch == of.assignment_epoch
+            && self.registry.consumer_members[row].is_reconciled_to(of.assignment_epoch)
+            && !self.must_look_up_regexes(now_ms, group)
+    }
+
+    fn beaten(&self, row: u32, tells_assignment: bool) -> ConsumerGroupHeartbeatResponse {
+        let member = &self.registry.consumer_members[row];
+        let assignment = || member.assigned.iter().map(|has| has.at).collect();
+        ConsumerGroupHeartbeatResponse {
+            member_id: Arc::clone(&member.id),
+            member_epoch: member.member_epoch,
+            heartbeat_interval_ms: self.config.consumer.heartbeat_interval_ms,
+            assignment: tells_assignment.then(assignment),
+        }
+    }
+
+    /// The group of a heartbeat that is accepted. It is made by the member's first record.
+    fn settle_home(&mut self, now_ms: i64, home: Home, group_id: &str) -> u32 {
+        match home {
+            Home::Consumer(group) => group,
+            Home::EmptyClassic(group) => {
+                self.emit_group_tombstone(now_ms, group);
+                self.registry.make_consumer(group_id)
+            }
+            Home::Absent => {
+                let group = self.registry.make_consumer(group_id);
+                // No answer may show that the one before is gone until that is durable.
+                self.group_mut(group).last_record_end = self.last_tombstone_end;
+                self.tell_group_created(group);
+                group
+            }
+        }
+    }
+
+    /// Step 1: what the request says of the member, in a record if it is news.
+    fn update_consumer_member(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        row: Option<u32>,
+        context: &RequestContext<'_>,
+        request: &Request<'_>,
+    ) -> (u32, Changes) {
+        let known = row.map(|row| (row, &self.registry.consumer_members[row]));
+        if let Some((row, member)) = known
+            && changes_nothing(member, context, request)
+        {
+            return (row, Changes::default());
+        }
+        let member_id: Arc<str> = match known {
+            Some((_, member)) => Arc::clone(&member.id),
+            None => own_or_made_id(context, request).into(),
+        };
+        let (news, changes) = news(known.map(|(_, member)| member), context, request);
+        if let Some(encoded) = news {
+            self.emit_member_metadata(now_ms, group, &member_id, &encoded);
+        }
+        let row = self.registry.find_consumer_member(group, &member_id);
+        (row.expect("its record made it"), changes)
+    }
+}
+
+/// The id of a member that is new under it: version 0 lets members come without one.
+fn own_or_made_id<'a>(context: &RequestContext<'_>, request: &Request<'a>) -> Cow<'a, str> {
+    match request.member_id {
+        "" => Cow::Owned(made_member_id(context.uuid)),
+        own => Cow::Borrowed(own),
+    }
+}
+
+/// What a member has before it has said anything.
+const NEW_MEMBER: MemberMetadataValue<'static> = MemberMetadataValue {
+    instance_id: None,
+    rack_id: None,
+    client_id: "",
+    client_host: "",
+    subscribed_topic_names: Vec::new(),
+    subscribed_topic_regex: Some(""),
+    rebalance_timeout_ms: -1,
+    server_assignor: None,
+    classic: None,
+};
+
+/// What a request says of a member as a record of type 5, if it is not known yet, and what it changes.
+fn news(
+    member: Option<&Member>,
+    context: &RequestContext<'_>,
+    request: &Request<'_>,
+) -> (Option<Vec<u8>>, Changes) {
+    let has = member.map_or(NEW_MEMBER, Member::metadata);
+    let says = said(&has, context, request);
+    if member.is_some() && says == has {
+        return (None, Changes::default());
+    }
+    let regex = says.subscribed_topic_regex != has.subscribed_topic_regex;
+    let changes = Changes {
+        names: says.subscribed_topic_names != has.subscribed_topic_names,
+        regex: regex.then(|| has.subscribed_topic_regex.unwrap_or_default().into()),
+    };
+    let mut encoded = Vec::new();
+    says.encode(&mut encoded);
+    (Some(encoded), changes)
+}
+
+/// What it has with what the request says: what that leaves out stays.
+fn said<'a>(
+    has: &MemberMetadataValue<'a>,
+    context: &RequestContext<'a>,
+    request: &Request<'a>,
+) -> MemberMetadataValue<'a> {
+    let names = request.subscribed_topic_names.clone().map(|mut names| {
+        names.sort_unstable();
+        names.dedup();
+        names
+    });
+    MemberMetadataValue {
+        instance_id: request.instance_id.or(has.instance_id),
+        rack_id: request.rack_id().or(has.rack_id),
+        client_id: context.client_id,
+        client_host: context.client_host,
+        subscribed_topic_names: names.unwrap_or_else(|| has.subscribed_topic_names.clone()),
+        subscribed_topic_regex: request.subscribed_topic_regex.or(has.subscribed_topic_regex),
+        rebalance_timeout_ms: match request.rebalance_timeout_ms {
+            -1 => has.rebalance_timeout_ms,
+            said => said,
+        },
+        server_assignor: request.server_assignor().or(has.server_assignor),
+        // A member that sends this API uses the consumer protocol.
+        classic: None,
+    }
+}
+
+/// Whether all that the request says is known: names in their order, since who repeats them says
+/// them as before.
+fn changes_nothing(member: &Member, context: &RequestContext<'_>, request: &Request<'_>) -> bool {
+    let is_known = |said: Option<&str>, known: Option<&str>| said.is_none() || said == known;
+    is_known(request.instance_id, member.instance_id())
+        && is_known(request.rack_id(), member.rack_id())
+        && is_known(request.server_assignor(), member.server_assignor())
+        && is_known(request.subscribed_topic_regex, Some(member.regex()))
+        && [-1, member.rebalance_timeout_ms].contains(&request.rebalance_timeout_ms)
+        && member.client_id() == context.client_id
+        && member.client_host() == context.client_host
+        && member.classic.is_none()
+        && request
+            .subscribed_topic_names
+            .as_ref()
+            .is_none_or(|names| names.iter().copied().eq(member.names.iter().map(|name| &**name)))
+}

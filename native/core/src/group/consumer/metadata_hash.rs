@@ -1,0 +1,70 @@
+//! A number that is another when topics that a group subscribes to are others (log-format section 3.3:
+//! `Utils.computeTopicHash`, `computeGroupHash`). Kafka's own numbers, so that a group that moves
+//! between the two does not rebalance.
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::catalogue::{Catalogue, known};
+use crate::group::Machine;
+use crate::request::Uuid;
+
+/// Of the way in which it is made.
+const VERSION: u8 = 0;
+
+impl Machine {
+    /// Of the topics that a member subscribes to, and that exist; 0: there are none.
+    pub fn metadata_hash(&self, group: u32) -> i64 {
+        group_hash(known(&self.catalogue), self.registry.consumer(group).subscribed_topics())
+    }
+}
+
+/// `names` are sorted.
+fn group_hash<'a>(catalogue: &Catalogue, names: impl IntoIterator<Item = &'a str>) -> i64 {
+    let mut hashes = Vec::new();
+    let mut scratch = Vec::new();
+    for name in names {
+        if let Some((topic_id, partitions)) = catalogue.topic(name) {
+            hashes.extend(topic_hash(topic_id, name, partitions, &mut scratch).to_le_bytes());
+        }
+    }
+    if hashes.is_empty() { 0 } else { xxh3_64(&hashes) as i64 }
+}
+
+/// Racks are none: nothing here assigns by them.
+fn topic_hash(topic_id: Uuid, name: &str, partitions: u32, scratch: &mut Vec<u8>) -> u64 {
+    scratch.clear();
+    scratch.push(VERSION);
+    scratch.extend(((topic_id.0 >> 64) as u64).to_le_bytes());
+    scratch.extend((topic_id.0 as u64).to_le_bytes());
+    let mut units = 0u32;
+    for unit in name.encode_utf16() {
+        scratch.extend(unit.to_le_bytes());
+        units += 1;
+    }
+    scratch.extend(units.to_le_bytes());
+    scratch.extend(partitions.to_le_bytes());
+    for partition in 0..partitions {
+        scratch.extend(partition.to_le_bytes());
+    }
+    xxh3_64(scratch)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::catalogue::CatalogueTopic;
+
+    /// Of Kafka's classes (spec vectors `topicHash` and `groupHash`).
+    #[test]
+    fn they_are_kafkas_numbers() {
+        let (t1, t2) = (Uuid(1 << 64 | 2), Uuid(3 << 64 | 4));
+        let mut scratch = Vec::new();
+        assert_eq!(topic_hash(t1, "t1", 6, &mut scratch), 0xdee0_b1a9_2d83_9a1d);
+        assert_eq!(topic_hash(t2, "t2", 1, &mut scratch), 0x7ee1_df0c_4a67_1513);
+        let topic = |id, partitions| CatalogueTopic { id, partitions, ..CatalogueTopic::default() };
+        let catalogue = Catalogue::new([("t1".into(), topic(t1, 6)), ("t2".into(), topic(t2, 1))]);
+        assert_eq!(group_hash(&catalogue, ["t1"]), 0x3333_4eaa_68f6_df41);
+        assert_eq!(group_hash(&catalogue, ["t1", "t2", "t3"]), 0x4945_e826_a9c2_b6f4);
+        assert_eq!(group_hash(&catalogue, ["t3"]), 0);
+    }
+}

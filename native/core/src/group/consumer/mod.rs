@@ -1,0 +1,151 @@
+//! Consumer groups (KIP-848): the coordinator decides who reads what, and brings each member there
+//! at its own pace.
+//!
+//! Decide, emit, apply, without exception: a handler reads, emits records, and each record changes
+//! the group where it is applied (`apply.rs`), live and in replay alike. Soft are timers, and
+//! which topics were looked at last. One file per subject: `heartbeat.rs` is the way of a request.
+
+mod apply;
+mod consistency;
+mod describe;
+mod emit;
+mod ending;
+mod fence;
+mod flat;
+mod heartbeat;
+mod leave;
+mod located;
+pub mod member;
+mod member_id;
+mod metadata_hash;
+mod offsets;
+mod reconcile;
+mod reconciling;
+mod records;
+mod registry;
+mod regular_expressions;
+mod replay;
+mod static_member;
+pub mod subscription;
+mod target;
+mod telling;
+mod timers;
+mod topics;
+mod validate;
+mod view;
+
+use std::collections::BTreeMap;
+
+use ahash::RandomState;
+use hashbrown::HashSet;
+use kcoord_timer::TimerId;
+use kcoord_timer::slab::Slab;
+
+use member::Member;
+use subscription::TopicNames;
+
+use crate::topic_partition::TopicPartition;
+
+/// A new group's epochs: nothing was assigned yet.
+pub const FIRST_EPOCH: i32 = 1;
+
+/// As ConsumerGroupDescribe and ListGroups name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConsumerGroupState {
+    Empty,
+    /// A newer target is due.
+    Assigning,
+    /// Some member is not yet where its target says.
+    Reconciling,
+    Stable,
+}
+
+impl ConsumerGroupState {
+    pub const fn name(self) -> &'static str {
+        match self {
+            ConsumerGroupState::Empty => "Empty",
+            ConsumerGroupState::Assigning => "Assigning",
+            ConsumerGroupState::Reconciling => "Reconciling",
+            ConsumerGroupState::Stable => "Stable",
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct ConsumerGroup {
+    /// Version of its subscriptions.
+    pub group_epoch: i32,
+    /// Of the topics that it subscribes to and that exist.
+    pub metadata_hash: i64,
+    /// Of the targets that members have.
+    pub assignment_epoch: i32,
+    /// When they were computed; 0: never.
+    pub assignment_timestamp_ms: i64,
+    /// Rows of its members, by id.
+    pub members: Vec<u32>,
+    pub static_members: BTreeMap<Box<str>, u32>,
+    /// Lists of topics that members subscribe to by name, and how many members have each.
+    pub subscriptions: Vec<(TopicNames, u32)>,
+    /// Regular expressions that members subscribe to, and how many members have each.
+    pub regex_counts: BTreeMap<Box<str>, u32>,
+    /// What each was found to match.
+    pub regexes: BTreeMap<Box<str>, ResolvedRegex>,
+    /// The log has a record of type 4, which Kafka wrote up to 4.0.
+    pub has_partition_metadata: bool,
+    /// Partitions that members have or have yet to give up; none until it is needed.
+    owned: Option<Box<HashSet<TopicPartition, RandomState>>>,
+    /// Which topics its hash was last compared with; 0: none.
+    pub seen_topics: u64,
+    /// Regular expressions are about to be looked up.
+    pub regex_timer: TimerId,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ResolvedRegex {
+    pub topics: TopicNames,
+    /// Of the topics when it was looked up.
+    pub version: i64,
+    pub timestamp_ms: i64,
+    /// Which topics it was looked up in by this process; 0: it was loaded.
+    pub seen_topics: u64,
+}
+
+impl Default for ConsumerGroup {
+    fn default() -> Self {
+        ConsumerGroup {
+            group_epoch: FIRST_EPOCH,
+            metadata_hash: 0,
+            assignment_epoch: FIRST_EPOCH,
+            assignment_timestamp_ms: 0,
+            members: Vec::new(),
+            static_members: BTreeMap::new(),
+            subscriptions: Vec::new(),
+            regex_counts: BTreeMap::new(),
+            regexes: BTreeMap::new(),
+            has_partition_metadata: false,
+            owned: None,
+            seen_topics: 0,
+            regex_timer: TimerId::NONE,
+        }
+    }
+}
+
+impl ConsumerGroup {
+    pub fn find(&self, members: &Slab<Member>, member_id: &str) -> Option<u32> {
+        let at = self.members.binary_search_by(|row| (*members[*row].id).cmp(member_id));
+        at.ok().map(|at| self.members[at])
+    }
+
+    pub fn state(&self, members: &Slab<Member>) -> ConsumerGroupState {
+        let is_reconciled = |row: &u32| members[*row].is_reconciled_to(self.assignment_epoch);
+        if self.members.is_empty() {
+            ConsumerGroupState::Empty
+        } else if self.group_epoch > self.assignment_epoch {
+            ConsumerGroupState::Assigning
+        } else if self.members.iter().all(is_reconciled) {
+            ConsumerGroupState::Stable
+        } else {
+            ConsumerGroupState::Reconciling
+        }
+    }
+}

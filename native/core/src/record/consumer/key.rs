@@ -1,0 +1,72 @@
+//! Keys of consumer groups' records (log-format section 2).
+
+use crate::record::fields::{write_i16, write_string};
+use crate::record::reader::{DecodeError, Reader};
+
+/// The record types of consumer groups, by the number that a key begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(i16)]
+pub enum ConsumerRecordType {
+    GroupMetadata = 3,
+    PartitionMetadata = 4,
+    MemberMetadata = 5,
+    TargetAssignmentMetadata = 6,
+    TargetAssignmentMember = 7,
+    CurrentMemberAssignment = 8,
+    RegularExpression = 16,
+}
+
+impl ConsumerRecordType {
+    pub const fn of(record_type: i16) -> Option<Self> {
+        Some(match record_type {
+            3 => Self::GroupMetadata,
+            4 => Self::PartitionMetadata,
+            5 => Self::MemberMetadata,
+            6 => Self::TargetAssignmentMetadata,
+            7 => Self::TargetAssignmentMember,
+            8 => Self::CurrentMemberAssignment,
+            16 => Self::RegularExpression,
+            _ => return None,
+        })
+    }
+
+    /// Whether the key names a member or a regular expression behind the group.
+    const fn has_rest(self) -> bool {
+        matches!(
+            self,
+            Self::MemberMetadata
+                | Self::TargetAssignmentMember
+                | Self::CurrentMemberAssignment
+                | Self::RegularExpression
+        )
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ConsumerGroupKey<'a> {
+    pub record_type: ConsumerRecordType,
+    pub group_id: &'a str,
+    /// The member id of types 5, 7 and 8, the regular expression of type 16, `""` of the others.
+    pub rest: &'a str,
+}
+
+impl<'a> ConsumerGroupKey<'a> {
+    /// Reads what follows the type.
+    pub fn parse(
+        record_type: ConsumerRecordType,
+        body: &mut Reader<'a>,
+    ) -> Result<Self, DecodeError> {
+        let group_id = body.string()?;
+        let rest = if record_type.has_rest() { body.string()? } else { "" };
+        Ok(ConsumerGroupKey { record_type, group_id, rest })
+    }
+
+    /// Appends the key, type included.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        write_i16(out, self.record_type as i16);
+        write_string(out, self.group_id);
+        if self.record_type.has_rest() {
+            write_string(out, self.rest);
+        }
+    }
+}

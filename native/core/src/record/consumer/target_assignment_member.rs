@@ -1,0 +1,46 @@
+//! ConsumerGroupTargetAssignmentMemberValue: key type 7.
+
+use super::{VERSION, array, numbers, open, skip_tags, write_no_tags, write_numbers};
+use crate::record::fields::{write_compact_count, write_i16, write_uuid};
+use crate::record::reader::DecodeError;
+use crate::request::Uuid;
+
+/// An id, no partitions, no tags.
+const SMALLEST_TOPIC: usize = 18;
+
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TargetAssignmentMemberValue {
+    pub topic_partitions: Vec<TopicPartitions>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicPartitions {
+    pub topic_id: Uuid,
+    pub partitions: Vec<i32>,
+}
+
+impl TargetAssignmentMemberValue {
+    pub fn parse(value: &[u8]) -> Result<Self, DecodeError> {
+        let mut reader = open(value)?;
+        let topic_partitions = array(&mut reader, SMALLEST_TOPIC, |reader| {
+            let topic_id = reader.uuid()?;
+            let partitions = numbers(reader)?;
+            skip_tags(reader)?;
+            Ok(TopicPartitions { topic_id, partitions })
+        })?;
+        skip_tags(&mut reader)?;
+        Ok(TargetAssignmentMemberValue { topic_partitions })
+    }
+
+    /// Appends the value.
+    pub fn encode(&self, out: &mut Vec<u8>) {
+        write_i16(out, VERSION);
+        write_compact_count(out, self.topic_partitions.len());
+        for topic in &self.topic_partitions {
+            write_uuid(out, topic.topic_id);
+            write_numbers(out, &topic.partitions);
+            write_no_tags(out);
+        }
+        write_no_tags(out);
+    }
+}

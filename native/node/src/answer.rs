@@ -1,0 +1,190 @@
+//! A core response becomes a reply frame: at once, or when the last of its parts is there.
+
+use kcoord_core::ErrorCode;
+use kcoord_core::request::{
+    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
+};
+use kcoord_core::response::{DeleteGroupsResponse, LeaveGroupResponse, Response};
+
+use super::gather::{Gather, Parts};
+use super::pieces::Pieces;
+use super::slots::Header;
+use super::turn::LONG_REPLY_BYTES;
+use super::{Node, Turn};
+use crate::outcome::Outcome;
+use kcoord_wire::api::{self, RequestBody};
+use kcoord_wire::header::{ApiKey, begin_response};
+
+impl Node {
+    /// Writes the reply that `response` makes possible; an abandoned request's is dropped.
+    pub(super) fn answer(&mut self, core_ticket: u64, response: Response, turn: &mut Turn) {
+        let Some((header, gather, part)) = self.slots.find(core_ticket) else { return };
+        let start;
+        let mut outcome = None;
+        if let Some(gather) = gather {
+            if !gather.take(part, response, &self.topics) {
+                return;
+            }
+            let gather = self.slots.close(core_ticket).expect("it was gathering");
+            self.budget.release(core_ticket);
+            let pieces = encode_gathered(&header, *gather);
+            return turn.push_reply(header.ticket, pieces);
+        } else {
+            self.slots.close(core_ticket);
+            let bytes = self.budget.release(core_ticket).max(size(&response));
+            if bytes > LONG_REPLY_BYTES && turn.outcomes.is_none() {
+                let mut pieces = Pieces::default();
+                let out = pieces.room(bytes);
+                begin_response(out, header.api, header.version, header.correlation_id);
+                encode(out, &header, &response);
+                return turn.push_reply(header.ticket, pieces);
+            }
+            let out = &mut turn.buffer;
+            start = begin_response(out, header.api, header.version, header.correlation_id);
+            encode(out, &header, &response);
+            if turn.outcomes.is_some() {
+                outcome = Outcome::of_response(response);
+            }
+        }
+        turn.end_reply(header.ticket, start, outcome);
+    }
+}
+
+/// Bytes of what may be long and is in no budget: subscriptions of all members, to their leader, and
+/// what a member is assigned.
+fn size(response: &Response) -> usize {
+    match response {
+        Response::JoinGroup(joined) => {
+            joined.members.iter().map(|member| member.metadata.len()).sum()
+        }
+        Response::ConsumerGroupHeartbeat(Ok(beaten)) => {
+            api::consumer_group_heartbeat::assignment_bytes(beaten)
+        }
+        _ => 0,
+    }
+}
+
+fn encode(out: &mut Vec<u8>, header: &Header, response: &Response) {
+    let version = header.version;
+    match response {
+        Response::Heartbeat(code) => api::heartbeat::encode_response(out, version, *code),
+        Response::JoinGroup(response) => api::join_group::encode_response(out, version, response),
+        Response::SyncGroup(response) => api::sync_group::encode_response(out, version, response),
+        Response::LeaveGroup(response) => api::leave_group::encode_response(out, version, response),
+        Response::OffsetCommit(response) => {
+            api::offset_commit::encode_response(out, version, response);
+        }
+        Response::OffsetFetch(response) => {
+            api::offset_fetch::encode_response(out, version, std::slice::from_ref(response));
+        }
+        Response::OffsetDelete(response) => {
+            api::offset_delete::encode_response(out, version, response);
+        }
+        Response::ConsumerGroupHeartbeat(answer) => {
+            api::consumer_group_heartbeat::encode_response(out, version, answer);
+        }
+        Response::Dropped(code) => encode_dropped(out, header, *code),
+        Response::DescribeGroup(_)
+        | Response::ConsumerGroupDescribe(_)
+        | Response::DeleteGroups(_)
+        | Response::ListGroups(_) => {
+            unreachable!("{response:?} comes in parts")
+        }
+    }
+}
+
+/// A whole frame, except for its length.
+fn encode_gathered(header: &Header, gather: Gather) -> Pieces {
+    let (version, count) = (header.version, gather.shards.len());
+    let mut front = Vec::with_capacity(64);
+    begin_response(&mut front, header.api, version, header.correlation_id);
+    let out = &mut front;
+    let mut pieces = Pieces::default();
+    match gather.parts {
+        Parts::OffsetCommit(response) => {
+            api::offset_commit::encode_response(out, version, &response);
+        }
+        Parts::OffsetDelete(response) => {
+            api::offset_delete::encode_response(out, version, &response);
+        }
+        Parts::OffsetFetch { groups, .. } => {
+            pieces = groups.into_pieces();
+            api::offset_fetch::begin_groups(out, version, count);
+            api::offset_fetch::end_groups(pieces.room(1), version);
+        }
+        Parts::DescribeGroups { groups, .. } => {
+            pieces = groups.into_pieces();
+            if header.api == ApiKey::ConsumerGroupDescribe {
+                api::consumer_group_describe::begin_groups(out, version, count);
+                api::consumer_group_describe::end_groups(pieces.room(1), version);
+            } else {
+                api::describe_groups::begin_groups(out, version, count);
+                api::describe_groups::end_groups(pieces.room(1), version);
+            }
+        }
+        Parts::DeleteGroups { results, .. } => {
+            let response = DeleteGroupsResponse { results };
+            api::delete_groups::encode_response(out, version, &response);
+        }
+        Parts::LeaveGroup(slices) => {
+            let response = left(slices);
+            api::leave_group::encode_response(out, version, &response);
+        }
+        Parts::ListGroups { error_code, count, groups, .. } => {
+            pieces = groups;
+            api::list_groups::begin_groups(out, version, error_code, count);
+            api::list_groups::end_groups(pieces.room(1), version);
+        }
+    }
+    pieces.push_front(front);
+    pieces
+}
+
+/// All slices of a LeaveGroup, or the error of one.
+fn left(slices: Vec<Option<LeaveGroupResponse>>) -> LeaveGroupResponse {
+    let mut all = LeaveGroupResponse { error_code: ErrorCode::None, members: Vec::new() };
+    for slice in slices.into_iter().map(|slice| slice.expect("all are there")) {
+        if slice.error_code.is_error() {
+            return slice;
+        }
+        all.members.extend(slice.members);
+    }
+    all
+}
+
+/// A membership request whose shard went away while it waited.
+fn encode_dropped(out: &mut Vec<u8>, header: &Header, code: ErrorCode) {
+    let (group_id, member_id, group_instance_id) = ("", "", None);
+    let request = match header.api {
+        ApiKey::JoinGroup => RequestBody::JoinGroup(JoinGroupRequest {
+            group_id,
+            session_timeout_ms: 0,
+            rebalance_timeout_ms: 0,
+            member_id,
+            group_instance_id,
+            protocol_type: "",
+            protocols: Vec::new(),
+            reason: None,
+        }),
+        ApiKey::SyncGroup => RequestBody::SyncGroup(SyncGroupRequest {
+            group_id,
+            generation_id: -1,
+            member_id,
+            group_instance_id,
+            protocol_type: None,
+            protocol_name: None,
+            assignments: Vec::new(),
+        }),
+        ApiKey::LeaveGroup => {
+            RequestBody::LeaveGroup(LeaveGroupRequest { group_id, members: Vec::new() })
+        }
+        ApiKey::Heartbeat => RequestBody::Heartbeat(HeartbeatRequest {
+            group_id,
+            generation_id: -1,
+            member_id,
+            group_instance_id,
+        }),
+        other => unreachable!("a dropped {other:?} is answered in its own shape"),
+    };
+    api::encode_error(out, header.version, &request, code);
+}

@@ -1,0 +1,469 @@
+//! N shards behind frames: one [`Node::step`] per turn of the host's loop takes what arrived and
+//! what became durable, and gives replies, records to append and the next timeout.
+//!
+//! This is the API layer (Kafka's `KafkaApis`): it checks topics against the catalogue, routes to
+//! shards, splits requests that reach several of them and gathers their answers. It decides
+//! nothing about groups, opens nothing, and reads no clock.
+
+mod answer;
+mod arrive;
+mod checkpoint;
+mod ends;
+mod gather;
+mod heartbeats;
+pub mod outcome;
+mod pieces;
+pub mod routing;
+mod session;
+mod sliced;
+pub mod slices;
+mod slots;
+mod split;
+mod stats;
+mod topics;
+mod turn;
+mod uuids;
+
+use std::mem::take;
+use std::sync::Arc;
+
+use kcoord_core::budget::AnswerBudget;
+use kcoord_core::inspect::Counters;
+use kcoord_core::limits::{MAX_ANSWER_BYTES, MAX_UNSENT_BYTES};
+use kcoord_core::response::Response;
+use kcoord_core::{Catalogue, Config, ReplayError, Shard};
+
+pub use session::{ANONYMOUS, Session, UNKNOWN_SOFTWARE};
+pub use stats::Stats;
+pub use topics::Topic;
+pub use turn::Turn;
+
+use arrive::{Arrivals, Batch, emptied};
+use kcoord_wire::api::RequestBody;
+use kcoord_wire::header::ApiKey;
+use slices::Slices;
+use slots::{PART_MASK, Slots};
+use topics::Topics;
+use uuids::Uuids;
+
+/// One frame of a turn. A ticket has one frame in flight and is never used for another peer.
+#[derive(Clone, Copy, Debug)]
+pub struct Frame<'a> {
+    pub ticket: u64,
+    /// Of whoever sent it: borrowed, so that a request costs no copy of it.
+    pub session: &'a Arc<Session>,
+    /// Without its 4-byte length.
+    pub bytes: &'a [u8],
+}
+
+/// One request of a turn whose header the caller has read, such as a row of a table: it came over no
+/// connection, and has no [`Session`]. The ticket is as a frame's.
+#[derive(Clone, Debug)]
+pub struct Arrived<'a> {
+    pub ticket: u64,
+    pub api: ApiKey,
+    /// One that [`ApiSpec::serves`](kcoord_wire::header::ApiSpec::serves).
+    pub api_version: i16,
+    pub client_id: &'a str,
+    pub client_host: &'a str,
+    pub body: RequestBody<'a>,
+}
+
+/// What a turn asks of every shard, kept apart from the shards: a turn with one frame must not
+/// touch the memory of fifty.
+#[derive(Clone, Copy, Debug)]
+struct Status {
+    /// False while its log is replayed: requests are answered COORDINATOR_LOAD_IN_PROGRESS.
+    active: bool,
+    /// Another node leads it: requests are answered NOT_COORDINATOR. Never while it is active.
+    away: bool,
+    /// It may have responses and records to collect.
+    touched: bool,
+    /// It has not heard of the topics as they are now.
+    behind: bool,
+    /// What `poll_timeout` said when it was last touched; `i64::MAX`: nothing.
+    timeout_ms: i64,
+}
+
+const LOADING: Status =
+    Status { active: false, away: false, touched: false, behind: true, timeout_ms: i64::MAX };
+
+pub struct Node {
+    config: Config,
+    shards: Vec<Shard>,
+    /// One for each shard.
+    status: Vec<Status>,
+    topics: Arc<Topics>,
+    /// The same for shards; none before the first [`Node::set_topics`].
+    catalogue: Option<Arc<Catalogue>>,
+    /// A shard may not have heard of it.
+    has_news: bool,
+    /// What is due waits: see [`Node::hold_timers`].
+    timers_held: bool,
+    slots: Slots,
+    /// Requests that go on in the next turn.
+    slices: Slices,
+    /// What answers may take: lent to the shard that works.
+    budget: AnswerBudget,
+    uuids: Uuids,
+    /// Memory for what arrives in a turn: one for each shard, or none yet; all empty.
+    batches: Vec<Batch<'static>>,
+    /// Topics that left the catalogue, and the shards that have not heard of it: the others hear
+    /// in the next turn, one that is loading when it is loaded.
+    deleted: Vec<(usize, Arc<Topic>)>,
+    /// What happened in shards that were dropped since.
+    dropped: Counters,
+    tells_events: bool,
+}
+
+impl Node {
+    /// `seed`: 32 bytes of entropy from the host: member ids and the hash of keys depend on it.
+    ///
+    /// # Panics
+    /// If `shards` is 0.
+    pub fn new(mut config: Config, shards: usize, seed: &[u8; 32]) -> Self {
+        assert!(shards > 0, "a node hosts at least one shard");
+        let mut uuids = Uuids::new(seed);
+        let hash_seed = uuids.next();
+        config.hash_seed = [hash_seed as u64, (hash_seed >> 64) as u64];
+        Node {
+            shards: (0..shards).map(|_| Shard::new(config.clone())).collect(),
+            status: vec![LOADING; shards],
+            topics: Arc::new(Topics::open(config.hash_seed)),
+            catalogue: None,
+            has_news: false,
+            timers_held: false,
+            slots: Slots::new(config.hash_seed),
+            slices: Slices::default(),
+            budget: AnswerBudget::new(MAX_ANSWER_BYTES, MAX_UNSENT_BYTES, PART_MASK),
+            uuids,
+            batches: Vec::new(),
+            deleted: Vec::new(),
+            dropped: Counters::default(),
+            tells_events: false,
+            config,
+        }
+    }
+
+    pub fn shard_count(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Read access for introspection.
+    pub fn shard(&self, shard: usize) -> &Shard {
+        &self.shards[shard]
+    }
+
+    /// The whole catalogue, at each change of it. Until the first call every topic passes. Offsets
+    /// of topics that are gone are deleted in the next turn, and groups that are assigned here
+    /// start to rebalance then if their topics changed.
+    pub fn set_topics(&mut self, topics: impl IntoIterator<Item = Topic>) {
+        let next = Topics::of(self.config.hash_seed, topics);
+        for topic in self.topics.missing_in(&next).into_iter().map(Arc::new) {
+            let shards = 0..self.shards.len();
+            self.deleted.extend(shards.map(|shard| (shard, Arc::clone(&topic))));
+        }
+        self.catalogue = Some(Arc::new(next.catalogue()));
+        self.topics = Arc::new(next);
+        self.status.iter_mut().for_each(|status| status.behind = true);
+        self.has_news = true;
+    }
+
+    /// Applies a chunk of whole, uncompressed batches whose CRCs were checked, in log order.
+    ///
+    /// # Panics
+    /// If the shard already serves: a live shard cannot be replayed into.
+    pub fn replay(&mut self, shard: usize, chunk: &[u8]) -> Result<(), ReplayError> {
+        let live = self.status[shard].active;
+        assert!(!live, "shard {shard} is live: drop it before replaying its log");
+        self.shards[shard].replay(chunk)
+    }
+
+    /// A shard of this node's configuration, beside it: to be loaded on any thread and then handed
+    /// to [`adopt`](Self::adopt).
+    pub fn loader(&self) -> Shard {
+        Shard::new(self.config.clone())
+    }
+
+    /// Takes a loader in the place of a shard that is not loaded.
+    ///
+    /// # Panics
+    /// If the shard already serves.
+    pub fn adopt(&mut self, shard: usize, loader: Shard) {
+        let live = self.status[shard].active;
+        assert!(!live, "shard {shard} is live: drop it before another takes its place");
+        assert_eq!(loader.config(), &self.config, "a loader of another node");
+        self.shards[shard] = loader;
+    }
+
+    /// The shard's log is read to its end; it serves from now on.
+    ///
+    /// # Panics
+    /// If the shard serves already.
+    pub fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) {
+        assert!(!self.status[shard].active, "shard {shard} is loaded already");
+        self.shards[shard].tell_events(self.tells_events);
+        self.shards[shard].loaded(now_ms, next_offset);
+        // Its timers run from now on: what is due when the next turn comes goes first there too.
+        let timeout_ms = self.shards[shard].poll_timeout().unwrap_or(i64::MAX);
+        self.status[shard] = Status { active: true, touched: true, timeout_ms, ..LOADING };
+        self.has_news = true;
+    }
+
+    /// One turn. `committed`: shard and offset below which everything in its log is durable.
+    pub fn step(&mut self, now_ms: i64, frames: &[Frame<'_>], committed: &[(usize, i64)]) -> Turn {
+        // Most answers are short; a turn without any takes no memory.
+        let capacity = 64 * (frames.len() + committed.len());
+        let mut turn = Turn { buffer: Vec::with_capacity(capacity), ..Turn::default() };
+        self.begin(now_ms, committed);
+        if !frames.is_empty() {
+            let topics = Arc::clone(&self.topics);
+            let mut arrivals = self.arrivals(&topics, &mut turn);
+            for frame in frames {
+                if let Err(reason) = arrivals.open(frame) {
+                    arrivals.turn.invalid.push((frame.ticket, reason));
+                }
+            }
+            let Arrivals { batches, early, .. } = arrivals;
+            self.deliver(now_ms, batches, early, &mut turn);
+        }
+        self.work(now_ms, &mut turn);
+        self.end(&mut turn);
+        turn
+    }
+
+    /// The same turn, of requests instead of frames. Their replies are frames all the same, of
+    /// correlation id 0, and their outcomes stand beside them. `turn` is one of before: its memory
+    /// is used again.
+    pub fn step_requests<'a>(
+        &mut self,
+        now_ms: i64,
+        requests: impl Iterator<Item = Arrived<'a>>,
+        turn: &mut Turn,
+    ) {
+        let count = requests.size_hint().1.unwrap_or_default();
+        turn.begin(count);
+        self.begin(now_ms, &[]);
+        let topics = Arc::clone(&self.topics);
+        let mut arrivals = self.arrivals(&topics, turn);
+        if let [batch] = &mut arrivals.batches[..] {
+            batch.reserve(count);
+        }
+        for request in requests {
+            let ticket = request.ticket;
+            if let Err(reason) = arrivals.take(request) {
+                arrivals.turn.invalid.push((ticket, reason));
+            }
+        }
+        let Arrivals { batches, early, .. } = arrivals;
+        self.deliver(now_ms, batches, early, turn);
+        self.end(turn);
+    }
+
+    /// A turn without requests.
+    pub fn step_due(&mut self, now_ms: i64, turn: &mut Turn) {
+        turn.begin(0);
+        self.begin(now_ms, &[]);
+        self.end(turn);
+    }
+
+    /// Whether timers wait in the turns to come. For a host that was stopped for long: what its
+    /// peers sent meanwhile may renew what is due, and has to be read first.
+    pub fn hold_timers(&mut self, held: bool) {
+        self.timers_held = held;
+    }
+
+    /// What the host holds of answers that it was given and could not send yet: together with those
+    /// that are being made it is bounded (`kcoord_core::limits`).
+    pub fn set_unsent(&mut self, bytes: usize) {
+        self.budget.set_unsent(bytes);
+    }
+
+    /// Gives back the memory of an append's records, for the next of the shard.
+    pub fn reuse(&mut self, shard: usize, records: Vec<u8>) {
+        self.shards[shard].reuse(records);
+    }
+
+    /// The host counts a shard's records as durable as soon as it takes them: until the shard is
+    /// dropped, no answer waits.
+    pub fn commit_at_once(&mut self, shard: usize) {
+        self.shards[shard].commit_at_once();
+    }
+
+    /// Has turns say which request each of a shard's records came of, until the shard is dropped.
+    pub fn trace_causes(&mut self, shard: usize) {
+        self.shards[shard].trace_causes();
+    }
+
+    /// Whether turns say what happens to groups from now on; findings they always do.
+    pub fn tell_events(&mut self, on: bool) {
+        self.tells_events = on;
+        self.shards.iter_mut().for_each(|shard| shard.tell_events(on));
+    }
+
+    /// Prefetches the groups of requests that will come in later turns; see [`Shard::prefetch`].
+    pub fn prefetch<'a>(&self, shard: usize, group_ids: impl Iterator<Item = &'a str>) {
+        self.shards[shard].prefetch(group_ids);
+    }
+
+    /// What comes before the requests of a turn: commits, news of topics, timers.
+    fn begin(&mut self, now_ms: i64, committed: &[(usize, i64)]) {
+        self.budget.take_worked();
+        for (shard, offset) in committed {
+            if self.status[*shard].active {
+                self.shards[*shard].handle_committed(now_ms, *offset);
+                self.status[*shard].touched = true;
+            }
+        }
+        let (shards, status) = (&mut self.shards, &mut self.status);
+        self.deleted.retain(|(shard, topic)| {
+            if status[*shard].active {
+                shards[*shard].handle_topic_deleted(now_ms, &topic.name, topic.id);
+                status[*shard].touched = true;
+            }
+            !status[*shard].active
+        });
+        if take(&mut self.has_news) {
+            self.tell_topics(now_ms);
+        }
+        // The host gave the topics before this turn: what is due goes by them.
+        for (shard, status) in self.shards.iter_mut().zip(&mut self.status) {
+            if status.timeout_ms <= now_ms && !self.timers_held {
+                shard.handle_timeout(now_ms);
+                status.touched = true;
+            }
+        }
+    }
+
+    fn end(&mut self, turn: &mut Turn) {
+        self.collect(turn);
+        self.slots.settle();
+    }
+
+    fn tell_topics(&mut self, now_ms: i64) {
+        let Some(catalogue) = &self.catalogue else { return };
+        let is_behind = |status: &Status| status.active && status.behind;
+        for (shard, status) in self.shards.iter_mut().zip(&mut self.status) {
+            if is_behind(status) {
+                shard.handle_topics(now_ms, catalogue);
+                *status = Status { behind: false, touched: true, ..*status };
+            }
+        }
+    }
+
+    /// The peer of this ticket is gone: forget what it waits for.
+    pub fn abandon(&mut self, ticket: u64) {
+        let Some((request, mut parts)) = self.slots.abandon(ticket) else { return };
+        self.budget.release(request);
+        self.slices.forget(request);
+        parts.sort_unstable();
+        for of_shard in parts.chunk_by(|a, b| a.0 == b.0) {
+            let tickets: Vec<u64> = of_shard.iter().map(|(_, ticket)| *ticket).collect();
+            self.shards[of_shard[0].0 as usize].abandon_all(&tickets);
+        }
+    }
+
+    /// The shard's log failed: what it owes is answered NOT_COORDINATOR, its state is forgotten,
+    /// and it waits for `replay` and `loaded` as at the start.
+    pub fn drop_shard(&mut self, shard: usize) -> Turn {
+        let fresh = Shard::new(self.config.clone());
+        let mut dropped = std::mem::replace(&mut self.shards[shard], fresh);
+        self.dropped.add(dropped.counters());
+        self.status[shard] = LOADING;
+        let mut turn = Turn::default();
+        while let Some((ticket, response)) = dropped.poll_response() {
+            self.answer(ticket, response, &mut turn);
+        }
+        for (ticket, response) in dropped.drop_parked() {
+            self.answer(ticket, response, &mut turn);
+        }
+        turn.events.extend(std::iter::from_fn(|| dropped.poll_event()));
+        turn.next_timeout_ms = self.next_timeout_ms();
+        turn
+    }
+
+    /// Says of a shard that does not serve whether another node leads it (its requests hear
+    /// NOT_COORDINATOR, and ListGroups leaves it out) or it is being loaded here.
+    ///
+    /// # Panics
+    /// If the shard serves: drop it first.
+    pub fn set_away(&mut self, shard: usize, away: bool) {
+        assert!(!self.status[shard].active, "shard {shard} is live: drop it before it goes away");
+        self.status[shard].away = away;
+    }
+
+    fn arrivals<'a, 'n>(&'n mut self, topics: &'a Topics, turn: &'n mut Turn) -> Arrivals<'a, 'n> {
+        let mut batches = take(&mut self.batches);
+        batches.resize_with(self.shards.len(), Vec::new);
+        Arrivals {
+            config: &self.config,
+            topics,
+            slots: &mut self.slots,
+            slices: &mut self.slices,
+            uuids: &mut self.uuids,
+            status: &self.status,
+            shards: &self.shards,
+            batches,
+            early: Vec::new(),
+            turn,
+        }
+    }
+
+    fn deliver(
+        &mut self,
+        now_ms: i64,
+        batches: Vec<Batch<'_>>,
+        early: Vec<(u64, Response)>,
+        turn: &mut Turn,
+    ) {
+        for (at, batch) in batches.iter().enumerate() {
+            if !batch.is_empty() {
+                let shard = &mut self.shards[at];
+                std::mem::swap(shard.budget(), &mut self.budget);
+                shard.handle_batch(now_ms, batch);
+                std::mem::swap(shard.budget(), &mut self.budget);
+                self.status[at].touched = true;
+            }
+        }
+        for (ticket, response) in early {
+            self.answer(ticket, response, turn);
+        }
+        self.batches = emptied(batches);
+    }
+
+    fn collect(&mut self, turn: &mut Turn) {
+        for at in 0..self.status.len() {
+            if !self.status[at].touched {
+                continue;
+            }
+            while let Some(cause) = self.shards[at].poll_cause() {
+                let found = cause.and_then(|ticket| self.slots.find(ticket));
+                turn.causes.push(found.map(|(header, ..)| header.ticket));
+            }
+            while let Some((ticket, response)) = self.shards[at].poll_response() {
+                self.answer(ticket, response, turn);
+            }
+            while let Some(ticket) = self.shards[at].poll_given_up() {
+                if let Some((header, ..)) = self.slots.find(ticket) {
+                    self.slots.close(ticket);
+                    turn.given_up.push(header.ticket);
+                }
+            }
+            while let Some(append) = self.shards[at].poll_append() {
+                turn.appends.push((at, append));
+            }
+            turn.events.extend(std::iter::from_fn(|| self.shards[at].poll_event()));
+            let timeout_ms = self.shards[at].poll_timeout().unwrap_or(i64::MAX);
+            self.status[at] = Status { touched: false, timeout_ms, ..self.status[at] };
+        }
+        turn.next_timeout_ms = self.next_timeout_ms();
+    }
+
+    fn next_timeout_ms(&self) -> Option<i64> {
+        if let Some(now_ms) = self.slices.due_ms() {
+            return Some(now_ms);
+        }
+        let earliest = self.status.iter().map(|status| status.timeout_ms).min();
+        earliest.filter(|timeout_ms| *timeout_ms != i64::MAX)
+    }
+}

@@ -1,0 +1,240 @@
+//! Requests of many entries, and those of all groups: done in slices, some in each turn, so that
+//! what one peer asks for does not hold up the others. Each request is in its turn for a slice, in
+//! the order of their arrival. A slice (`sliced.rs`) is handed to the shards as a request of its own,
+//! and `gather.rs` puts the answers together.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use kcoord_core::request::{OffsetFetchRequest, RequestContext};
+use kcoord_core::{ErrorCode, Shard};
+
+use super::arrive::{Arrival, Arrivals};
+use super::routing::shard_of;
+use super::sliced::{Rest, Sliced};
+use super::{Node, Turn};
+use kcoord_wire::api::{self, RequestBody};
+use kcoord_wire::header::ApiKey;
+
+/// Entries that a request may name: groups, or members; in an OffsetFetch groups, topics and
+/// partitions.
+pub const MAX_ENTRIES: usize = 1 << 17;
+
+/// Of such a request, in bytes.
+pub const MAX_FRAME_BYTES: usize = 8 << 20;
+
+/// Memory of all such requests that are not done yet. COORDINATOR_LOAD_IN_PROGRESS beyond, and
+/// clients come back.
+pub const MAX_WAITING_BYTES: usize = 128 << 20;
+
+/// A request of fewer entries is done in the turn in which it arrives.
+const SMALL_ENTRIES: usize = 32;
+/// The same of an OffsetFetch, whose entries cost less.
+const SMALL_FETCH_ENTRIES: usize = 1_024;
+/// The same of DeleteGroups: offsets of the groups that it names.
+const SMALL_DELETED_OFFSETS: usize = 1_024;
+/// The same of DescribeGroups and ConsumerGroupDescribe: what the groups take that it names.
+const SMALL_DESCRIPTIONS_BYTES: usize = 64 << 10;
+/// The same of ListGroups: groups of all shards.
+const SMALL_LIST_ROWS: usize = 128;
+
+/// What slices of one turn may cost, in entries. What they put into answers counts too: so many
+/// bytes are as much as an entry.
+pub const TURN_ENTRIES: usize = 2_048;
+pub(super) const ENTRY_COST_BYTES: usize = 256;
+
+/// So many entries cost as much again, all together, as one when their answer is put together and
+/// copied.
+const ENDED_ENTRIES: usize = 16;
+
+/// Requests that are not done yet.
+#[derive(Debug, Default)]
+pub struct Slices {
+    /// By the tickets of their slots.
+    waiting: BTreeMap<u64, Sliced>,
+    /// These tickets in their turn, and some of requests that were forgotten since.
+    queue: VecDeque<u64>,
+    waiting_bytes: usize,
+    /// Of the turn that worked on them last.
+    now_ms: i64,
+}
+
+impl Slices {
+    /// At once, if there is something to go on with.
+    pub fn due_ms(&self) -> Option<i64> {
+        (!self.waiting.is_empty()).then_some(self.now_ms)
+    }
+
+    /// Memory of what waits.
+    pub fn waiting_bytes(&self) -> usize {
+        self.waiting_bytes
+    }
+
+    /// Its client is gone.
+    pub fn forget(&mut self, ticket: u64) {
+        if let Some(sliced) = self.waiting.remove(&ticket) {
+            self.waiting_bytes -= sliced.bytes();
+        }
+    }
+
+    /// Behind all others.
+    fn push(&mut self, sliced: Sliced) {
+        self.waiting_bytes += sliced.bytes();
+        self.queue.push_back(sliced.ticket);
+        self.waiting.insert(sliced.ticket, sliced);
+    }
+
+    fn pop(&mut self) -> Option<Sliced> {
+        while let Some(ticket) = self.queue.pop_front() {
+            if let Some(sliced) = self.waiting.remove(&ticket) {
+                self.waiting_bytes -= sliced.bytes();
+                return Some(sliced);
+            }
+        }
+        None
+    }
+}
+
+pub(super) fn fetch_entries(request: &OffsetFetchRequest<'_>) -> usize {
+    let topics = request.topics.iter().flatten();
+    1 + topics.map(|topic| 1 + topic.partition_indexes.len()).sum::<usize>()
+}
+
+/// Entries of a request, and how many of its kind are done at once; `None`: it has one entry, or
+/// its size is its client's own matter (what commits, joins and syncs bring is kept).
+fn entries(body: &RequestBody<'_>, shards: &[Shard]) -> Option<(usize, usize)> {
+    let shard = |group_id: &str| &shards[shard_of(group_id, shards.len())];
+    match body {
+        RequestBody::LeaveGroup(leave) => Some((leave.members.len(), SMALL_ENTRIES)),
+        RequestBody::DescribeGroups(describe) | RequestBody::ConsumerGroupDescribe(describe) => {
+            let groups = &describe.groups;
+            let mut left = SMALL_DESCRIPTIONS_BYTES;
+            let mut is_small = |group_id: &&str| {
+                let bytes = shard(group_id).description_bytes(group_id, left);
+                left = left.saturating_sub(bytes);
+                left > 0
+            };
+            let small = groups.len() <= SMALL_ENTRIES && groups.iter().all(&mut is_small);
+            Some((groups.len(), if small { SMALL_ENTRIES } else { 0 }))
+        }
+        RequestBody::DeleteGroups(delete) => {
+            let groups = &delete.groups_names;
+            let offsets = |group_id: &&str| shard(group_id).offset_count_of(group_id);
+            let small = groups.len() <= SMALL_ENTRIES
+                && groups.iter().map(offsets).sum::<usize>() <= SMALL_DELETED_OFFSETS;
+            Some((groups.len(), if small { SMALL_ENTRIES } else { 0 }))
+        }
+        RequestBody::OffsetFetch(groups) => {
+            let count = groups.iter().map(fetch_entries).sum();
+            let of_all = groups.iter().filter(|group| group.topics.is_none());
+            let found = of_all.map(|group| shard(group.group_id).offset_count_of(group.group_id));
+            let small =
+                count <= SMALL_FETCH_ENTRIES && count + found.sum::<usize>() <= SMALL_FETCH_ENTRIES;
+            Some((count, if small { SMALL_FETCH_ENTRIES } else { 0 }))
+        }
+        RequestBody::ListGroups(_) => {
+            let rows = shards.iter().map(|shard| shard.group_rows() as usize).sum();
+            Some((rows, SMALL_LIST_ROWS))
+        }
+        _ => None,
+    }
+}
+
+/// Whether requests of an API are bounded, and done in slices where they are long.
+pub(super) fn may_be_many(api: ApiKey) -> bool {
+    matches!(
+        api,
+        ApiKey::LeaveGroup
+            | ApiKey::DescribeGroups
+            | ApiKey::ConsumerGroupDescribe
+            | ApiKey::DeleteGroups
+            | ApiKey::OffsetFetch
+            | ApiKey::ListGroups
+    )
+}
+
+/// The entries of a request that is done in slices; `Err`: that many are not
+/// served.
+pub(super) fn many(body: &RequestBody<'_>, shards: &[Shard]) -> Result<Option<usize>, String> {
+    let is_named = !matches!(body, RequestBody::ListGroups(_));
+    match entries(body, shards) {
+        Some((count, _)) if is_named && count > MAX_ENTRIES => {
+            Err(format!("{count} entries in one request: at most {MAX_ENTRIES} are served"))
+        }
+        Some((count, small)) => Ok((count > small).then_some(if is_named { count } else { 0 })),
+        None => Ok(None),
+    }
+}
+
+impl<'a> Arrivals<'a, '_> {
+    /// Puts a request of [`many`] entries aside, to be done in slices.
+    #[cold]
+    pub(super) fn put_aside(
+        &mut self,
+        arrival: Arrival<'a>,
+        frame: &'a [u8],
+        body: RequestBody<'a>,
+        entries: usize,
+    ) {
+        if self.slices.waiting_bytes + Sliced::bytes_of(frame.len(), entries) > MAX_WAITING_BYTES {
+            return self.reply(&arrival.header, |out, version| {
+                let error_code = ErrorCode::CoordinatorLoadInProgress;
+                api::encode_error(out, version, &body, error_code);
+            });
+        }
+        let sliced = self.sliced(arrival, frame, body, entries);
+        self.slices.push(sliced);
+    }
+}
+
+impl Node {
+    /// Memory of the requests that are done in slices, and not yet done.
+    pub fn waiting_bytes(&self) -> usize {
+        self.slices.waiting_bytes()
+    }
+
+    /// Goes on with what was put aside, as far as one turn goes.
+    pub(super) fn work(&mut self, now_ms: i64, turn: &mut Turn) {
+        self.slices.now_ms = now_ms;
+        let mut left = TURN_ENTRIES;
+        while left > 0
+            && let Some(mut sliced) = self.slices.pop()
+        {
+            let (cost, is_done) = self.work_on(now_ms, &mut sliced, turn);
+            left = left.saturating_sub(cost);
+            if !is_done {
+                self.slices.push(sliced);
+            }
+        }
+    }
+
+    /// Does one slice of a request: what it cost, in entries, and whether it was the last.
+    fn work_on(&mut self, now_ms: i64, sliced: &mut Sliced, turn: &mut Turn) -> (usize, bool) {
+        let Sliced { ticket, header, ref client_id, ref session, ref frame, .. } = *sliced;
+        let topics = Arc::clone(&self.topics);
+        let rows: Vec<u32> = match &sliced.rest {
+            Rest::List { .. } => self.shards.iter().map(|shard| shard.group_rows()).collect(),
+            _ => Vec::new(),
+        };
+        let context = RequestContext {
+            ticket,
+            api_version: header.version,
+            client_id,
+            client_host: &session.client_host,
+            uuid: 0,
+        };
+        let arrival = Arrival { header, context, session: Some(session) };
+        self.budget.take_worked();
+        let mut arrivals = self.arrivals(&topics, turn);
+        let mut cost = sliced.rest.hand_on(arrival, frame, &rows, &mut arrivals);
+        let Arrivals { batches, early, .. } = arrivals;
+        let is_done = sliced.rest.is_done(batches.len());
+        if is_done && let Some((_, Some(gather), _)) = self.slots.find(ticket) {
+            gather.is_growing = false;
+            let answer_cost = self.budget.held_bytes_of(ticket) / ENTRY_COST_BYTES;
+            cost += (sliced.entries + answer_cost) / ENDED_ENTRIES;
+        }
+        self.deliver(now_ms, batches, early, turn);
+        (cost.max(1) + self.budget.take_worked() / ENTRY_COST_BYTES, is_done)
+    }
+}

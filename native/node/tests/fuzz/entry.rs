@@ -1,0 +1,187 @@
+//! What is fuzzed: bytes that nobody vouches for, through the doors by which they come in. Shared
+//! by the bounded run beside this and by the targets of native/fuzz.
+//!
+//! Any panic is a finding; so is what an `assert` here says. Must never depend on more than `data`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kcoord_core::Config;
+use kcoord_core::assignor::sticky::user_data::StickyUserData;
+use kcoord_core::consumer_protocol::{Assignment, Subscription};
+use kcoord_core::record::batch::{Attributes, BatchHeader};
+use kcoord_core::record::{
+    Batches, GroupMetadataValue, OffsetCommitValue, RecordKey, TransactionResult,
+};
+use kcoord_node::{Frame, Node, Session, Turn};
+use kcoord_wire::header::{Incoming, open_request};
+
+const SHARDS: usize = 2;
+/// Before each frame: what the host does with it, and its length in two bytes.
+const FRAME_HEADER: usize = 3;
+
+/// A session: frames of any peers into one node, with time that passes between them and a log
+/// whose answer may be late. Afterwards the log is read by another node, which must know as many
+/// offsets.
+pub fn session(data: &[u8]) {
+    let mut host = Host::new();
+    let mut rest = data;
+    while rest.len() > FRAME_HEADER {
+        let control = rest[0];
+        let length = usize::from(u16::from_be_bytes([rest[1], rest[2]]));
+        let (frame, behind) = rest[FRAME_HEADER..].split_at(length.min(rest.len() - FRAME_HEADER));
+        host.is_late = control & 1 != 0;
+        host.now_ms += [0, 1, 100, 3_000, 70_000, 700_000][usize::from(control >> 1) % 6];
+        host.turn(frame);
+        if control & 0x80 != 0 {
+            host.node.abandon(host.tickets);
+        }
+        rest = behind;
+    }
+    host.is_late = false;
+    host.turn(&[]);
+    host.turn(&[]);
+    host.check();
+}
+
+/// A chunk of a log, as the log layer hands it on when its CRCs are right: records of any
+/// content, then a shard that serves with what came of them.
+pub fn log(data: &[u8]) {
+    for batch in Batches::new(data).flatten() {
+        for record in batch.records().flatten() {
+            let _ = record.key.map(RecordKey::parse);
+            let _ = record.key.map(TransactionResult::parse_key);
+            let _ = record.value.map(GroupMetadataValue::parse);
+            let _ = record.value.map(OffsetCommitValue::parse);
+        }
+    }
+    let mut host = Host::empty();
+    if host.node.replay(0, data).is_ok() {
+        host.node.loaded(0, host.now_ms, i64::MAX / 2);
+        for _ in 0..4 {
+            host.now_ms += 700_000;
+            host.node.step(host.now_ms, &[], &[]);
+        }
+    }
+}
+
+/// What consumers hide in a group's opaque bytes.
+pub fn member_data(data: &[u8]) {
+    if let Ok(subscription) = Subscription::decode(data) {
+        let _ = StickyUserData::decode(subscription.user_data);
+        if (0..=3).contains(&subscription.version) {
+            let mut written = Vec::new();
+            subscription.encode(&mut written);
+            assert_eq!(Subscription::decode(&written).as_ref(), Ok(&subscription));
+        }
+    }
+    let _ = Assignment::decode(data);
+    let read = StickyUserData::decode(Some(data));
+    let mut written = Vec::new();
+    read.encode(&mut written);
+    assert_eq!(StickyUserData::decode(Some(&written)), read);
+}
+
+/// The same every time, down to the member ids that it hands out.
+pub fn node() -> Node {
+    let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
+    Node::new(config, SHARDS, &[3; 32])
+}
+
+/// Of every peer.
+pub fn session_of_peers() -> Arc<Session> {
+    Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"))
+}
+
+/// A node with its log in memory.
+struct Host {
+    node: Node,
+    session: Arc<Session>,
+    now_ms: i64,
+    /// The log has not answered: what is appended is not committed before it does.
+    is_late: bool,
+    tickets: u64,
+    logs: Vec<Vec<u8>>,
+    next_offsets: Vec<i64>,
+    committed: Vec<(usize, i64)>,
+    /// Correlation ids of what is not answered.
+    asked: BTreeMap<u64, i32>,
+}
+
+impl Host {
+    fn new() -> Self {
+        let mut host = Host::empty();
+        (0..SHARDS).for_each(|shard| host.node.loaded(shard, host.now_ms, 0));
+        host
+    }
+
+    fn empty() -> Self {
+        Host {
+            node: node(),
+            session: session_of_peers(),
+            now_ms: 1_000_000,
+            is_late: false,
+            tickets: 0,
+            logs: vec![Vec::new(); SHARDS],
+            next_offsets: vec![0; SHARDS],
+            committed: Vec::new(),
+            asked: BTreeMap::new(),
+        }
+    }
+
+    /// One turn, with one frame unless it is empty.
+    fn turn(&mut self, bytes: &[u8]) {
+        let committed = if self.is_late { Vec::new() } else { std::mem::take(&mut self.committed) };
+        let mut frames = Vec::new();
+        if !bytes.is_empty() {
+            self.tickets += 1;
+            frames.push(Frame { ticket: self.tickets, session: &self.session, bytes });
+            if let Ok(Incoming::Owned(header, _)) = open_request(bytes) {
+                self.asked.insert(self.tickets, header.correlation_id);
+            }
+        }
+        let turn = self.node.step(self.now_ms, &frames, &committed);
+        self.take(&turn);
+    }
+
+    fn take(&mut self, turn: &Turn) {
+        for (ticket, reply) in turn.frames() {
+            let word = |at: usize| i32::from_be_bytes(reply[at..at + 4].try_into().expect("four"));
+            assert_eq!(word(0) as usize, reply.len() - 4, "the length of a reply");
+            assert_eq!(self.asked.remove(&ticket), Some(word(4)), "asked once, answered once");
+        }
+        for (ticket, _) in &turn.invalid {
+            self.asked.remove(ticket);
+        }
+        for (shard, append) in &turn.appends {
+            assert_eq!(append.base_offset, self.next_offsets[*shard], "the log has no holes");
+            let header = BatchHeader {
+                base_offset: append.base_offset,
+                partition_leader_epoch: 0,
+                crc: 0,
+                attributes: Attributes(0),
+                last_offset_delta: append.record_count - 1,
+                base_timestamp: append.base_timestamp,
+                max_timestamp: append.max_timestamp,
+                producer_id: -1,
+                producer_epoch: -1,
+                base_sequence: -1,
+                records_count: append.record_count,
+            };
+            header.encode(&append.records, &mut self.logs[*shard]);
+            self.next_offsets[*shard] = append.end_offset();
+            self.committed.push((*shard, append.end_offset()));
+        }
+    }
+
+    /// What was written can be read, and says what is there.
+    fn check(&self) {
+        let mut again = Host::empty();
+        for (shard, log) in self.logs.iter().enumerate() {
+            again.node.replay(shard, log).expect("its own log");
+            again.node.loaded(shard, self.now_ms, self.next_offsets[shard]);
+            let known = |node: &Node| node.shard(shard).counts().offsets;
+            assert_eq!(known(&again.node), known(&self.node), "offsets of shard {shard}");
+        }
+    }
+}

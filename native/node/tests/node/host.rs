@@ -1,0 +1,221 @@
+//! A node and its host: a clock, a log in memory per shard, and peers that speak frames.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use kcoord_core::Config;
+use kcoord_core::record::batch::BatchHeader;
+use kcoord_core::request::Uuid;
+use kcoord_node::{Frame, Node, Session, Topic, Turn, routing};
+use kcoord_wire::api::{self, RequestBody, ResponseBody};
+use kcoord_wire::header::{ApiKey, begin_request, finish_response, open_response};
+
+pub const CLIENT_ID: &str = "client";
+pub const CLIENT_HOST: &str = "/127.0.0.1";
+
+pub struct Host {
+    pub node: Node,
+    /// Of all peers.
+    pub session: Arc<Session>,
+    pub now_ms: i64,
+    pub shards: usize,
+    /// Appended and not reported: nothing becomes durable.
+    pub is_held: bool,
+    pub answers: BTreeMap<u64, ResponseBody>,
+    pub invalid: Vec<(u64, String)>,
+    pub foreign: Vec<u64>,
+    pub next_timeout_ms: Option<i64>,
+    logs: Vec<Vec<u8>>,
+    next_offsets: Vec<i64>,
+    committed: Vec<(usize, i64)>,
+    asked: BTreeMap<u64, (ApiKey, i16)>,
+    tickets: u64,
+}
+
+impl Host {
+    /// All shards loaded, every topic accepted.
+    pub fn new(shards: usize) -> Self {
+        let mut host = Host::loading(shards);
+        (0..shards).for_each(|shard| host.load(shard));
+        host
+    }
+
+    pub fn loading(shards: usize) -> Self {
+        let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
+        Host {
+            node: Node::new(config, shards, &[7; 32]),
+            session: Arc::new(Session::anonymous(CLIENT_HOST, "PLAINTEXT")),
+            now_ms: 1_000,
+            shards,
+            is_held: false,
+            answers: BTreeMap::new(),
+            invalid: Vec::new(),
+            foreign: Vec::new(),
+            next_timeout_ms: None,
+            logs: vec![Vec::new(); shards],
+            next_offsets: vec![0; shards],
+            committed: Vec::new(),
+            asked: BTreeMap::new(),
+            tickets: 0,
+        }
+    }
+
+    /// Replays the log of a shard, and lets it serve.
+    pub fn load(&mut self, shard: usize) {
+        self.node.replay(shard, &self.logs[shard]).expect("its own log");
+        self.node.loaded(shard, self.now_ms, self.next_offsets[shard]);
+    }
+
+    pub fn topics(&mut self, topics: &[(&str, u128, i32)]) {
+        let topic = |(name, id, partitions): &(&str, u128, i32)| Topic {
+            name: Box::from(*name),
+            id: Uuid(*id),
+            partitions: *partitions,
+            end_offsets: Vec::new(),
+        };
+        self.node.set_topics(topics.iter().map(topic));
+    }
+
+    pub fn shard_of(&self, group_id: &str) -> usize {
+        routing::shard_of(group_id, self.shards)
+    }
+
+    /// Two group ids of different shards.
+    pub fn apart(&self) -> (String, String) {
+        let first = String::from("g-0");
+        let other = (1..).map(|n| format!("g-{n}"));
+        let mut other = other.filter(|id| self.shard_of(id) != self.shard_of("g-0"));
+        (first, other.next().expect("there are several shards"))
+    }
+
+    /// The answer, once everything that was appended for it is durable.
+    pub fn ask(&mut self, version: i16, body: &RequestBody<'_>) -> ResponseBody {
+        let ticket = self.send(version, body);
+        self.take(ticket)
+    }
+
+    pub fn send(&mut self, version: i16, body: &RequestBody<'_>) -> u64 {
+        let frame = frame(version, body);
+        self.send_frames(&[frame])[0]
+    }
+
+    /// All in one turn.
+    pub fn send_frames(&mut self, frames: &[Vec<u8>]) -> Vec<u64> {
+        let tickets: Vec<u64> = (self.tickets..).take(frames.len()).collect();
+        self.tickets += frames.len() as u64;
+        for (ticket, bytes) in tickets.iter().zip(frames) {
+            if let Ok(kcoord_wire::header::Incoming::Owned(header, _)) =
+                kcoord_wire::header::open_request(bytes)
+            {
+                self.asked.insert(*ticket, (header.spec.api, header.api_version));
+            }
+        }
+        let session = Arc::clone(&self.session);
+        let frames: Vec<Frame<'_>> = tickets
+            .iter()
+            .zip(frames)
+            .map(|(ticket, bytes)| Frame { ticket: *ticket, session: &session, bytes })
+            .collect();
+        self.step(&frames);
+        tickets
+    }
+
+    pub fn take(&mut self, ticket: u64) -> ResponseBody {
+        self.answers.remove(&ticket).unwrap_or_else(|| panic!("ticket {ticket} is not answered"))
+    }
+
+    pub fn waits(&self, ticket: u64) -> bool {
+        !self.answers.contains_key(&ticket)
+    }
+
+    pub fn sleep(&mut self, ms: i64) {
+        self.now_ms += ms;
+        self.step(&[]);
+    }
+
+    /// What was held becomes durable.
+    pub fn release(&mut self) {
+        self.is_held = false;
+        self.step(&[]);
+    }
+
+    /// What was held is lost, as with a failed append.
+    pub fn drop_shard(&mut self, shard: usize) {
+        self.committed.retain(|(held, _)| *held != shard);
+        let turn = self.node.drop_shard(shard);
+        assert!(turn.appends.is_empty());
+        self.deliver(&turn);
+    }
+
+    fn step(&mut self, frames: &[Frame<'_>]) {
+        let committed = if self.is_held { Vec::new() } else { std::mem::take(&mut self.committed) };
+        for (shard, offset) in &committed {
+            self.next_offsets[*shard] = *offset;
+        }
+        let turn = self.node.step(self.now_ms, frames, &committed);
+        self.deliver(&turn);
+        if !self.is_held && !self.committed.is_empty() {
+            self.step(&[]);
+        }
+    }
+
+    fn deliver(&mut self, turn: &Turn) {
+        let mut end = 0;
+        for (_, start, reply_end) in &turn.replies {
+            assert_eq!(*start, end, "replies stand back to back");
+            end = *reply_end;
+        }
+        assert_eq!(end, turn.buffer.len());
+        for (ticket, frame) in turn.frames() {
+            let (api, version) = self.asked.remove(&ticket).expect("asked, and answered once");
+            let length = u32::from_be_bytes(frame[..4].try_into().expect("four bytes"));
+            assert_eq!(length as usize, frame.len() - 4);
+            let (correlation_id, mut body) =
+                open_response(api, version, &frame[4..]).expect("a header");
+            assert_eq!(correlation_id, 77);
+            let answer = api::decode_response(api, version, &mut body).expect("a body");
+            self.answers.insert(ticket, answer);
+        }
+        for (shard, append) in &turn.appends {
+            if !self.is_held {
+                batch(append).iter().for_each(|byte| self.logs[*shard].push(*byte));
+            }
+            self.committed.push((*shard, append.end_offset()));
+        }
+        self.invalid.extend(turn.invalid.iter().cloned());
+        self.foreign.extend(&turn.foreign);
+        self.next_timeout_ms = turn.next_timeout_ms;
+    }
+}
+
+/// Without its length, as the node takes it.
+pub fn frame(version: i16, body: &RequestBody<'_>) -> Vec<u8> {
+    let mut out = Vec::new();
+    let start = begin_request(&mut out, api_of(body), version, 77, Some(CLIENT_ID));
+    api::encode_request(&mut out, version, body);
+    finish_response(&mut out, start);
+    out.split_off(4)
+}
+
+fn api_of(body: &RequestBody<'_>) -> ApiKey {
+    match body {
+        RequestBody::JoinGroup(_) => ApiKey::JoinGroup,
+        RequestBody::SyncGroup(_) => ApiKey::SyncGroup,
+        RequestBody::Heartbeat(_) => ApiKey::Heartbeat,
+        RequestBody::LeaveGroup(_) => ApiKey::LeaveGroup,
+        RequestBody::OffsetCommit(_) => ApiKey::OffsetCommit,
+        RequestBody::OffsetFetch(_) => ApiKey::OffsetFetch,
+        RequestBody::OffsetDelete(_) => ApiKey::OffsetDelete,
+        RequestBody::DescribeGroups(_) => ApiKey::DescribeGroups,
+        RequestBody::DeleteGroups(_) => ApiKey::DeleteGroups,
+        RequestBody::ListGroups(_) => ApiKey::ListGroups,
+        RequestBody::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
+        RequestBody::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
+    }
+}
+
+fn batch(append: &kcoord_core::outbox::Append) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    BatchHeader::plain(append).encode(&append.records, &mut bytes);
+    bytes
+}

@@ -1,0 +1,17 @@
+//! A node from outside: frames in, frames out, over one shard or many, with a log in memory.
+
+mod ask;
+mod ends;
+mod frames;
+mod gather;
+mod host;
+mod loading;
+mod long_answers;
+#[allow(dead_code, reason = "the codec tests need its responses too")]
+#[path = "../../../wire/tests/codec/random.rs"]
+mod random;
+mod shards;
+mod slices;
+mod tickets;
+mod topics;
+mod waiting;

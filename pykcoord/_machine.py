@@ -1,0 +1,140 @@
+"""What both kinds of shard are made of: a node of one shard, its topics, and what it found.
+
+`pykcoord.shard.Shard` takes frames, `pykcoord.arrow_shard.ArrowShard` takes rows. Nothing here
+knows which of them it serves.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from pykcoord import _arguments as arguments
+from pykcoord._native import Node, ReplayError
+from pykcoord.config import Config
+from pykcoord.errors import ArgumentError
+from pykcoord.events import Event, EventRow
+
+__all__ = ["Finding", "Machine", "findings_of"]
+
+_MAX_FINDINGS = 1_000
+_INT64 = range(2**63)
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something about a group's assignment that a person may want to know; nothing failed.
+
+    `kind` is that of the metric `pykcoord_findings_total` (docs/operating), `count` how many there
+    were in this generation, `detail` one of them, or the reason.
+    """
+
+    group_id: str
+    generation_id: int
+    kind: str
+    count: int
+    detail: str
+
+
+class Machine:
+    """One shard before its first request."""
+
+    def __init__(
+        self,
+        config: Config | None,
+        topics: Mapping[str, int] | None,
+        seed: bytes | None,
+    ) -> None:
+        if seed is None:
+            seed = os.urandom(32)
+        if not isinstance(seed, bytes):
+            raise ArgumentError("seed", f"bytes, not {type(seed).__name__}")
+        if len(seed) != 32:
+            raise ArgumentError("seed", f"32 bytes, not {len(seed)}")
+        if config is not None and not isinstance(config, Config):
+            raise ArgumentError("config", f"{config!r} is no pykcoord.Config")
+        self._node = Node((config or Config()).native(), 1, seed)
+        self._next_offset = 0
+        self._serves = False  # whether a request came
+        self._dropped = False
+        self._findings: deque[Finding] = deque(maxlen=_MAX_FINDINGS)
+        if topics is not None:
+            self.set_topics(topics)
+
+    def set_topics(
+        self,
+        topics: Mapping[str, int],
+        end_offsets: Mapping[str, Mapping[int, int]] | None = None,
+    ) -> None:
+        """All topics that exist from now on, name to number of partitions. `end_offsets`: where
+        partitions end, topic to partition to offset, as far as it is known, for `lag-aware`.
+
+        The next request deletes the offsets of topics that are gone, and starts a rebalance of
+        groups that the coordinator assigns and that subscribe to what changed.
+        """
+        counts = arguments.topics("topics", topics)
+        native = [(name, _topic_id(name), partitions) for name, partitions in counts.items()]
+        form = "{'orders': {0: 42}}"
+        given = {} if end_offsets is None else arguments.mapping("end_offsets", end_offsets, form)
+        ends = {
+            arguments.text("end_offsets", name): {
+                arguments.integer("end_offsets", partition, range(2**31)): arguments.integer(
+                    "end_offsets", end, _INT64
+                )
+                for partition, end in arguments.mapping("end_offsets", offsets, form).items()
+            }
+            for name, offsets in given.items()
+        }
+        self._node.set_topics(native, ends)
+
+    def take_findings(self) -> list[Finding]:
+        """What was noticed about assignments since the last call, for a log; the last 1,000."""
+        findings = list(self._findings)
+        self._findings.clear()
+        return findings
+
+    def replay(self, chunk: bytes, next_offset: int) -> None:
+        """Apply a chunk of the shard's log, in order, before the first request.
+
+        `chunk`: whole RecordBatches v2, uncompressed, whose CRCs were checked; `next_offset`:
+        the offset after its last record. Raises `ReplayError` with offset, byte and reason.
+        """
+        self._check_alive()
+        if self._serves:
+            raise ArgumentError("chunk", "replay comes before the first request")
+        if not isinstance(chunk, bytes):
+            raise ArgumentError("chunk", f"bytes, not {type(chunk).__name__}")
+        arguments.integer("next_offset", next_offset, _INT64)
+        if next_offset < self._next_offset:
+            reason = f"{next_offset} is below {self._next_offset}, where the chunk before ended"
+            raise ArgumentError("next_offset", reason)
+        try:
+            self._node.replay(0, chunk)
+        except ReplayError:
+            self._dropped = True
+            raise
+        self._next_offset = next_offset
+
+    def _check_alive(self) -> None:
+        if self._dropped:
+            raise ArgumentError("shard", "it was dropped, or could not be loaded: make a new one")
+
+
+def findings_of(rows: Iterable[EventRow]) -> Iterator[Finding]:
+    """The findings among events, as the native code gives them."""
+    for event in map(Event.of, rows):
+        if event.kind == "finding":
+            assert event.cause is not None
+            assert event.count is not None
+            assert event.detail is not None
+            yield Finding(
+                event.group_id, event.generation_id, event.cause, event.count, event.detail
+            )
+
+
+def _topic_id(name: str) -> bytes:
+    """A stable id for a topic that has none of its own (UUID version 5 of its name)."""
+    return uuid.uuid5(uuid.NAMESPACE_URL, f"pykcoord:topic:{name}").bytes

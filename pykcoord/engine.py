@@ -1,0 +1,172 @@
+"""The engine, assembled once: a node of shards, the log they write, their topics, and the loop.
+
+`Coordinator`, `pykcoord serve` and the hosts of a cluster differ in who asks and in where the log
+is. What lies between is put together here. No sockets, and no decisions of the coordinator.
+"""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from pykcoord._native import Node
+from pykcoord.catalogue import STATE_FILE, TopicCatalogue, native_end_offsets, native_topics
+from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.compaction import start_compaction
+from pykcoord.config import Config
+from pykcoord.leading import AllShards
+from pykcoord.log import LogDirectory
+from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
+from pykcoord.log.state_file import StateFile
+from pykcoord.runtime import Runtime, RuntimeMetrics
+from pykcoord.snapshots import start_snapshots
+
+__all__ = ["Directory", "Engine", "Observer", "Topics", "tell_topics"]
+
+logger = logging.getLogger("pykcoord.engine")
+
+_SEED_BYTES = 32
+
+Topics = Mapping[str, int] | TopicCatalogue
+"""Name to number of partitions, for a catalogue that is kept with the log; or a catalogue."""
+
+
+class Observer(RuntimeMetrics, Protocol):
+    """Counts turns, and the work of the log."""
+
+    @property
+    def log_observer(self) -> LogObserver:
+        """Called by the log's writer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory that holds the log of all shards; `flush` and `on_corruption` as for `serve`."""
+
+    path: Path
+    flush: Flush = "commit"
+    on_corruption: OnCorruption = "refuse"
+
+
+class Engine:
+    """A coordinator that is loaded, and waits for a transport: `runtime.start` begins to serve.
+
+    Made by `open`. `close` is for what opened it, after the runtime was stopped or halted.
+    """
+
+    def __init__(
+        self, config: Config, node: Node, log: Log, runtime: Runtime, catalogue: TopicCatalogue
+    ) -> None:
+        self.config = config
+        self.node = node
+        self.log = log
+        self.runtime = runtime
+        self.catalogue = catalogue
+
+    @classmethod
+    def open(
+        cls,
+        store: Directory | Log,
+        config: Config,
+        catalogue: Topics,
+        observer: Observer | None = None,
+        *,
+        clock: Clock | None = None,
+        tells_events: bool = False,
+        new_runtime: Callable[..., Runtime] = Runtime,
+    ) -> Engine:
+        """Open the log, load what it holds, and have the node know the topics. Blocks.
+
+        A `Directory` leads all its shards from the start. Of a log that is open already none is
+        led: `Runtime.adopt` says which to lead, and when. `catalogue`: topics that are to be there
+        at least, or the catalogue of a cluster. `tells_events`: whether `Runtime.on_event` hears of
+        what loading starts, too. `new_runtime` makes the loop (a kind of `Runtime`).
+
+        Raises LogLockedError, CorruptLogError, ConfigError, OSError and ReplayError for what the
+        directory holds, StoredCatalogueError and ArgumentError for its topics. Nothing is left
+        open then; a log that was given open stays its giver's.
+        """
+        seed = secrets.token_bytes(_SEED_BYTES)
+
+        def assemble(node: Node, log: Log, topics: TopicCatalogue) -> Engine:
+            runtime = new_runtime(node, log, clock or Clock(), observer)
+            runtime.tell_events(tells_events)
+            tell_topics(runtime, topics)
+            return cls(config, node, log, runtime, topics)
+
+        if not isinstance(store, Directory):
+            node = Node(config.native(), store.shards, seed)
+            engine = assemble(node, store, _catalogue(catalogue, None))
+            for shard in range(store.shards):
+                engine.runtime.release(shard)
+            return engine
+        node = Node(config.native(), config.offsets_topic_num_partitions, seed)
+        log = _open_directory(store, config, node, observer)
+        try:
+            engine = assemble(node, log, _catalogue(catalogue, log.state_file(STATE_FILE)))
+            engine._load(log)
+        except BaseException:
+            log.close()
+            raise
+        return engine
+
+    def close(self) -> None:
+        """Close the log: what was handed to it is written and synced. Raises OSError or LogError
+        where that fails."""
+        self.log.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self.close()
+
+    def _load(self, log: LogDirectory) -> None:
+        """Every shard, from what opening the directory made of it; and what goes on beside it."""
+        AllShards(self.runtime).lead()
+        log.start_watching(self.runtime.lose_log)
+        start_snapshots(log, self.config)
+        start_compaction(log, self.config)
+
+
+def tell_topics(runtime: Runtime, catalogue: TopicCatalogue) -> None:
+    """Have the node know the topics, now and after each change."""
+
+    def tell() -> None:
+        runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue))
+
+    tell()
+    catalogue.on_change(tell)
+
+
+def _catalogue(topics: Topics, state: StateFile | None) -> TopicCatalogue:
+    return topics if isinstance(topics, TopicCatalogue) else TopicCatalogue(topics, state)
+
+
+def _open_directory(
+    directory: Directory, config: Config, node: Node, observer: Observer | None
+) -> LogDirectory:
+    log = LogDirectory.open(
+        directory.path,
+        partitions=config.offsets_topic_num_partitions,
+        segment_bytes=config.offsets_topic_segment_bytes,
+        flush=directory.flush,
+        flush_interval_ms=config.log_flush_interval_ms,
+        on_corruption=directory.on_corruption,
+        observer=observer.log_observer if observer is not None else None,
+        monotonic=monotonic_seconds,
+        new_loader=node.loader,
+        use_snapshots=config.pykcoord_snapshot_interval_ms > 0,
+    )
+    for cut in log.cuts:
+        logger.warning("%s", cut, extra={"event": "cut", **_texts(cut._asdict())})
+    return log
+
+
+def _texts(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields for the log: only what JSON has, and nothing named as a log record's own."""
+    return {name: value if isinstance(value, int) else str(value) for name, value in fields.items()}

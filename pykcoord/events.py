@@ -1,0 +1,141 @@
+"""What happens to groups: rebalances and their causes, members that go, groups that come and go.
+
+An event comes once all is durable that its shard of the log had been given when it happened.
+Heartbeats that are accepted make none.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["Event", "EventMember", "log_event"]
+
+logger = logging.getLogger("pykcoord.groups")
+
+# Kind, group, generation, cause, member, count, detail (`_native.Turn.events`).
+EventRow = tuple[
+    str,
+    str,
+    int,
+    str | None,
+    tuple[str, str | None, str, str, str | None] | None,
+    int | None,
+    str | None,
+]
+
+_FINDINGS = {
+    "assignment_replaced": "the coordinator assigns it; an assignment {detail} counts for nothing",
+    "left_to_leader": "the coordinator cannot assign it ({detail}); a leading client is asked",
+    "duplicate_partition": "its leader gave {count} partition(s) a second time, such as {detail}",
+    "unknown_member": "its leader assigned to {count} stranger(s), such as {detail}",
+    "unknown_partition": "its leader gave {count} partition(s) that do not exist, such as {detail}",
+    "not_subscribed": "its leader gave {count} topic(s) to members that do not subscribe to them, "
+    "such as {detail}",
+}
+_TEXTS = {
+    "group_created": "created",
+    "join_phase_completed": "the join phase is over",
+    "group_stable": "stable",
+    "member_gone": "member gone",
+    "group_deleted": "deleted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventMember:
+    """A member as it was when something happened to it.
+
+    `client_host` is as Kafka writes it (`/127.0.0.1`); `reason` is what the client gave (KIP-800),
+    at most 255 bytes of it.
+    """
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    client_host: str
+    reason: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened to a group. `kind` says what, and which of the fields have a value:
+
+    * `group_created`
+    * `rebalance_started`: `cause` (as in the metric `pykcoord_rebalances_total`), and the `member`
+      that caused it, where one did; `generation_id` is the one that ends
+    * `join_phase_completed`: the next generation begins, with `count` members (0: the group is
+      empty) and the protocol `detail`
+    * `group_stable`: every one of `count` members can have its assignment
+    * `member_gone`: the `member`, and as `cause` one of `left`, `removed_by_admin`,
+      `session_expired`, `rebalance_timeout`, `sync_expired`, `static_member_replaced`,
+      `group_too_large`
+    * `group_deleted`: `cause` is `requested` or `expired`
+    * `finding`: something about an assignment; `cause` is its kind in the metric
+      `pykcoord_findings_total`, `count` how many, `detail` one of them
+
+    Later versions may have further kinds.
+    """
+
+    kind: str
+    group_id: str
+    generation_id: int
+    cause: str | None = None
+    member: EventMember | None = None
+    count: int | None = None
+    detail: str | None = None
+
+    @classmethod
+    def of(cls, row: EventRow) -> Event:
+        """An event as the native node has it."""
+        kind, group_id, generation_id, cause, member, count, detail = row
+        of_member = EventMember(*member) if member is not None else None
+        return cls(kind, group_id, generation_id, cause, of_member, count, detail)
+
+
+def log_event(event: Event) -> None:
+    """One line: a finding as a warning, the start of a rebalance at info, the rest at debug."""
+    if event.kind == "finding":
+        assert event.cause is not None
+        text = _FINDINGS[event.cause].format(count=event.count, detail=event.detail)
+        _log(logging.WARNING, event, text, {"event": "assignment", "kind": event.cause})
+    elif event.kind == "rebalance_started":
+        _log(logging.INFO, event, f"rebalance, {event.cause}", {"event": "rebalance"})
+    elif logger.isEnabledFor(logging.DEBUG):
+        text = _TEXTS.get(event.kind, event.kind)
+        if event.cause is not None:
+            text += f", {event.cause}"
+        if event.count is not None:
+            text += f", {event.count} members"
+        _log(logging.DEBUG, event, text, {"event": event.kind})
+
+
+def _log(level: int, event: Event, text: str, fields: dict[str, Any]) -> None:
+    fields |= {"group": event.group_id, "generation": event.generation_id}
+    named = {"cause": event.cause, "count": event.count, "detail": event.detail}
+    fields |= {name: value for name, value in named.items() if value is not None}
+    if event.member is not None:
+        member = event.member
+        text += f": {_described(member)}"
+        fields |= {
+            "member": member.member_id,
+            "instance": member.group_instance_id,
+            "client_id": member.client_id,
+            "client": member.client_host,
+            "reason": member.reason,
+        }
+    logger.log(
+        level,
+        "group %s, generation %d: %s",
+        event.group_id,
+        event.generation_id,
+        text,
+        extra=fields,
+    )
+
+
+def _described(member: EventMember) -> str:
+    instance = f", instance {member.group_instance_id}" if member.group_instance_id else ""
+    text = f"member {member.member_id}{instance} (client {member.client_id} {member.client_host})"
+    return f"{text}, because: {member.reason}" if member.reason else text

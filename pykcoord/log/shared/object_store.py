@@ -1,0 +1,54 @@
+"""An object store as the place of a shared log. The only module that needs `obstore`."""
+
+from __future__ import annotations
+
+try:
+    from obstore.exceptions import AlreadyExistsError, NotFoundError
+    from obstore.store import ObjectStore as AnyObjectStore
+    from obstore.store import from_url
+except ImportError as error:
+    raise ImportError(
+        "a log in an object store needs obstore: pip install 'pykcoord[cluster]'", name="obstore"
+    ) from error
+
+__all__ = ["ObjectStore", "open_url"]
+
+
+class ObjectStore:
+    """An object store with conditional puts, by `obstore`."""
+
+    def __init__(self, store: AnyObjectStore) -> None:
+        self._store = store
+
+    def create(self, name: str, content: bytes) -> bool:
+        """See `Store`."""
+        try:
+            self._store.put(name, content, mode="create")
+        except AlreadyExistsError:
+            return False
+        return True
+
+    def read(self, name: str) -> bytes | None:
+        """See `Store`."""
+        try:
+            return bytes(self._store.get(name).bytes())
+        except (FileNotFoundError, NotFoundError):
+            return None
+
+    def names(self, folder: str) -> list[str]:
+        """See `Store`."""
+        listed = (each["path"] for page in self._store.list(f"{folder}/") for each in page)
+        below = (path.removeprefix(f"{folder}/") for path in listed)
+        return sorted(name for name in below if "/" not in name)
+
+    def delete(self, name: str) -> None:
+        """See `Store`."""
+        try:
+            self._store.delete(name)
+        except (FileNotFoundError, NotFoundError):
+            return
+
+
+def open_url(url: str) -> ObjectStore:
+    """See `pykcoord.log.shared.open_store`."""
+    return ObjectStore(from_url(url))

@@ -1,0 +1,82 @@
+"""One attack, again and again: `python -m attack PORT SCALE NAME`, at low priority.
+
+It says `ready` once it is prepared, attacks for as long as stdin says with each line (seconds,
+one pass at least), and answers with a line of JSON: passes, and what became of the requests.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import NamedTuple
+
+from attack.attacks import ATTACKS, Outcome
+
+_TESTS = Path(__file__).parents[1]
+_READY = "ready"
+_LOWEST_PRIORITY = 19
+
+
+class Passes(NamedTuple):
+    """How often an attack was made, and what became of the requests of all passes."""
+
+    passes: int
+    answered: int
+    refused: int
+    answer_bytes: int
+
+
+class Attacker:
+    """The process, as who started it sees it."""
+
+    def __init__(self, port: int, name: str, scale: float = 1.0) -> None:
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "attack", str(port), str(scale), name],
+            cwd=_TESTS, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        if self._line() != _READY:
+            raise RuntimeError(f"the attack {name!r} could not be prepared")
+
+    def __enter__(self) -> Attacker:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def attack(self, seconds: float) -> Passes:
+        """Passes for so long, one at least."""
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{seconds}\n")
+        self._process.stdin.flush()
+        return Passes(*json.loads(self._line()))
+
+    def _line(self) -> str:
+        assert self._process.stdout is not None
+        return self._process.stdout.readline().strip()
+
+
+def main(port: int, scale: float, name: str) -> None:
+    os.nice(_LOWEST_PRIORITY)
+    once = ATTACKS[name](port, scale)
+    _say(_READY)
+    for line in sys.stdin:
+        ends = time.monotonic() + float(line)
+        passes, total = 0, Outcome()
+        while not passes or time.monotonic() < ends:
+            total = Outcome(*map(sum, zip(total, once(), strict=True)))
+            passes += 1
+        _say(json.dumps([passes, *total]))
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), float(sys.argv[2]), sys.argv[3])

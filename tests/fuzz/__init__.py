@@ -1,0 +1,1 @@
+"""The whole server, without sockets, under frames of every API: generated ones and broken ones."""

@@ -1,0 +1,161 @@
+"""What happens to groups, as a host is told and as the log has it: over the real node."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+import secrets
+from typing import Any
+
+import pytest
+from support.kio_client import ask
+
+from pykcoord._native import Node
+from pykcoord.config import Config
+from pykcoord.events import Event, EventMember, log_event
+
+from .conftest import serving
+
+
+def made() -> Node:
+    config = Config(group_initial_rebalance_delay_ms=0)
+    return Node(config.native(), 1, secrets.token_bytes(32))
+
+
+async def joined(client: Any, member_id: str = "", reason: str | None = None) -> Any:
+    """Join with JoinGroup v8, the first that has a reason."""
+    timeout = datetime.timedelta(seconds=30)
+    response = await ask(
+        client, 11, 8, group_id="billing", session_timeout=timeout, rebalance_timeout=timeout,
+        member_id=member_id, group_instance_id=None, protocol_type="consumer",
+        protocols=[{"name": "range", "metadata": b""}], reason=reason,
+    )  # fmt: skip
+    if response.error_code == 79:  # MEMBER_ID_REQUIRED
+        return await joined(client, response.member_id, reason)
+    return response
+
+
+async def synced(client: Any, join: Any) -> None:
+    await ask(
+        client, 14, 3, group_id="billing", generation_id=join.generation_id,
+        member_id=join.member_id, group_instance_id=None, assignments=[],
+    )  # fmt: skip
+
+
+async def heartbeat(client: Any, join: Any) -> int:
+    response = await ask(
+        client, 12, 3, group_id="billing", generation_id=join.generation_id,
+        member_id=join.member_id, group_instance_id=None,
+    )  # fmt: skip
+    return response.error_code
+
+
+async def left(client: Any, join: Any, reason: str) -> None:
+    member = {"member_id": join.member_id, "group_instance_id": None, "reason": reason}
+    await ask(client, 13, 5, group_id="billing", members=[member])
+
+
+def test_a_host_that_asks_is_told_what_happens_to_groups_and_why(run):
+    events: list[Event] = []
+
+    async def main():
+        async with serving(made()) as rig:
+            rig.runtime.on_event = events.append
+            rig.runtime.tell_events(True)
+            client = await rig.connect()
+            join = await joined(client, reason="starts")
+            await synced(client, join)
+            told = len(events)
+            for _ in range(20):
+                assert await heartbeat(client, join) == 0
+            assert len(events) == told, "a heartbeat that is accepted makes no event"
+            await left(client, join, "scaled in")
+            return join.member_id
+
+    member_id = run(main())
+    kinds = [(event.kind, event.generation_id, event.cause, event.count) for event in events]
+    assert kinds == [
+        ("group_created", 0, None, None),
+        ("rebalance_started", 0, "member_joined", None),
+        ("join_phase_completed", 1, None, 1),
+        ("group_stable", 1, None, 1),
+        ("member_gone", 1, "left", None),
+        ("rebalance_started", 1, "member_left", None),
+        ("join_phase_completed", 2, None, 0),
+    ]
+    assert {event.group_id for event in events} == {"billing"}
+    member = events[1].member
+    assert member == EventMember(member_id, None, member.client_id, "/127.0.0.1", "starts")
+    assert events[4].member.reason == events[5].member.reason == "scaled in"
+    assert events[2].detail == "range"
+
+
+def test_a_host_that_does_not_ask_is_told_nothing(run, caplog):
+    events: list[Event] = []
+
+    async def main():
+        async with serving(made()) as rig:
+            rig.runtime.on_event = events.append
+            client = await rig.connect()
+            await synced(client, await joined(client))
+
+    with caplog.at_level(logging.DEBUG, "pykcoord.groups"):
+        run(main())
+    assert events == []
+    assert [record for record in caplog.records if record.name == "pykcoord.groups"] == []
+
+
+@pytest.mark.parametrize("error", [ValueError, SystemExit, asyncio.CancelledError])
+def test_an_observer_that_fails_harms_no_one(run, caplog, error: type[BaseException]):
+    def fail(event: Event) -> None:
+        raise error("of an observer")
+
+    async def main():
+        async with serving(made()) as rig:
+            rig.runtime.on_event = fail
+            rig.runtime.tell_events(True)
+            client = await rig.connect()
+            join = await joined(client)
+            await synced(client, join)
+            assert await heartbeat(client, join) == 0
+
+    run(main())
+    assert "of an observer" in caplog.text
+
+
+def test_a_rebalance_is_one_line_with_its_cause_and_the_member_that_caused_it(caplog):
+    member = EventMember("c-1", "i-1", "c", "/10.0.0.7", "the consumer is being closed")
+    with caplog.at_level(logging.INFO, "pykcoord.groups"):
+        log_event(Event("member_gone", "billing", 7, "left", member))  # debug
+        log_event(Event("rebalance_started", "billing", 7, "member_left", member))
+        log_event(Event("rebalance_started", "billing", 7, "topics_changed"))
+    first, second = caplog.records
+    assert first.levelname == "INFO"
+    assert first.getMessage() == (
+        "group billing, generation 7: rebalance, member_left: member c-1, instance i-1 "
+        "(client c /10.0.0.7), because: the consumer is being closed"
+    )
+    fields = {"event": "rebalance", "group": "billing", "generation": 7, "cause": "member_left"}
+    fields |= {"member": "c-1", "instance": "i-1", "client_id": "c", "client": "/10.0.0.7"}
+    fields |= {"reason": "the consumer is being closed"}
+    assert fields.items() <= first.__dict__.items()
+    assert second.getMessage() == "group billing, generation 7: rebalance, topics_changed"
+
+
+def test_every_other_event_is_a_line_at_debug(caplog):
+    member = EventMember("c-1", None, "c", "/10.0.0.7", None)
+    with caplog.at_level(logging.DEBUG, "pykcoord.groups"):
+        log_event(Event("group_created", "g", 0))
+        log_event(Event("join_phase_completed", "g", 1, count=2, detail="range"))
+        log_event(Event("group_stable", "g", 1, count=2))
+        log_event(Event("member_gone", "g", 1, "session_expired", member))
+        log_event(Event("group_deleted", "g", 2, "expired"))
+    assert {record.levelname for record in caplog.records} == {"DEBUG"}
+    assert [record.getMessage().partition(": ")[2] for record in caplog.records] == [
+        "created",
+        "the join phase is over, 2 members",
+        "stable, 2 members",
+        "member gone, session_expired: member c-1 (client c /10.0.0.7)",
+        "deleted, expired",
+    ]

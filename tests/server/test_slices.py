@@ -1,0 +1,325 @@
+"""What one connection asks for holds up nobody: long answers are made in slices, by turns, and
+what all answers take has a bound."""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import itertools
+import struct
+from typing import Any
+
+import pytest
+from support.kio_client import ask, decode, encode
+
+from pykcoord.catalogue import TopicCatalogue
+from pykcoord.server.api.messages import SLICE_BYTES, SLICE_ELEMENTS, Slicer
+from pykcoord.server.api.node_api import Cluster
+from pykcoord.server.dispatch import Dispatcher
+from pykcoord.session import EMBEDDED
+
+from .conftest import serving
+from .test_node_apis import MS, metadata, new_topic, topic_named
+
+COUNT = 4_000
+# Of the elements here; a slice ends with the element that fills it.
+ELEMENT_BYTES = 200
+
+
+class Connection:
+    memo = None
+    session = EMBEDDED
+
+
+class Rig:
+    """A dispatcher alone, and what it answered."""
+
+    def __init__(self, topics: dict[str, int] | None = None) -> None:
+        self.replies: dict[int, bytes] = {}
+        self.refused: dict[int, str] = {}
+        cluster = Cluster(TopicCatalogue(topics or {"orders": 12}), "cluster")
+        self.dispatcher = Dispatcher(cluster, self.replies.__setitem__, self.refused.__setitem__)
+        self.ticket = 0
+
+    def send(self, frame: bytes, connection: Any = None) -> int:
+        self.ticket += 1
+        self.dispatcher.handle(connection or Connection(), self.ticket, frame[4:])
+        return self.ticket
+
+    async def until_answered(self, ticket: int) -> bytes:
+        while ticket not in self.replies and ticket not in self.refused:
+            await asyncio.sleep(0)
+        return self.replies.get(ticket, b"")[4:]
+
+    def at_rest(self) -> bool:
+        dispatcher = self.dispatcher
+        return not dispatcher._jobs and dispatcher._answers.taken == 0
+
+
+def names(count: int = COUNT) -> list[str]:
+    return [f"topic-{index}" for index in range(count)]
+
+
+def partitions(**more: Any) -> list[dict[str, Any]]:
+    return [{"partition": index, "partition_index": index, **more} for index in range(COUNT)]
+
+
+def fetch_fields(wait_ms: int = 0) -> dict[str, Any]:
+    asked = partitions(fetch_offset=0, partition_max_bytes=1)
+    return {
+        "replica_id": -1, "max_wait": MS * wait_ms, "min_bytes": 1, "max_bytes": 1,
+        "topics": [{"topic": "orders", "partitions": asked}], "forgotten_topics_data": [],
+    }  # fmt: skip
+
+
+LONG = {
+    "FindCoordinator": (10, 4, {"key_type": 0, "coordinator_keys": tuple(names())}),
+    "Metadata": (3, 9, metadata([topic_named(name) for name in names()])),
+    "all topics": (3, 9, metadata(None)),
+    "DescribeConfigs": (
+        32, 1,
+        {"resources": [
+            {"resource_type": 2, "resource_name": n, "configuration_keys": None} for n in names()
+        ], "include_synonyms": False},
+    ),
+    "DescribeTopicPartitions": (
+        75, 0,
+        {"topics": [{"name": name} for name in names()], "response_partition_limit": 2_000,
+         "cursor": None},
+    ),
+    "DeleteTopics": (20, 1, {"topic_names": tuple(names()), "timeout": MS}),
+    "ListOffsets": (
+        2, 1,
+        {"replica_id": -1, "topics": [{"name": "orders", "partitions": partitions(timestamp=-1)}]},
+    ),
+    "OffsetForLeaderEpoch": (
+        23, 3,
+        {"replica_id": -1, "topics": [
+            {"topic": "orders", "partitions": partitions(current_leader_epoch=0, leader_epoch=0)}
+        ]},
+    ),
+    "Fetch": (1, 4, fetch_fields()),
+    "CreateTopics": (
+        19, 2,
+        {"topics": [new_topic(n) for n in names()], "timeout": MS, "validate_only": False},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LONG)
+def test_one_slice_of_work_is_done_in_an_iteration_of_the_loop(run, name, monkeypatch):
+    rig = Rig({"orders": COUNT})
+    slices: list[tuple[int, int]] = []
+    next_iteration = rig.dispatcher._next_iteration
+
+    def measured() -> None:
+        job = next(iter(rig.dispatcher._jobs.values()), None)
+        before = len(job.out) if job is not None else 0
+        next_iteration()
+        if job is not None and job.out:
+            slices.append((rig.dispatcher._spent, len(job.out) - before))
+
+    monkeypatch.setattr(rig.dispatcher, "_next_iteration", measured)
+    key, version, fields = LONG[name]
+
+    async def main():
+        ticket = rig.send(encode(key, version, **fields))
+        assert ticket not in rig.replies
+        decode(key, version, await rig.until_answered(ticket))
+        assert rig.at_rest()
+
+    run(main())
+    assert len(slices) >= COUNT // SLICE_ELEMENTS - 2
+    assert max(elements for elements, _ in slices) <= SLICE_ELEMENTS + 16
+    assert max(size for _, size in slices) <= SLICE_BYTES + ELEMENT_BYTES
+
+
+def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(run):
+    async def main():
+        rig = Rig()
+        key, version, fields = LONG["FindCoordinator"]
+        long = [rig.send(encode(key, version, **fields)) for _ in range(3)]
+        short = rig.send(encode(60, 0, include_cluster_authorized_operations=False))
+        assert not rig.replies
+        await rig.until_answered(short)
+        assert not set(long) & set(rig.replies)
+        assert {len(await rig.until_answered(ticket)) > COUNT for ticket in long} == {True}
+        assert rig.at_rest()
+
+    run(main())
+
+
+def test_short_requests_that_come_together_share_slices(run):
+    async def main():
+        rig = Rig()
+        asked = [encode(60, 0, i, include_cluster_authorized_operations=False) for i in range(2000)]
+        tickets = [rig.send(frame + b"%d" % index) for index, frame in enumerate(asked)]
+        assert 0 < len(rig.replies) < 100
+        for ticket in tickets:
+            await rig.until_answered(ticket)
+        order = list(rig.replies)
+        assert order == sorted(order)
+        assert rig.at_rest()
+
+    run(main())
+
+
+def test_one_version_that_is_asked_for_first_is_loaded_in_an_iteration_of_the_loop(run):
+    """Each takes some milliseconds, and anybody may ask in all of a hundred at once."""
+
+    async def main():
+        rig = Rig()
+        frames = [
+            encode(10, version, **({"key": "g"} if version < 4 else {"coordinator_keys": ("g",)}),
+                   **({"key_type": 0} if version else {}))
+            for version in range(7)
+        ]  # fmt: skip
+        tickets = [rig.send(frame) for frame in frames]
+        loaded = [0, len(rig.dispatcher._loaded)]
+        while len(rig.replies) < len(frames):
+            await asyncio.sleep(0)
+            loaded.append(len(rig.dispatcher._loaded))
+        steps = [after - before for before, after in itertools.pairwise(loaded)]
+        assert max(steps) == 1
+        assert list(rig.replies) == tickets
+        again = rig.send(frames[-1])
+        assert again in rig.replies
+        assert rig.at_rest()
+
+    run(main())
+
+
+def test_what_is_made_for_a_client_that_goes_away_ends(run):
+    async def main():
+        rig = Rig()
+        key, version, fields = LONG["Metadata"]
+        ticket = rig.send(encode(key, version, **fields))
+        assert rig.dispatcher._answers.taken > 0
+        rig.dispatcher.abandon(ticket)
+        assert rig.at_rest()
+        await asyncio.sleep(0.01)
+        assert not rig.replies
+        assert not rig.refused
+
+    run(main())
+
+
+def test_an_answer_beyond_the_bound_is_refused_while_it_is_made(run, monkeypatch):
+    monkeypatch.setattr("pykcoord.server.dispatch._ANSWER_BYTES", 2 * SLICE_BYTES)
+
+    async def main():
+        rig = Rig({f"t{index}": 1_000 for index in range(20)})
+        ticket = rig.send(encode(3, 9, **metadata(None)))
+        await rig.until_answered(ticket)
+        assert rig.refused == {ticket: f"Metadata: an answer of more than {2 * SLICE_BYTES} bytes"}
+        assert rig.at_rest()
+
+    run(main())
+
+
+def test_answers_that_are_held_back_count_and_small_ones_are_always_given(run, monkeypatch):
+    async def main():
+        rig = Rig({"orders": COUNT})
+        poll = encode(1, 4, **fetch_fields(wait_ms=60_000))
+        held = rig.send(poll)
+        while held not in rig.dispatcher._polls:
+            await asyncio.sleep(0)
+        taken = rig.dispatcher._answers.taken
+        assert taken > SLICE_BYTES
+        rig.dispatcher._answers.most = taken + SLICE_BYTES // 2
+        beyond = rig.send(poll)
+        await rig.until_answered(beyond)
+        assert "all answers together take more than" in rig.refused[beyond]
+        small = rig.send(encode(60, 0, include_cluster_authorized_operations=False))
+        assert await rig.until_answered(small)
+        rig.dispatcher.finish_polls()
+        assert held in rig.replies
+        assert rig.at_rest()
+
+    run(main())
+
+
+def test_memos_of_closed_connections_give_their_bytes_back(run):
+    async def main():
+        rig = Rig()
+        fields = fetch_fields(wait_ms=1)
+        fields["topics"][0]["partitions"] = fields["topics"][0]["partitions"][:12]
+        connection = Connection()
+        await rig.until_answered(rig.send(encode(1, 4, **fields), connection))
+        assert connection.memo is not None
+        assert rig.dispatcher._memos.taken > 0
+        connection.memo = None
+        assert rig.dispatcher._memos.taken == 0
+
+    run(main())
+
+
+def test_a_partition_that_is_asked_for_many_times_is_answered_once(run):
+    """As Kafka does: Fetch answers it once, ListOffsets calls it an invalid request."""
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            fields = fetch_fields()
+            twice = fields["topics"][0]["partitions"][:1] * 5_000
+            fields["topics"] = [{"topic": "orders", "partitions": twice}] * 3
+            response = await ask(client, 1, 4, **fields)
+            assert [len(topic.partitions) for topic in response.responses] == [1, 0, 0]
+            asked = [{"partition_index": 0, "timestamp": -1}] * 5_000
+            asked.append({"partition_index": 1, "timestamp": -1})
+            topics = [{"name": "orders", "partitions": asked}]
+            response = await ask(client, 2, 1, replica_id=-1, topics=topics)
+            found = [(p.partition_index, p.error_code.value) for p in response.topics[0].partitions]
+            assert found == [(0, 42), (1, 0)]
+
+    run(main())
+
+
+def test_a_text_that_names_what_is_long_is_cut(run):
+    """No string of the protocol may be longer than 32,767 bytes."""
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            asked = {"resource_type": 2, "configuration_keys": None}
+            for v, name in [(1, "x" * 32_767), (4, "é" * 16_380)]:
+                resources = [{**asked, "resource_name": name}]
+                fields = {"include_synonyms": False, "include_documentation": False}
+                response = await ask(client, 32, v, resources=resources, **fields)
+                text = response.results[0].error_message
+                assert text.startswith("Topic " + name[:10_000])
+                assert 32_760 < len(text.encode()) <= 32_767
+
+    run(main())
+
+
+def test_a_refused_producer_is_told_of_once_in_the_log(run, caplog):
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            data = {"index": 0, "records": None}
+            topics = [{"name": "orders", "partition_data": [data]}]
+            fields = {"transactional_id": None, "acks": 1, "topic_data": topics}
+            for _ in range(20):
+                response = await ask(client, 0, 8, timeout=datetime.timedelta(seconds=1), **fields)
+                refused = response.responses[0].partition_responses[0]
+                assert refused.error_code.value == 44
+                assert "keeps no records: point the producer's bootstrap.servers" in (
+                    refused.error_message
+                )
+
+    run(main())
+    assert caplog.text.count("Produce refused (1 times since") == 1
+    assert caplog.text.count("Produce refused") == 1
+
+
+def test_a_slice_is_counted_in_elements_and_bytes():
+    out = bytearray()
+    fields = {"coordinators": [
+        {"key": "g", "node_id": 1, "host": "h", "port": 1, "error_code": 0, "error_message": ""}
+    ] * (3 * SLICE_ELEMENTS + 1)}  # fmt: skip
+    slicer = Slicer(out)
+    counts = [slicer.take_count() for _ in slicer.write_response(10, 4, fields)]
+    assert counts == [SLICE_ELEMENTS] * 3
+    assert slicer.take_count() == 1
+    assert struct.unpack_from(">H", out, 5) != (0,)
