@@ -3,7 +3,7 @@
 //! The host hands in a whole catalogue at each change of it, and shards share it. Never logged: an
 //! assignment that was made from it is.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, Bound};
 use std::sync::Arc;
 
 use crate::request::Uuid;
@@ -47,6 +47,13 @@ impl Catalogue {
     /// Topics that have an id, sorted.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.topics.iter().filter(|(_, topic)| !topic.id.is_zero()).map(|(name, _)| &**name)
+    }
+
+    /// Those that come after a name; after none: all.
+    pub fn names_after(&self, name: Option<&str>) -> impl Iterator<Item = &str> {
+        let start = name.map_or(Bound::Unbounded, Bound::Excluded);
+        let topics = self.topics.range::<str, _>((start, Bound::Unbounded));
+        topics.filter(|(_, topic)| !topic.id.is_zero()).map(|(name, _)| &**name)
     }
 
     /// Whether both have the same topics, ids and numbers of partitions.

@@ -134,7 +134,7 @@ impl Timer {
                 (member.session_timer, member.deadline_ms) = (id, self.third);
             }
             6 => machine.registry.consumer_members[member].rebalance_timer = id,
-            _ => machine.registry.consumer_mut(group).regex_timer = id,
+            _ => machine.registry.consumer_mut(group).regexes.timer = id,
         }
         Ok(())
     }

@@ -8,8 +8,9 @@ use hashbrown::HashSet;
 use kcoord_timer::slab::Slab;
 
 use super::member::Member;
+use super::regexes::ResolvedRegex;
 use super::subscription::TopicNames;
-use super::{ConsumerGroup, ResolvedRegex, flat};
+use super::{ConsumerGroup, flat};
 use crate::group::registry::Registry;
 use crate::record::consumer::{
     CurrentMemberAssignmentValue, MemberMetadataValue, MemberState, RecordChange,
@@ -87,10 +88,10 @@ impl Registry {
                     timestamp_ms: value.timestamp,
                     seen_topics: 0,
                 };
-                self.consumer_mut(group).regexes.insert((*regular_expression).into(), resolved);
+                self.consumer_mut(group).regexes.insert(regular_expression, resolved);
             }
             RecordChange::RegularExpression { regular_expression, value: None } => {
-                self.consumer_mut(group).regexes.remove(*regular_expression);
+                self.consumer_mut(group).regexes.remove(regular_expression);
             }
         }
     }
@@ -134,9 +135,9 @@ impl Registry {
                 of.static_members.insert(instance_id.into(), row);
             }
         }
-        of.count_regex(member.regex(), -1);
+        of.regexes.count(member.regex(), -1);
         member.store_metadata(value);
-        of.count_regex(member.regex(), 1);
+        of.regexes.count(member.regex(), 1);
     }
 
     fn apply_current_assignment(&mut self, row: u32, value: &CurrentMemberAssignmentValue) {
@@ -168,7 +169,7 @@ impl Registry {
         debug_assert_eq!(of.members[at], row);
         of.members.remove(at);
         of.count_subscription(&member.names, -1);
-        of.count_regex(member.regex(), -1);
+        of.regexes.count(member.regex(), -1);
         of.release_instance_id(member, row);
         if of.members.len() < 2 {
             of.owned = None;
@@ -193,17 +194,6 @@ impl ConsumerGroup {
                 debug_assert_eq!(by, 1);
                 self.subscriptions.push((Arc::clone(names), 1));
             }
-        }
-    }
-
-    fn count_regex(&mut self, regex: &str, by: i32) {
-        if regex.is_empty() {
-            return;
-        }
-        let count = self.regex_counts.get(regex).copied().unwrap_or_default();
-        match count.checked_add_signed(by).expect("what is taken out was counted") {
-            0 => drop(self.regex_counts.remove(regex)),
-            count => drop(self.regex_counts.insert(regex.into(), count)),
         }
     }
 

@@ -14,7 +14,7 @@ impl Machine {
         assert!(members.is_sorted_by(|left, right| left.1.id < right.1.id), "by id, each once");
         assert!(of.group_epoch >= of.assignment_epoch);
         let mut owned = BTreeSet::new();
-        let mut regexes: BTreeMap<Box<str>, u32> = BTreeMap::new();
+        let mut regexes: BTreeMap<&str, u32> = BTreeMap::new();
         for (row, member) in &members {
             assert_eq!(member.group, group);
             for had in member.assigned.iter().chain(&member.revoking) {
@@ -22,7 +22,7 @@ impl Machine {
             }
             assert!(member.member_epoch <= of.assignment_epoch, "{member:?}");
             if !member.regex().is_empty() {
-                *regexes.entry(member.regex().into()).or_default() += 1;
+                *regexes.entry(member.regex()).or_default() += 1;
             }
             let subscribed = of.subscriptions.iter().find(|(names, _)| *names == member.names);
             assert!(subscribed.is_some(), "its topics are counted");
@@ -36,7 +36,8 @@ impl Machine {
             let is_armed = self.wheel.deadline(member.rebalance_timer).is_some();
             assert!(is_armed || !must_revoke || member.has_left_for_a_while(), "row {row}");
         }
-        assert_eq!(of.regex_counts, regexes);
+        let counts = of.regexes.names().map(|regex| (regex, of.regexes.members(regex)));
+        assert!(counts.eq(regexes), "expressions are counted: {of:?}");
         let counted: u32 = of.subscriptions.iter().map(|(_, count)| *count).sum();
         assert_eq!(counted as usize, members.len());
         for (instance_id, row) in &of.static_members {

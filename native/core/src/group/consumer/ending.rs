@@ -8,7 +8,7 @@ impl Machine {
     pub fn emit_consumer_tombstones(&mut self, now_ms: i64, group: u32) {
         let of = self.registry.consumer(group);
         debug_assert!(of.members.is_empty());
-        let regexes: Vec<Box<str>> = of.regexes.keys().cloned().collect();
+        let regexes: Vec<Box<str>> = of.regexes.resolved().map(|(regex, _)| regex.into()).collect();
         self.emit_consumer(now_ms, group, &RecordChange::TargetAssignmentMetadata(None));
         for regular_expression in &regexes {
             let change = RecordChange::RegularExpression { regular_expression, value: None };
@@ -20,7 +20,7 @@ impl Machine {
 
     /// Drops members and timers.
     pub fn close_consumer_group(&mut self, group: u32) {
-        let timer = core::mem::take(&mut self.registry.consumer_mut(group).regex_timer);
+        let timer = core::mem::take(&mut self.registry.consumer_mut(group).regexes).timer;
         self.wheel.cancel(timer);
         for row in core::mem::take(&mut self.registry.consumer_mut(group).members) {
             self.cancel_consumer_timers(row);

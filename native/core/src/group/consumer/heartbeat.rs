@@ -92,7 +92,7 @@ impl Machine {
     }
 
     /// Whether the group waits for nothing that this member's heartbeat could bring about.
-    fn is_at_rest(&self, now_ms: i64, group: u32, row: u32) -> bool {
+    fn is_at_rest(&mut self, now_ms: i64, group: u32, row: u32) -> bool {
         let of = self.registry.consumer(group);
         of.seen_topics == self.topics_version
             && of.group_epoch == of.assignment_epoch

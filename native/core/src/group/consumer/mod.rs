@@ -19,12 +19,15 @@ pub mod member;
 mod member_id;
 mod metadata_hash;
 mod offsets;
+mod pattern;
 mod reconcile;
 mod reconciling;
 mod records;
+mod regexes;
 mod registry;
 mod regular_expressions;
 mod replay;
+mod search;
 mod static_member;
 pub mod subscription;
 mod target;
@@ -38,10 +41,10 @@ use std::collections::BTreeMap;
 
 use ahash::RandomState;
 use hashbrown::HashSet;
-use kcoord_timer::TimerId;
 use kcoord_timer::slab::Slab;
 
 use member::Member;
+use regexes::Regexes;
 use subscription::TopicNames;
 
 use crate::topic_partition::TopicPartition;
@@ -86,27 +89,12 @@ pub struct ConsumerGroup {
     pub static_members: BTreeMap<Box<str>, u32>,
     /// Lists of topics that members subscribe to by name, and how many members have each.
     pub subscriptions: Vec<(TopicNames, u32)>,
-    /// Regular expressions that members subscribe to, and how many members have each.
-    pub regex_counts: BTreeMap<Box<str>, u32>,
-    /// What each was found to match.
-    pub regexes: BTreeMap<Box<str>, ResolvedRegex>,
+    pub regexes: Regexes,
     /// The log has a record of type 4, which Kafka wrote up to 4.0.
     pub has_partition_metadata: bool,
     /// Partitions that members have or have yet to give up; none until it is needed.
     owned: Option<Box<HashSet<TopicPartition, RandomState>>>,
     /// Which topics its hash was last compared with; 0: none.
-    pub seen_topics: u64,
-    /// Regular expressions are about to be looked up.
-    pub regex_timer: TimerId,
-}
-
-#[derive(Clone, Debug, Default)]
-pub struct ResolvedRegex {
-    pub topics: TopicNames,
-    /// Of the topics when it was looked up.
-    pub version: i64,
-    pub timestamp_ms: i64,
-    /// Which topics it was looked up in by this process; 0: it was loaded.
     pub seen_topics: u64,
 }
 
@@ -120,12 +108,10 @@ impl Default for ConsumerGroup {
             members: Vec::new(),
             static_members: BTreeMap::new(),
             subscriptions: Vec::new(),
-            regex_counts: BTreeMap::new(),
-            regexes: BTreeMap::new(),
+            regexes: Regexes::default(),
             has_partition_metadata: false,
             owned: None,
             seen_topics: 0,
-            regex_timer: TimerId::NONE,
         }
     }
 }

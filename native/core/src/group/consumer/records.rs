@@ -59,7 +59,7 @@ impl Machine {
             assignment_timestamp: of.assignment_timestamp_ms,
         };
         each(&RecordChange::TargetAssignmentMetadata(Some(value)));
-        for (regular_expression, resolved) in &of.regexes {
+        for (regular_expression, resolved) in of.regexes.resolved() {
             let value = Some(RegularExpressionValue {
                 topics: resolved.topics.iter().map(|name| &**name).collect(),
                 version: resolved.version,

@@ -14,7 +14,7 @@ impl ConsumerGroup {
     /// Names of all topics that have a subscriber, whether they exist or not.
     pub fn subscribed_topics(&self) -> BTreeSet<&str> {
         let by_name = self.subscriptions.iter().flat_map(|(names, _)| names.iter());
-        let by_regex = self.regexes.values().flat_map(|resolved| resolved.topics.iter());
+        let by_regex = self.regexes.resolved().flat_map(|(_, resolved)| resolved.topics.iter());
         by_name.chain(by_regex).map(|name| &**name).collect()
     }
 

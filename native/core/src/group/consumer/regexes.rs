@@ -1,0 +1,118 @@
+//! The regular expressions that members of a group subscribe to, and the topics that each matches.
+
+use std::collections::BTreeMap;
+
+use kcoord_timer::TimerId;
+
+use super::search::Search;
+use super::subscription::TopicNames;
+
+#[derive(Debug, Default)]
+pub struct Regexes {
+    /// How many members have each.
+    counts: BTreeMap<Box<str>, u32>,
+    /// The topics that each matched when it was looked up last.
+    resolved: BTreeMap<Box<str>, ResolvedRegex>,
+    /// Of what is resolved; none: to be found again.
+    ages: Option<Ages>,
+    /// They are about to be looked up, or to be looked up further.
+    pub timer: TimerId,
+    /// How far that has come.
+    pub search: Option<Box<Search>>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub struct ResolvedRegex {
+    pub topics: TopicNames,
+    /// Of the topics when it was looked up.
+    pub version: i64,
+    pub timestamp_ms: i64,
+    /// Which topics it was looked up in by this process; 0: it was loaded.
+    pub seen_topics: u64,
+}
+
+/// When expressions were looked up, and in which topics.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ages {
+    pub oldest_ms: i64,
+    pub newest_ms: i64,
+    pub least_seen_topics: u64,
+}
+
+impl Regexes {
+    /// A member subscribes to this one from now on (1), or does not any more (-1); `""` is none.
+    pub fn count(&mut self, regex: &str, by: i32) {
+        if regex.is_empty() {
+            return;
+        }
+        let count = self.members(regex);
+        match count.checked_add_signed(by).expect("what is taken out was counted") {
+            0 => drop(self.counts.remove(regex)),
+            count => drop(self.counts.insert(regex.into(), count)),
+        }
+    }
+
+    /// How many members subscribe to it.
+    pub fn members(&self, regex: &str) -> u32 {
+        self.counts.get(regex).copied().unwrap_or_default()
+    }
+
+    /// Those that members subscribe to, sorted.
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
+        self.counts.keys().map(|regex| &**regex)
+    }
+
+    pub fn insert(&mut self, regex: &str, resolved: ResolvedRegex) {
+        self.resolved.insert(regex.into(), resolved);
+        self.ages = None;
+    }
+
+    pub fn remove(&mut self, regex: &str) {
+        self.resolved.remove(regex);
+        self.ages = None;
+    }
+
+    pub fn get(&self, regex: &str) -> Option<&ResolvedRegex> {
+        self.resolved.get(regex)
+    }
+
+    /// The topics that one was looked up in.
+    pub fn set_seen_topics(&mut self, regex: &str, seen_topics: u64) {
+        if let Some(resolved) = self.resolved.get_mut(regex) {
+            resolved.seen_topics = seen_topics;
+        }
+        self.ages = None;
+    }
+
+    /// All that are resolved, sorted.
+    pub fn resolved(&self) -> impl Iterator<Item = (&str, &ResolvedRegex)> {
+        self.resolved.iter().map(|(regex, resolved)| (&**regex, resolved))
+    }
+
+    /// Whether members subscribe to any.
+    pub fn is_used(&self) -> bool {
+        !self.counts.is_empty()
+    }
+
+    /// Whether one is not resolved yet, or resolved and not used.
+    pub fn is_incomplete(&self) -> bool {
+        self.counts.len() != self.resolved.len()
+    }
+
+    /// None: nothing is resolved.
+    pub fn ages(&mut self) -> Option<Ages> {
+        if self.ages.is_none() {
+            let all = self.resolved.values().map(|resolved| Ages {
+                oldest_ms: resolved.timestamp_ms,
+                newest_ms: resolved.timestamp_ms,
+                least_seen_topics: resolved.seen_topics,
+            });
+            self.ages = all.reduce(|one, other| Ages {
+                oldest_ms: one.oldest_ms.min(other.oldest_ms),
+                newest_ms: one.newest_ms.max(other.newest_ms),
+                least_seen_topics: one.least_seen_topics.min(other.least_seen_topics),
+            });
+        }
+        self.ages
+    }
+}
