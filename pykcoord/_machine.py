@@ -26,7 +26,8 @@ _INT64 = range(2**63)
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something about a group's assignment that a person may want to know; nothing failed.
+    """Something unusual about the assignment of `group_id` in its generation `generation_id`.
+    Nothing failed.
 
     `kind` is that of the metric `pykcoord_findings_total` (docs/operating), `count` how many there
     were in this generation, `detail` one of them, or the reason.

@@ -41,10 +41,10 @@ Assignment: TypeAlias = dict[str, list[TopicPartition]]
 class Subscription:
     """What a member sends to the leader that assigns (ConsumerProtocolSubscription).
 
-    `owned_partitions` and `generation_id` (None or below 0: none) are what it held last and since
-    when; "sticky" looks for both in `user_data` instead, as Java's class does (see
-    `sticky_user_data`). An empty `rack_id` is none. `group_instance_id` is that of a static
-    member; it travels beside the subscription, not in it.
+    `topics` are the names that it subscribes to. `owned_partitions` and `generation_id` (None or
+    below 0: none) are what it held last and since when; "sticky" looks for both in `user_data`
+    instead, as Java's class does (see `sticky_user_data`). An empty `rack_id` is none.
+    `group_instance_id` is that of a static member; it travels beside the subscription, not in it.
     """
 
     topics: Sequence[str] = ()

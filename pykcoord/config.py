@@ -36,7 +36,11 @@ _INSTEAD = {
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What is known about one name: `maximum` follows from the type where Kafka has no bound.
+    """What is known about one name of Kafka's, or of pykcoord's own (`ours`).
+
+    `type` is Kafka's (`int`, `long`, `double`, `string`, `list`, `boolean`), `unit` that of the
+    value (`ms`, `bytes`, empty for none), `doc` one sentence. `default`, `minimum` and `maximum`
+    are in that unit; `maximum` follows from the type where Kafka has no bound.
 
     Text, lists and yes-or-no settings have no bounds; `choices` of a text or of the entries of a
     list, if not empty, are all there are.

@@ -30,7 +30,7 @@ _VERSION = struct.Struct(">h")
 
 
 class TopicPartition(NamedTuple):
-    """A topic's name and the number of one of its partitions."""
+    """A topic's name, and the number of one of its partitions: `partition` counts from 0."""
 
     topic: str
     partition: int

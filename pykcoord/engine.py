@@ -45,7 +45,8 @@ class Observer(RuntimeMetrics, Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory that holds the log of all shards; `flush` and `on_corruption` as for `serve`."""
+    """A directory, `path`, that holds the log of all shards; `flush` and `on_corruption` as for
+    `serve`."""
 
     path: Path
     flush: Flush = "commit"

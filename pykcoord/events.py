@@ -45,10 +45,11 @@ _TEXTS = {
 
 @dataclass(frozen=True, slots=True)
 class EventMember:
-    """A member as it was when something happened to it.
+    """A member as it was when something happened to it: its `member_id`, and what its client said.
 
-    `client_host` is as Kafka writes it (`/127.0.0.1`); `reason` is what the client gave (KIP-800),
-    at most 255 bytes of it.
+    `group_instance_id` is None unless the member is static (KIP-345). `client_id` is that of the
+    request header, `client_host` as Kafka writes it (`/127.0.0.1`); `reason` is what the client
+    gave (KIP-800), at most 255 bytes of it.
     """
 
     member_id: str
@@ -60,7 +61,8 @@ class EventMember:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to a group. `kind` says what, and which of the fields have a value:
+    """Something that happened to the group `group_id`, in the generation `generation_id`. `kind`
+    says what, and which of the other fields have a value:
 
     * `group_created`
     * `rebalance_started`: `cause` (as in the metric `pykcoord_rebalances_total`), and the `member`

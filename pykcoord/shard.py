@@ -46,7 +46,7 @@ class Request(NamedTuple):
 
 
 class Response(NamedTuple):
-    """One response frame: header and body, without the 4-byte length."""
+    """One response frame: header and body, without the 4-byte length. `ticket` is the request's."""
 
     ticket: int
     frame: bytes

@@ -41,12 +41,19 @@ class NumberedChunks(Chunks, Protocol):
     """The same, of a topic with so many `partitions`."""
 
     @property
-    def partitions(self) -> int: ...
+    def partitions(self) -> int:
+        """The number of partitions of the topic."""
 
 
 @dataclass
 class Amount:
-    """What a log amounts to: digests by group, and by key of what is not interpreted."""
+    """What a log amounts to: two logs of equal amounts give the same groups and offsets.
+
+    `groups` maps a group id to a digest of its state, `types` a type of group to the number of
+    such groups, `others` the key of a record that is not interpreted to a digest of its value,
+    `pending` a group id to its offsets of open transactions. `members` and `offsets` are counts of
+    all groups.
+    """
 
     groups: dict[str, bytes] = field(default_factory=dict)
     types: dict[str, int] = field(default_factory=dict)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import inspect
 import json
 import re
 import subprocess
@@ -208,18 +207,10 @@ def test_spark_builds_on_public_names_and_on_the_documented_extension_api() -> N
     assert private == []
 
 
-def test_the_extension_api_lists_what_is_used_and_says_what_it_is() -> None:
+def test_the_extension_api_lists_what_is_used() -> None:
+    """That each of its names says what it is: `tests/test_docstrings.py`."""
     used = {module for _, module, _ in _taken_by_spark()}
     assert used | {"pykcoord"} == EXTENSION_API.keys()
-    silent = [
-        f"{module}.{name}"
-        for module, names in EXTENSION_API.items()
-        for name in names
-        if inspect.isclass(value := getattr(importlib.import_module(module), name))
-        or inspect.isroutine(value)
-        if not inspect.getdoc(value)
-    ]
-    assert silent == []
 
 
 def test_the_engine_is_assembled_in_one_place() -> None:

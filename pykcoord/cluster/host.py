@@ -50,7 +50,9 @@ class HostOptions:
 
     `log` is a folder or URL, with `shards` shards. `bind` is the address to listen on, `advertise`
     the host name for clients (`bind` if empty), `ports` where one that is free is looked for (any
-    if empty). `config` are Kafka's settings by Kafka's names.
+    if empty). `config` are Kafka's settings by Kafka's names. `application` is the term of the
+    application, `slot` the host's number in it, from 0. `poll_seconds`: how often the store is
+    asked for news; `snapshot_entries`: after how many entries of a shard its snapshot is written.
     """
 
     log: str

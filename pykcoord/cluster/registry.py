@@ -30,7 +30,8 @@ _SHARDS = "registry/shards"
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """One host process: where clients reach it, and where its controller does.
+    """One host process, `node_id` in the cluster: clients reach it at `host` and `port`, its
+    controller at `control_port`. `pid` is that of the process.
 
     `application` is the term of the application that it belongs to, `slot` its number there.
     `executor` names what it would die with: hosts of the same name end together.

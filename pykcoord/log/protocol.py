@@ -40,7 +40,7 @@ class Append(NamedTuple):
 
     `records` is the records area of a RecordBatch v2 with `record_count` (at least 1) records;
     `base_offset` is the shard's next offset, counted from `Taken.next_offset` (see `Log.append`);
-    timestamps are in ms since the epoch.
+    `base_timestamp` and `max_timestamp` are those of the batch, in ms since the epoch.
     """
 
     shard: int
@@ -75,8 +75,8 @@ class ShardReleasedError(LogError):
 
 
 class Taken(NamedTuple):
-    """A shard that is led from now on: its state, the offset of the next record, and the leader
-    epoch that stands in its batches."""
+    """A shard that is led from now on: its state in `loader`, `next_offset`, the offset of the next
+    record, and `epoch`, the leader epoch that stands in its batches."""
 
     loader: Any
     next_offset: int
@@ -164,10 +164,11 @@ class LogObserver(Protocol):
 
 
 class Cut(NamedTuple):
-    """What recovery took away: everything of `file` from `position` on.
+    """What recovery took away: everything of `file` from `position` on, `cut_bytes` in all.
 
-    `offset` is the log's next offset after it, `kept_as` where the bytes and any later segments
-    were put (empty if they held nothing sound, or for a log that is only read).
+    `offset` is the log's next offset after it, `reason` what was wrong at `position`, `kept_as`
+    where the bytes and any later segments were put (empty if they held nothing sound, or for a log
+    that is only read).
     """
 
     file: Path

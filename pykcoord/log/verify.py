@@ -25,7 +25,8 @@ _TORN = "nothing sound follows, as after a crash: the next start cuts it and say
 
 class Problem(NamedTuple):
     """One place that is broken: `position` is the byte in `file`, `offset` where the log would go
-    on there (-1 where it is all of the file, which is no segment), `advice` what to do."""
+    on there (-1 where it is all of the file, which is no segment), `reason` what is wrong, `advice`
+    what to do."""
 
     file: Path
     position: int
@@ -40,7 +41,8 @@ class Problem(NamedTuple):
 
 @dataclass
 class Report:
-    """What `verify` saw: sound batches and records, all files and bytes, and every problem."""
+    """What `verify` saw: sound `batches` and `records`, all `files`, their `size_bytes`, and
+    every place that is broken, in `problems`."""
 
     files: int = 0
     batches: int = 0

@@ -9,6 +9,7 @@ use crate::assignor::Strategy;
 /// What the coordinator can assign by: Kafka's assignors, and two that need what it alone knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupStrategy {
+    /// One of Kafka's own, of one group's members and topics.
     Kafka(Strategy),
     /// By the members' capacities.
     Weighted,
@@ -17,6 +18,7 @@ pub enum GroupStrategy {
 }
 
 impl GroupStrategy {
+    /// All that there are.
     pub const ALL: [GroupStrategy; 8] = [
         GroupStrategy::Kafka(Strategy::Range),
         GroupStrategy::Kafka(Strategy::RoundRobin),
@@ -37,6 +39,7 @@ impl GroupStrategy {
         }
     }
 
+    /// Of the name that settings use.
     pub fn of_name(name: &str) -> Option<GroupStrategy> {
         GroupStrategy::ALL.into_iter().find(|strategy| strategy.name() == name)
     }
@@ -55,10 +58,12 @@ pub struct Pattern(WildMatch);
 impl Eq for Pattern {}
 
 impl Pattern {
+    /// Of a text with `*` for any characters and `?` for one.
     pub fn new(pattern: &str) -> Self {
         Pattern(WildMatch::new(pattern))
     }
 
+    /// Whether the whole name fits.
     pub fn matches(&self, name: &str) -> bool {
         self.0.matches(name)
     }
@@ -74,11 +79,13 @@ pub struct AssignmentRules {
 }
 
 impl AssignmentRules {
+    /// The strategy of the first pattern that fits the group; `None`: its leader assigns.
     pub fn strategy_of(&self, group_id: &str) -> Option<GroupStrategy> {
         let rule = self.groups.iter().find(|(pattern, _)| pattern.matches(group_id));
         rule.map(|(_, strategy)| *strategy)
     }
 
+    /// The capacity of the first pattern that fits the member's instance id or client id.
     pub fn capacity_of(&self, client_id: &str, group_instance_id: Option<&str>) -> Option<u32> {
         let matches = |pattern: &Pattern| {
             pattern.matches(client_id) || group_instance_id.is_some_and(|id| pattern.matches(id))

@@ -16,6 +16,7 @@ pub struct Catalogue {
     names: BTreeMap<Uuid, Box<str>>,
 }
 
+/// What is known of a topic besides its name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CatalogueTopic {
     /// Zero where it has none.
@@ -27,6 +28,7 @@ pub struct CatalogueTopic {
 }
 
 impl Catalogue {
+    /// Of all topics that exist, by name.
     pub fn new(topics: impl IntoIterator<Item = (Box<str>, CatalogueTopic)>) -> Self {
         let topics: BTreeMap<Box<str>, CatalogueTopic> = topics.into_iter().collect();
         let with_id = topics.iter().filter(|(_, topic)| !topic.id.is_zero());
@@ -40,6 +42,7 @@ impl Catalogue {
         Some((topic.id, topic.partitions))
     }
 
+    /// The name of the topic with this id.
     pub fn name_of(&self, topic_id: Uuid) -> Option<&str> {
         self.names.get(&topic_id).map(|name| &**name)
     }

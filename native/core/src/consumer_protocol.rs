@@ -23,7 +23,9 @@ pub type TopicPartitions<'a> = (&'a str, Vec<i32>);
 pub struct Subscription<'a> {
     /// As written: a newer version than 3 is read as 3.
     pub version: i16,
+    /// The topics that the member subscribes to.
     pub topics: Vec<&'a str>,
+    /// What its assignor adds.
     pub user_data: Option<&'a [u8]>,
     /// From v1.
     pub owned_partitions: Vec<TopicPartitions<'a>>,
@@ -107,7 +109,9 @@ impl<'a> Subscription<'a> {
 pub struct Assignment<'a> {
     /// As written.
     pub version: i16,
+    /// The partitions, by topic.
     pub assigned_partitions: Vec<TopicPartitions<'a>>,
+    /// What the assignor adds.
     pub user_data: Option<&'a [u8]>,
 }
 

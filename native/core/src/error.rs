@@ -6,34 +6,63 @@ use core::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(i16)]
 pub enum ErrorCode {
+    /// The coordinator failed.
     UnknownServerError = -1,
+    /// No error.
     None = 0,
+    /// There is no such topic or partition.
     UnknownTopicOrPartition = 3,
+    /// The record was not durable in time.
     RequestTimedOut = 7,
+    /// Longer than `offset.metadata.max.bytes`.
     OffsetMetadataTooLarge = 12,
+    /// The shard is being loaded: ask again.
     CoordinatorLoadInProgress = 14,
+    /// There is no coordinator now: ask again.
     CoordinatorNotAvailable = 15,
+    /// Another node leads the shard: look for the coordinator again.
     NotCoordinator = 16,
+    /// The generation is not the current one.
     IllegalGeneration = 22,
+    /// The protocol is none that the group's members share.
     InconsistentGroupProtocol = 23,
+    /// The group id is not allowed here.
     InvalidGroupId = 24,
+    /// The group has no such member.
     UnknownMemberId = 25,
+    /// Outside of the bounds of the settings.
     InvalidSessionTimeout = 26,
+    /// A rebalance is under way: join again.
     RebalanceInProgress = 27,
+    /// The API is not served in this version, or not in this form.
     UnsupportedVersion = 35,
+    /// Fields that contradict each other, or that must be there.
     InvalidRequest = 42,
+    /// The group has members.
     NonEmptyGroup = 68,
+    /// There is no such group.
     GroupIdNotFound = 69,
+    /// Join again with the id in the response (KIP-394).
     MemberIdRequired = 79,
+    /// The group is full.
     GroupMaxSizeReached = 81,
+    /// Another member has taken over this instance id (KIP-345).
     FencedInstanceId = 82,
+    /// A member of the group subscribes to the topic.
     GroupSubscribedToTopic = 86,
+    /// A transaction on the offset is open (KIP-447).
     UnstableOffsetCommit = 88,
+    /// There is no topic with this id.
     UnknownTopicId = 100,
+    /// The member epoch is not one that the member can have: join anew (KIP-848).
     FencedMemberEpoch = 110,
+    /// The instance id belongs to a member that has not left.
     UnreleasedInstanceId = 111,
+    /// The coordinator has no assignor of this name.
     UnsupportedAssignor = 112,
+    /// The member epoch is behind: send a heartbeat first (KIP-848).
     StaleMemberEpoch = 113,
+    /// The pattern of a subscription cannot be compiled.
     InvalidRegularExpression = 128,
 }
 
@@ -87,6 +116,7 @@ impl ErrorCode {
         None
     }
 
+    /// Whether it is one: all but `None`.
     pub const fn is_error(self) -> bool {
         !matches!(self, ErrorCode::None)
     }
@@ -99,6 +129,7 @@ pub struct ReplayError {
     pub offset: i64,
     /// Byte position inside the buffer given to `replay`, where the batch starts.
     pub position: usize,
+    /// What is wrong, in words.
     pub reason: String,
 }
 

@@ -14,48 +14,66 @@ pub use crate::group::counters::RebalanceCause;
 /// Events that wait for their host or for the log, in number and in bytes of their texts; what
 /// comes when there are so many is dropped and counted.
 pub const MAX_EVENTS: usize = 4_096;
+/// The memory that events may take until they are taken; what comes then is dropped and counted.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
 /// What is kept of a reason that a client gives (KIP-800; Java's client cuts its own at as many).
 pub const MAX_REASON_BYTES: usize = 255;
 
+/// Something that happened to a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
+    /// The group.
     pub group_id: Box<str>,
     /// Of the group when it happened: where a rebalance starts, the generation that ends.
     pub generation_id: i32,
+    /// What happened.
     pub kind: EventKind,
 }
 
+/// What happened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum EventKind {
     /// By a JoinGroup, or by a commit without a member.
     GroupCreated,
     /// Members are asked to join. The member is the one that caused it, where one did.
     RebalanceStarted {
+        /// Why.
         cause: RebalanceCause,
+        /// Which member.
         member: Option<Box<EventMember>>,
     },
     /// The next generation begins, with so many members; 0: the group is empty now.
     JoinPhaseCompleted {
+        /// The number of members.
         members: usize,
+        /// The assignor of the new generation; `None`: the group is empty.
         protocol_name: Option<Box<str>>,
     },
     /// Every member can have its assignment.
     GroupStable {
+        /// The number of members.
         members: usize,
     },
+    /// A member left, or was removed.
     MemberGone {
+        /// Why.
         cause: GoneCause,
+        /// Which member.
         member: Box<EventMember>,
     },
+    /// The group is no longer there.
     GroupDeleted {
+        /// Why.
         cause: DeletionCause,
     },
     /// How many of the kind, and one of them or the reason, for people.
     Finding {
+        /// What was noticed.
         kind: FindingKind,
+        /// How many of the kind in this generation.
         count: u64,
+        /// One of them, or the reason.
         detail: Box<str>,
     },
 }
@@ -82,6 +100,7 @@ pub enum GoneCause {
     Left,
     /// LeaveGroup with its instance id alone, as an administrator sends it (KIP-345).
     RemovedByAdmin,
+    /// It sent no heartbeat for its session timeout.
     SessionExpired,
     /// It did not join before the join phase ended.
     RebalanceTimeout,
@@ -94,6 +113,7 @@ pub enum GoneCause {
 }
 
 impl GoneCause {
+    /// As hosts and logs name it.
     pub const fn name(self) -> &'static str {
         match self {
             GoneCause::Left => "left",
@@ -117,6 +137,7 @@ pub enum DeletionCause {
 }
 
 impl DeletionCause {
+    /// As hosts and logs name it.
     pub const fn name(self) -> &'static str {
         match self {
             DeletionCause::Requested => "requested",
@@ -128,9 +149,13 @@ impl DeletionCause {
 /// A member as it was when something happened to it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EventMember {
+    /// The member.
     pub member_id: Box<str>,
+    /// Of a static member (KIP-345).
     pub group_instance_id: Option<Box<str>>,
+    /// As the client named itself in the request header.
     pub client_id: Box<str>,
+    /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: Box<str>,
     /// What the client gave as its reason (KIP-800), at most [`MAX_REASON_BYTES`] of it.
     pub reason: Option<Box<str>>,
@@ -163,6 +188,7 @@ impl Event {
         self.group_id.len() + texts
     }
 
+    /// Whether it is one, which is told even while events are off.
     pub const fn is_finding(&self) -> bool {
         matches!(self.kind, EventKind::Finding { .. })
     }
@@ -190,10 +216,12 @@ pub struct Events {
 }
 
 impl Events {
+    /// Whether events besides findings are told from now on.
     pub fn turn(&mut self, on: bool) {
         self.is_on = on;
     }
 
+    /// Whether events besides findings are told.
     #[inline]
     pub fn is_on(&self) -> bool {
         self.is_on
@@ -204,6 +232,7 @@ impl Events {
         self.trigger = Some(member);
     }
 
+    /// Takes the member that is about to cause a rebalance.
     pub fn take_trigger(&mut self) -> Option<Box<EventMember>> {
         self.trigger.take()
     }

@@ -6,6 +6,7 @@
 /// Findings that wait for their host; more are counted only.
 pub const MAX_FINDINGS: usize = 256;
 
+/// What can be noticed about an assignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FindingKind {
@@ -24,6 +25,7 @@ pub enum FindingKind {
 }
 
 impl FindingKind {
+    /// All that there are.
     pub const ALL: [FindingKind; 6] = [
         FindingKind::AssignmentReplaced,
         FindingKind::LeftToLeader,

@@ -9,11 +9,14 @@ use crate::shard::Shard;
 pub struct Counts {
     /// Classic groups by state: the name of each state and its groups.
     pub groups: [(&'static str, u64); 5],
+    /// Of all groups.
     pub members: u64,
+    /// Of all groups.
     pub offsets: u64,
 }
 
 impl Counts {
+    /// Adds those of another shard.
     pub fn add(&mut self, other: &Counts) {
         for (sum, (name, count)) in self.groups.iter_mut().zip(other.groups) {
             *sum = (name, sum.1 + count);
@@ -35,6 +38,7 @@ impl Shard {
         &self.machine.counters
     }
 
+    /// Groups by state, members and offsets of the shard.
     pub fn counts(&self) -> Counts {
         let names = ["Empty", "PreparingRebalance", "CompletingRebalance", "Stable", "Dead"];
         let registry = &self.machine.registry;

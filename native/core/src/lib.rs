@@ -27,6 +27,8 @@
 //! 9. Two kinds of error: [`ErrorCode`] is a value for the peer, [`ReplayError`] is corrupt data;
 //!    a broken invariant is an assertion.
 
+#![warn(missing_docs)]
+
 pub mod assignment_rules;
 pub mod assignor;
 pub mod budget;

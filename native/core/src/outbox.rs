@@ -24,11 +24,15 @@ const KEPT_BYTES: usize = 256 << 10;
 /// Records for the log: the records area of one RecordBatch v2. The host writes the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Append {
+    /// The offset of the first record.
     pub base_offset: i64,
+    /// The number of records, at least 1.
     pub record_count: i32,
     /// Timestamp of the first record, and the largest one, in milliseconds.
     pub base_timestamp: i64,
+    /// The latest of its records, in ms since the epoch.
     pub max_timestamp: i64,
+    /// The records area of a RecordBatch v2.
     pub records: Vec<u8>,
 }
 
@@ -39,6 +43,7 @@ impl Append {
     }
 }
 
+/// Records to append, and responses that wait until their records are durable.
 #[derive(Debug, Default)]
 pub struct Outbox {
     /// Batches to append; the last takes further records until it is full.
@@ -95,10 +100,12 @@ impl Outbox {
         }
     }
 
+    /// The offset that the next record gets.
     pub fn next_offset(&self) -> i64 {
         self.next_offset
     }
 
+    /// Everything below is durable.
     pub fn committed_offset(&self) -> i64 {
         self.committed_offset
     }
@@ -191,6 +198,7 @@ impl Outbox {
         }
     }
 
+    /// The next batch to write, in the order of offsets.
     pub fn poll_append(&mut self) -> Option<Append> {
         self.appends.pop_front()
     }
@@ -214,10 +222,12 @@ impl Outbox {
         self.given_up.push_back(ticket);
     }
 
+    /// The next request that was parked and is not answered here.
     pub fn poll_given_up(&mut self) -> Option<Ticket> {
         self.given_up.pop_front()
     }
 
+    /// The next response that may leave.
     pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
         self.ready.pop_front()
     }

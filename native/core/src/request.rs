@@ -16,8 +16,10 @@ pub type Ticket = u64;
 pub struct Uuid(pub u128);
 
 impl Uuid {
+    /// "None".
     pub const ZERO: Uuid = Uuid(0);
 
+    /// Whether it means "none".
     pub const fn is_zero(self) -> bool {
         self.0 == 0
     }
@@ -26,6 +28,7 @@ impl Uuid {
 /// What every request brings along besides its body.
 #[derive(Clone, Copy, Debug)]
 pub struct RequestContext<'a> {
+    /// The host's number of the request.
     pub ticket: Ticket,
     /// Version of the API. Semantics depend on it in JoinGroup, OffsetCommit and DescribeGroups.
     pub api_version: i16,
@@ -37,94 +40,138 @@ pub struct RequestContext<'a> {
     pub uuid: u128,
 }
 
+/// A request to a shard.
 #[derive(Clone, Debug)]
 pub enum Request<'a> {
+    /// Membership in a classic group.
     JoinGroup(JoinGroupRequest<'a>),
+    /// The leader's assignments, or the wish for one's own.
     SyncGroup(SyncGroupRequest<'a>),
+    /// A member of a classic group is alive.
     Heartbeat(HeartbeatRequest<'a>),
+    /// Members go.
     LeaveGroup(LeaveGroupRequest<'a>),
+    /// Membership in a consumer group, and what follows of it (KIP-848).
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest<'a>),
     /// One group; the host splits and gathers.
     ConsumerGroupDescribe(ConsumerGroupDescribeRequest<'a>),
+    /// Offsets of one group.
     OffsetCommit(OffsetCommitRequest<'a>),
     /// One group; the host splits batches, which may reach several shards.
     OffsetFetch(OffsetFetchRequest<'a>),
+    /// Offsets of one group go.
     OffsetDelete(OffsetDeleteRequest<'a>),
     /// One group; the host splits and gathers.
     DescribeGroup(DescribeGroupRequest<'a>),
     /// The groups of one request that live in this shard: one atomic append.
     DeleteGroups(DeleteGroupsRequest<'a>),
+    /// All groups of the shard.
     ListGroups(ListGroupsRequest<'a>),
     /// The same, of the groups in some rows of the shard ([`Shard::group_rows`](crate::Shard)).
     ListGroupRows(ListGroupsRequest<'a>, Range<u32>),
 }
 
+/// JoinGroup.
 #[derive(Clone, Debug)]
 pub struct JoinGroupRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
+    /// How long a member counts as alive after its last heartbeat, in ms.
     pub session_timeout_ms: i32,
     /// v0 carries none: the codec sets the session timeout.
     pub rebalance_timeout_ms: i32,
+    /// The member's id; empty in a first request.
     pub member_id: &'a str,
+    /// Of a static member (KIP-345).
     pub group_instance_id: Option<&'a str>,
+    /// `consumer` for consumers; empty for a group that never had members.
     pub protocol_type: &'a str,
     /// In the client's order of preference.
     pub protocols: Vec<JoinGroupProtocol<'a>>,
+    /// In the words of the client (KIP-800).
     pub reason: Option<&'a str>,
 }
 
+/// An assignor that a member knows, with its subscription.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinGroupProtocol<'a> {
+    /// The name of the assignor.
     pub name: &'a str,
+    /// The subscription, in its bytes.
     pub metadata: &'a [u8],
 }
 
+/// SyncGroup.
 #[derive(Clone, Debug)]
 pub struct SyncGroupRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
+    /// The generation.
     pub generation_id: i32,
+    /// The member's id; empty in a first request.
     pub member_id: &'a str,
+    /// Of a static member (KIP-345).
     pub group_instance_id: Option<&'a str>,
     /// v5+ must carry both; a null there is refused with INCONSISTENT_GROUP_PROTOCOL.
     pub protocol_type: Option<&'a str>,
+    /// The assignor that the group uses.
     pub protocol_name: Option<&'a str>,
+    /// By the leader: one for each member. By others: none.
     pub assignments: Vec<SyncGroupAssignment<'a>>,
 }
 
+/// What the leader gives a member.
 #[derive(Clone, Copy, Debug)]
 pub struct SyncGroupAssignment<'a> {
+    /// The member's id; empty in a first request.
     pub member_id: &'a str,
+    /// In the bytes of the protocol type (ConsumerProtocolAssignment).
     pub assignment: &'a [u8],
 }
 
+/// Heartbeat.
 #[derive(Clone, Copy, Debug)]
 pub struct HeartbeatRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
+    /// The generation.
     pub generation_id: i32,
+    /// The member's id; empty in a first request.
     pub member_id: &'a str,
+    /// Of a static member (KIP-345).
     pub group_instance_id: Option<&'a str>,
 }
 
+/// LeaveGroup.
 #[derive(Clone, Debug)]
 pub struct LeaveGroupRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
     /// v0-2 carry one member without an instance id.
     pub members: Vec<LeaveGroupMember<'a>>,
 }
 
+/// A member that goes.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaveGroupMember<'a> {
+    /// The member's id; empty in a first request.
     pub member_id: &'a str,
+    /// Of a static member (KIP-345).
     pub group_instance_id: Option<&'a str>,
+    /// In the words of the client (KIP-800).
     pub reason: Option<&'a str>,
 }
 
+/// OffsetCommit.
 #[derive(Clone, Debug)]
 pub struct OffsetCommitRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
     /// -1: no member.
     pub generation_id_or_member_epoch: i32,
+    /// The member's id; empty in a first request.
     pub member_id: &'a str,
+    /// Of a static member (KIP-345).
     pub group_instance_id: Option<&'a str>,
     /// v2-4; -1: the coordinator's own retention.
     pub retention_time_ms: i64,
@@ -132,66 +179,93 @@ pub struct OffsetCommitRequest<'a> {
     pub topics: Vec<OffsetCommitTopic<'a>>,
 }
 
+/// Offsets of a topic.
 #[derive(Clone, Debug)]
 pub struct OffsetCommitTopic<'a> {
+    /// The name of the topic.
     pub name: &'a str,
     /// Zero where unknown (embedded use without a catalogue).
     pub topic_id: Uuid,
+    /// Partitions of the topic.
     pub partitions: Vec<OffsetCommitPartition<'a>>,
 }
 
+/// The offset of a partition.
 #[derive(Clone, Copy, Debug)]
 pub struct OffsetCommitPartition<'a> {
+    /// The partition.
     pub partition_index: i32,
+    /// The next record to read, at least 0.
     pub committed_offset: i64,
     /// -1: none.
     pub committed_leader_epoch: i32,
+    /// Text of the client beside the offset.
     pub committed_metadata: Option<&'a str>,
 }
 
+/// OffsetFetch of one group.
 #[derive(Clone, Debug)]
 pub struct OffsetFetchRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
+    /// v9 and later, with the epoch: `None`: not as a member.
     pub member_id: Option<&'a str>,
+    /// Of a consumer group; -1: not as a member.
     pub member_epoch: i32,
     /// `None`: all partitions that have an offset.
     pub topics: Option<Vec<OffsetFetchTopic<'a>>>,
+    /// Offsets of open transactions are refused (KIP-447).
     pub require_stable: bool,
 }
 
+/// Partitions of a topic.
 #[derive(Clone, Debug)]
 pub struct OffsetFetchTopic<'a> {
+    /// The name of the topic.
     pub name: &'a str,
     /// v10: compared with the id stored with the offset, when both are known.
     pub topic_id: Uuid,
+    /// The partitions.
     pub partition_indexes: Vec<i32>,
 }
 
+/// OffsetDelete.
 #[derive(Clone, Debug)]
 pub struct OffsetDeleteRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
     /// Topics and partitions that exist; what does not was answered by the API layer.
     pub topics: Vec<OffsetDeleteTopic<'a>>,
 }
 
+/// Partitions of a topic.
 #[derive(Clone, Debug)]
 pub struct OffsetDeleteTopic<'a> {
+    /// The name of the topic.
     pub name: &'a str,
+    /// Partitions of the topic.
     pub partitions: Vec<i32>,
 }
 
+/// DescribeGroups of one group.
 #[derive(Clone, Copy, Debug)]
 pub struct DescribeGroupRequest<'a> {
+    /// The group.
     pub group_id: &'a str,
 }
 
+/// DeleteGroups.
 #[derive(Clone, Debug)]
 pub struct DeleteGroupsRequest<'a> {
+    /// The groups.
     pub groups_names: Vec<&'a str>,
 }
 
+/// ListGroups.
 #[derive(Clone, Debug, Default)]
 pub struct ListGroupsRequest<'a> {
+    /// Names of states; empty: all.
     pub states_filter: Vec<&'a str>,
+    /// Names of types; empty: all.
     pub types_filter: Vec<&'a str>,
 }

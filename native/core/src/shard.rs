@@ -30,6 +30,7 @@ pub struct Shard {
 }
 
 impl Shard {
+    /// An empty shard, which is to be loaded: `replay`, then `loaded`.
     pub fn new(config: Config) -> Self {
         Shard { machine: Machine::new(config) }
     }
@@ -133,6 +134,7 @@ impl Shard {
         self.machine.outbox.poll_cause()
     }
 
+    /// The next response that may leave.
     pub fn poll_response(&mut self) -> Option<(Ticket, Response)> {
         self.machine.outbox.poll_response()
     }
@@ -216,6 +218,7 @@ impl Shard {
         &mut self.machine.budget
     }
 
+    /// The settings.
     pub fn config(&self) -> &Config {
         &self.machine.config
     }

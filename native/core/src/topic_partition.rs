@@ -9,16 +9,19 @@ use crate::request::Uuid;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TopicPartition {
     topic_id: [u8; 16],
+    /// The partition.
     pub partition: i32,
 }
 
 const _: () = assert!(size_of::<TopicPartition>() == 20);
 
 impl TopicPartition {
+    /// Of an id and a number.
     pub fn new(topic_id: Uuid, partition: i32) -> Self {
         TopicPartition { topic_id: topic_id.0.to_be_bytes(), partition }
     }
 
+    /// The topic.
     pub fn topic_id(&self) -> Uuid {
         Uuid(u128::from_be_bytes(self.topic_id))
     }
@@ -27,12 +30,15 @@ impl TopicPartition {
 /// A partition that a member has, and the epoch at which it got it (KIP-1251).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AssignedPartition {
+    /// The partition.
     pub at: TopicPartition,
+    /// The member epoch at which it got it.
     pub epoch: i32,
 }
 
 /// Something that lies at a partition.
 pub trait AtPartition: Copy {
+    /// Where it lies.
     fn at(&self) -> TopicPartition;
 }
 
@@ -63,10 +69,12 @@ pub fn into_set<T: AtPartition>(mut list: Vec<T>) -> Vec<T> {
     list
 }
 
+/// Whether a set holds the partition.
 pub fn contains<T: AtPartition>(set: &[T], partition: TopicPartition) -> bool {
     find(set, partition).is_some()
 }
 
+/// A set's item at the partition.
 pub fn find<T: AtPartition>(set: &[T], partition: TopicPartition) -> Option<&T> {
     set.binary_search_by_key(&partition, AtPartition::at).ok().map(|at| &set[at])
 }

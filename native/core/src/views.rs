@@ -3,8 +3,10 @@
 use crate::offset::CommittedOffset;
 use crate::shard::Shard;
 
+/// A group as tables show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupView {
+    /// The group.
     pub group_id: Box<str>,
     /// `classic`, `consumer`, `share` or `streams`; only classic groups are interpreted: what only
     /// they have is 0, -1 or empty in others.
@@ -15,8 +17,11 @@ pub struct GroupView {
     pub state: &'static str,
     /// `""`: none.
     pub protocol_type: Box<str>,
+    /// The generation.
     pub generation_id: i32,
+    /// The assignor that the group uses.
     pub protocol_name: Option<Box<str>>,
+    /// The member that assigns.
     pub leader: Option<Box<str>>,
     /// When it entered its state, in milliseconds; -1: unknown.
     pub current_state_timestamp_ms: i64,
@@ -24,20 +29,29 @@ pub struct GroupView {
     pub members: Vec<MemberView>,
 }
 
+/// A member as tables show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberView {
+    /// The member's id; empty in a first request.
     pub member_id: Box<str>,
+    /// Of a static member (KIP-345).
     pub group_instance_id: Option<Box<str>>,
+    /// As the client named itself in the request header.
     pub client_id: Box<str>,
+    /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: Box<str>,
+    /// How long a member counts as alive after its last heartbeat, in ms.
     pub session_timeout_ms: i32,
+    /// How long a join phase waits for the member, in ms.
     pub rebalance_timeout_ms: i32,
     /// Its metadata for the group's protocol.
     pub subscription: Box<[u8]>,
+    /// In the bytes of the protocol type (ConsumerProtocolAssignment).
     pub assignment: Box<[u8]>,
 }
 
 impl Shard {
+    /// The number of groups.
     pub fn group_count(&self) -> usize {
         self.machine.registry.len()
     }

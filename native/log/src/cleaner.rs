@@ -16,12 +16,16 @@ const WINDOW: usize = 64;
 /// A byte for each field of a record without key and value.
 const SMALLEST_RECORD_BYTES: usize = 7;
 
+/// What a cleaning depends on besides its batches.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// Unpredictable: see [`KeyMap`].
     pub hash_key: [u8; 16],
+    /// The memory for keys.
     pub dedupe_buffer_bytes: usize,
+    /// The time, in ms since the epoch.
     pub now_ms: i64,
+    /// How long a tombstone stays, in ms.
     pub delete_retention_ms: i64,
 }
 
@@ -52,6 +56,7 @@ pub struct Cleaner {
 }
 
 impl Cleaner {
+    /// A cleaning that has seen nothing.
     pub fn new(options: Options) -> Self {
         Cleaner {
             map: KeyMap::new(&options.hash_key, options.dedupe_buffer_bytes),
@@ -128,6 +133,7 @@ impl Cleaner {
         self.end_offset = self.end_offset.max(self.bound);
     }
 
+    /// How many keys are indexed.
     pub fn keys(&self) -> usize {
         self.map.len()
     }

@@ -22,6 +22,7 @@ struct Slot {
     after: u64,
 }
 
+/// The last offset of each key, in memory of a fixed size (`SkimpyOffsetMap`).
 pub struct KeyMap {
     hasher: SipHasher13,
     slots: Vec<Slot>,
@@ -46,6 +47,7 @@ impl KeyMap {
         }
     }
 
+    /// The 16 bytes that stand for a key.
     pub fn hash(&self, key: &[u8]) -> KeyHash {
         let hash = self.hasher.hash(key);
         [hash.h1, hash.h2]
@@ -78,10 +80,12 @@ impl KeyMap {
         self.slots.len() / LOAD.1 * LOAD.0 - self.used
     }
 
+    /// How many keys it holds.
     pub fn len(&self) -> usize {
         self.used
     }
 
+    /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
         self.used == 0
     }

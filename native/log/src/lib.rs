@@ -11,6 +11,8 @@
 //! 2. [`Cleaner::index`] over the dirty part: which record is the last of its key, in bounded memory.
 //! 3. [`Cleaner::clean`] over everything below: what stays, batch by batch.
 
+#![warn(missing_docs)]
+
 mod cleaner;
 mod key_map;
 mod rewrite;

@@ -5,6 +5,8 @@
 //! shards, splits requests that reach several of them and gathers their answers. It decides
 //! nothing about groups, opens nothing, and reads no clock.
 
+#![warn(missing_docs)]
+
 mod answer;
 mod arrive;
 mod checkpoint;
@@ -49,6 +51,7 @@ use uuids::Uuids;
 /// One frame of a turn. A ticket has one frame in flight and is never used for another peer.
 #[derive(Clone, Copy, Debug)]
 pub struct Frame<'a> {
+    /// The host's number of the request.
     pub ticket: u64,
     /// Of whoever sent it: borrowed, so that a request costs no copy of it.
     pub session: &'a Arc<Session>,
@@ -60,12 +63,17 @@ pub struct Frame<'a> {
 /// connection, and has no [`Session`]. The ticket is as a frame's.
 #[derive(Clone, Debug)]
 pub struct Arrived<'a> {
+    /// The host's number of the request.
     pub ticket: u64,
+    /// Which API.
     pub api: ApiKey,
     /// One that [`ApiSpec::serves`](kcoord_wire::header::ApiSpec::serves).
     pub api_version: i16,
+    /// As the client named itself in the request header.
     pub client_id: &'a str,
+    /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: &'a str,
+    /// The body.
     pub body: RequestBody<'a>,
 }
 
@@ -88,6 +96,7 @@ struct Status {
 const LOADING: Status =
     Status { active: false, away: false, touched: false, behind: true, timeout_ms: i64::MAX };
 
+/// N shards behind frames; see the crate.
 pub struct Node {
     config: Config,
     shards: Vec<Shard>,
@@ -145,6 +154,7 @@ impl Node {
         }
     }
 
+    /// The number of shards.
     pub fn shard_count(&self) -> usize {
         self.shards.len()
     }

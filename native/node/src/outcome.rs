@@ -11,6 +11,7 @@ use kcoord_wire::api::{self, ResponseBody};
 use kcoord_wire::header::ApiKey;
 use kcoord_wire::reader::Reader;
 
+/// What a response amounts to, in a row.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Outcome {
     /// The first error that the response holds.
@@ -72,6 +73,7 @@ impl Outcome {
         }
     }
 
+    /// Of an error alone.
     pub fn of(error_code: ErrorCode) -> Self {
         Outcome { error_code, generation: None, member_id: None }
     }

@@ -15,6 +15,7 @@ pub struct Session {
     pub listener: Box<str>,
     /// What the client says of itself in ApiVersions (KIP-511); `unknown` before, as in Kafka.
     pub client_software_name: Box<str>,
+    /// The same, its version.
     pub client_software_version: Box<str>,
 }
 

@@ -8,7 +8,9 @@ use super::Node;
 /// What the node holds now, and what happened since its start.
 #[derive(Clone, Debug, Default)]
 pub struct Stats {
+    /// What there is now.
     pub counts: Counts,
+    /// What happened since the start.
     pub counters: Counters,
 }
 

@@ -5,10 +5,14 @@ use hashbrown::HashMap;
 use kcoord_core::catalogue::{Catalogue, CatalogueTopic};
 use kcoord_core::request::Uuid;
 
+/// A topic that exists.
 #[derive(Clone, Debug)]
 pub struct Topic {
+    /// Its name.
     pub name: Box<str>,
+    /// Its id.
     pub id: Uuid,
+    /// The number of its partitions.
     pub partitions: i32,
     /// Log end offsets by partition, as far as the host knows them.
     pub end_offsets: Vec<(i32, i64)>,

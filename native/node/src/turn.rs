@@ -22,10 +22,12 @@ pub struct Turn {
     pub long_replies: Vec<(u64, Vec<Vec<u8>>)>,
     /// The outcome of each reply, where the host asked for it and one response has it.
     pub outcomes: Option<Vec<Option<Outcome>>>,
+    /// Shard and batch, in the order in which they must be written.
     pub appends: Vec<(usize, Append)>,
     /// The ticket that each record of `appends` came of, in order, where its shard traces that;
     /// `None`: it came of none that is known.
     pub causes: Vec<Option<u64>>,
+    /// Tickets of frames whose API has no group in it.
     pub foreign: Vec<u64>,
     /// Tickets that will never be answered, as a JoinGroup whose member sent another one: the
     /// host may drop what it holds for them.

@@ -8,6 +8,9 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+/// One cleaning of one partition: `pykcoord.log.RecordCleaner`. `hash_key` is 16 bytes that a client
+/// cannot guess, `dedupe_buffer_bytes` bounds the memory for keys, times are in ms. Each pass raises
+/// ReplayError for a chunk that cannot be read.
 #[pyclass(name = "Cleaner", module = "pykcoord._native")]
 pub struct PyCleaner {
     cleaner: Cleaner,
@@ -30,45 +33,54 @@ impl PyCleaner {
         Ok(PyCleaner { cleaner: Cleaner::new(options), cleaned: Vec::new() })
     }
 
+    /// First pass, for transactions: what has no producer need not be shown.
     fn observe(&mut self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
         let cleaner = &mut self.cleaner;
         raised(py, py.detach(|| cleaner.observe(chunk)))
     }
 
+    /// Where the first transaction begins that has no marker yet; None: there is no such.
     #[getter]
     fn first_undecided_offset(&self) -> Option<i64> {
         self.cleaner.first_undecided_offset()
     }
 
+    /// Ends the first pass: offsets from `first_dirty_offset` up to `bound` are to be indexed.
     fn start_index(&mut self, first_dirty_offset: i64, bound: i64) {
         self.cleaner.start_index(first_dirty_offset, bound);
     }
 
+    /// Second pass, over the dirty part. False: there is no memory for more keys.
     fn index(&mut self, py: Python<'_>, chunk: &[u8]) -> PyResult<bool> {
         let cleaner = &mut self.cleaner;
         raised(py, py.detach(|| cleaner.index(chunk)))
     }
 
+    /// All up to the bound was indexed.
     fn finish_index(&mut self) {
         self.cleaner.finish_index();
     }
 
+    /// The first offset that is not indexed: what is below is clean afterwards.
     #[getter]
     fn end_offset(&self) -> i64 {
         self.cleaner.end_offset()
     }
 
+    /// How many keys are indexed.
     #[getter]
     fn keys(&self) -> usize {
         self.cleaner.keys()
     }
 
-    /// (read, retained)
+    /// How many records the third pass was given, and how many stayed.
     #[getter]
     fn records(&self) -> (u64, u64) {
         self.cleaner.records()
     }
 
+    /// Third pass, over all: the batches that stay. The one that ends at `retained_end` always does,
+    /// if only as a header.
     fn clean<'py>(
         &mut self,
         py: Python<'py>,

@@ -25,6 +25,8 @@ use pyo3::prelude::*;
 #[global_allocator]
 static ALLOCATOR: MiMalloc = MiMalloc;
 
+/// The native half of pykcoord, for the package's own modules: no promise to others, but for the
+/// names that `pykcoord` exports.
 #[pymodule]
 fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;

@@ -12,6 +12,7 @@ use crate::error::replay_error;
 /// partition, producer id, producer epoch, record count, base timestamp, max timestamp, records
 type PyRun<'py> = (usize, i64, i16, i32, i64, i64, Bound<'py, PyBytes>);
 
+/// The last record of each key of a log, to be written into another one. Belongs to its thread.
 #[pyclass(name = "LiveRecords", module = "pykcoord._native", unsendable)]
 #[derive(Default)]
 pub struct PyLiveRecords(LiveRecords);

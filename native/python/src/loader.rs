@@ -7,6 +7,8 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
+/// A shard that is being loaded, on any thread: of the log from its start, or of a snapshot and what
+/// follows it. Every method raises ValueError once a node has adopted it.
 #[pyclass(name = "Loader", module = "pykcoord._native")]
 pub struct PyLoader {
     /// None: a node has adopted it.
@@ -16,16 +18,19 @@ pub struct PyLoader {
 
 #[pymethods]
 impl PyLoader {
+    /// Applies whole, checked, uncompressed batches of the log, in its order. Raises ReplayError.
     fn replay(&mut self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
         let shard = self.shard()?;
         py.detach(|| shard.replay(chunk)).map_err(|error| replay_error(py, error))
     }
 
+    /// Applies a chunk of a snapshot, in its order, before any of the log. Raises ReplayError.
     fn restore(&mut self, py: Python<'_>, chunk: &[u8]) -> PyResult<()> {
         let shard = self.shard()?;
         py.detach(|| shard.restore(chunk)).map_err(|error| replay_error(py, error))
     }
 
+    /// The next chunk of what restores the state as it is; to be called until it says None.
     fn snapshot_chunk<'py>(&mut self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         self.shard()?;
         let (Some(shard), cursor) = (&self.shard, &mut self.cursor) else { unreachable!() };

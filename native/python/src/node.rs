@@ -17,17 +17,29 @@ use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyDict, PyList};
 
-/// What one turn yields; see `_native.pyi`.
+/// What one step yields: replies, appends, and when to call again.
 #[pyclass(name = "Turn", module = "pykcoord._native", frozen, get_all)]
 pub struct PyTurn {
+    /// Ticket, and the reply with its 4-byte length.
     replies: Py<PyList>,
+    /// The fields of `pykcoord.Append`, in order.
     appends: Py<PyList>,
+    /// Tickets of frames whose API has no group in it: they are the caller's to answer.
     foreign: Vec<u64>,
+    /// Ticket and reason of frames that cannot be parsed.
     invalid: Vec<(u64, String)>,
+    /// Kind, group, generation, cause, member, count, detail; the member as its id, group instance
+    /// id, client id, client host and reason. See `pykcoord.Event`.
     events: Vec<EventRow>,
+    /// The time in ms at which to call `step` again; None: nothing is waiting.
     next_timeout_ms: Option<i64>,
 }
 
+/// `shards` (at least 1) shards behind frames: see kcoord_node. Belongs to the thread that made it.
+///
+/// `config` has the fields of `pykcoord.Config` (`Config.native()`), `seed` is 32 bytes of entropy
+/// for member ids and hash maps. Raises ValueError for arguments that cannot be right; so does each
+/// method for a shard that there is not.
 #[pyclass(name = "Node", module = "pykcoord._native")]
 pub struct PyNode {
     pub(crate) node: Node,
@@ -46,11 +58,14 @@ impl PyNode {
         Ok(PyNode { node: Node::new(config_from(config)?, shards, seed) })
     }
 
+    /// The number of shards.
     #[getter]
     fn shards(&self) -> usize {
         self.node.shard_count()
     }
 
+    /// All topics from now on: (name, id of 16 bytes, number of partitions). `end_offsets`: topic to
+    /// partition to offset, as far as it is known.
     #[pyo3(signature = (topics, end_offsets = None))]
     fn set_topics(
         &mut self,
@@ -74,27 +89,37 @@ impl PyNode {
         Ok(())
     }
 
+    /// As `Loader.replay`, on a shard of the node that is not `loaded` yet.
     fn replay(&mut self, py: Python<'_>, shard: usize, chunk: &[u8]) -> PyResult<()> {
         self.check(shard)?;
         self.node.replay(shard, chunk).map_err(|error| replay_error(py, error))
     }
 
+    /// A new, empty shard, to be filled beside the node.
     fn loader(&self) -> PyLoader {
         PyLoader::new(self.node.loader())
     }
 
+    /// Puts what was loaded in the place of a shard. The loader is of no further use.
     fn adopt(&mut self, shard: usize, loader: &mut PyLoader) -> PyResult<()> {
         self.check(shard)?;
         self.node.adopt(shard, loader.take()?);
         Ok(())
     }
 
+    /// The shard has seen its whole log: it serves from `now_ms` on, and its next record gets
+    /// `next_offset`. Sessions start anew.
     fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) -> PyResult<()> {
         self.check(shard)?;
         self.node.loaded(shard, now_ms, next_offset);
         Ok(())
     }
 
+    /// One turn: handles frames, (ticket, session, header and body), in order, and learns that the
+    /// logs are durable below the offsets of `committed`, (shard, offset). `now_ms` never runs back.
+    /// `unsent_bytes`: replies that clients have not taken yet; together with those that are being
+    /// made they are bounded. `timers`: False leaves what is due to a later step. Gives up the
+    /// interpreter's lock.
     #[pyo3(signature = (now_ms, frames, committed, unsent_bytes = 0, timers = true))]
     fn step(
         &mut self,
@@ -178,20 +203,26 @@ impl PyNode {
         inspect::stats(py, &self.node)
     }
 
+    /// Whether steps tell events besides findings from now on.
     fn tell_events(&mut self, on: bool) {
         self.node.tell_events(on);
     }
 
+    /// Forgets the parked request of a client that is gone. Its membership stays.
     fn abandon(&mut self, ticket: u64) {
         self.node.abandon(ticket);
     }
 
+    /// Of a shard that does not serve: whether another node leads it (its requests are answered
+    /// NOT_COORDINATOR) or it is being loaded here.
     fn set_away(&mut self, shard: usize, away: bool) -> PyResult<()> {
         self.check(shard)?;
         self.node.set_away(shard, away);
         Ok(())
     }
 
+    /// Empties a shard whose append failed or that is released: what is parked is answered
+    /// NOT_COORDINATOR, and its log must be loaded again.
     fn drop_shard(&mut self, py: Python<'_>, shard: usize) -> PyResult<PyTurn> {
         self.check(shard)?;
         let turn = self.node.drop_shard(shard);

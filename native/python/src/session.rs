@@ -46,26 +46,31 @@ impl PySession {
         PySession { session: Arc::new(session) }
     }
 
+    /// As Kafka writes one: `User:ANONYMOUS` where nobody has authenticated.
     #[getter]
     fn principal(&self) -> &str {
         &self.session.principal
     }
 
+    /// As Java prints an address: `/127.0.0.1`.
     #[getter]
     fn client_host(&self) -> &str {
         &self.session.client_host
     }
 
+    /// The name of the listener that took the connection.
     #[getter]
     fn listener(&self) -> &str {
         &self.session.listener
     }
 
+    /// As the client says in ApiVersions (KIP-511), `unknown` before.
     #[getter]
     fn client_software_name(&self) -> &str {
         &self.session.client_software_name
     }
 
+    /// As the client says in ApiVersions (KIP-511), `unknown` before.
     #[getter]
     fn client_software_version(&self) -> &str {
         &self.session.client_software_version

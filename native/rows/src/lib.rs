@@ -5,6 +5,8 @@
 //! the rows of the answers has those of the records before them. It decides nothing about groups,
 //! reads no clock, and does nothing at all with a batch in which any row cannot be right.
 
+#![warn(missing_docs)]
+
 mod answering;
 mod arriving;
 mod checkpoint;
@@ -37,10 +39,13 @@ const SHARD: usize = 0;
 /// One request. `None` is a NULL of its column.
 #[derive(Clone, Copy, Debug)]
 pub struct Row<'a> {
+    /// What its answer repeats.
     pub asked: Asked<'a>,
     /// Milliseconds since the epoch; the engine's time when it arrives.
     pub ts: i64,
+    /// As the client named itself in the request header.
     pub client_id: Option<&'a str>,
+    /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: Option<&'a str>,
     /// The body in Kafka's encoding. A heartbeat with member and generation needs none.
     pub payload: Option<&'a [u8]>,
@@ -51,16 +56,23 @@ pub struct Row<'a> {
 pub struct Asked<'a> {
     /// Names the request in its answer; nothing else is made of it.
     pub seq: i64,
+    /// The group.
     pub group_id: &'a str,
+    /// The member.
     pub member_id: Option<&'a str>,
+    /// Kafka's number of the API.
     pub api_key: i16,
+    /// The version of the body.
     pub api_version: i16,
+    /// The generation.
     pub generation: Option<i32>,
 }
 
 /// Where rows come from; each is asked for several times.
 pub trait Source {
+    /// How many there are.
     fn rows(&self) -> usize;
+    /// One of them, from 0.
     fn row(&self, at: usize) -> Row<'_>;
     /// The time of a row, alone.
     fn ts(&self, at: usize) -> i64 {
@@ -92,7 +104,9 @@ impl Source for &[Row<'_>] {
 
 /// Where answers and records go, turn by turn: the records of a turn, then its answers.
 pub trait Sink {
+    /// Takes an answer.
     fn answer(&mut self, answer: &Answer<'_>);
+    /// Takes a record.
     fn record(&mut self, record: &Record<'_>);
     /// Records that were written together, before each of them.
     fn append(&mut self, _append: &Append) {}
@@ -101,14 +115,19 @@ pub trait Sink {
 /// The answer to a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answer<'a> {
+    /// Of the row.
     pub seq: i64,
     /// When it was given: later than the row's time if it was parked.
     pub ts: i64,
+    /// The group.
     pub group_id: &'a str,
+    /// The member: that of the row, or the one that the response gives out.
     pub member_id: Option<&'a str>,
+    /// Of the row.
     pub api_key: i16,
     /// The first that the response holds, or why there is none.
     pub error_code: i16,
+    /// The generation.
     pub generation: Option<i32>,
     /// `None`: a request that no body can answer (its API or its body cannot be read).
     pub payload: Option<&'a [u8]>,
@@ -117,8 +136,11 @@ pub struct Answer<'a> {
 /// A record for the log of the shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
+    /// Its offset in the log of the shard.
     pub offset: i64,
+    /// In ms since the epoch.
     pub ts: i64,
+    /// The key, in the bytes of `__consumer_offsets`.
     pub key: &'a [u8],
     /// `None`: a tombstone.
     pub value: Option<&'a [u8]>,
@@ -132,7 +154,9 @@ pub struct Record<'a> {
 pub struct RowError {
     /// Counted from 0.
     pub row: usize,
+    /// The column that cannot be right.
     pub column: &'static str,
+    /// Why.
     pub reason: String,
 }
 

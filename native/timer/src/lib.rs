@@ -15,6 +15,8 @@
 //!
 //! `docs/timers.md` says which of the two the group engine uses for what, and compares costs.
 
+#![warn(missing_docs)]
+
 mod purgatory;
 pub mod slab;
 mod wheel;

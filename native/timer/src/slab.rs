@@ -19,6 +19,7 @@ pub struct Slab<T> {
 }
 
 impl<T: Default> Slab<T> {
+    /// An empty one.
     pub fn new() -> Self {
         Slab { pages: Vec::new(), vacant: Vec::new(), len: 0 }
     }
@@ -50,10 +51,12 @@ impl<T: Default> Slab<T> {
         self.len
     }
 
+    /// Whether it has no rows.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
+    /// Takes a row in, and says its number.
     pub fn insert(&mut self, row: T) -> u32 {
         if let Some(number) = self.reuse() {
             self[number] = row;

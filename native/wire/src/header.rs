@@ -7,10 +7,13 @@ use crate::writer::Writer;
 /// An owned API and the versions it is served in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ApiSpec {
+    /// The API.
     pub api: ApiKey,
     /// Kafka's name, e.g. `OffsetCommit`.
     pub name: &'static str,
+    /// The lowest version that is served.
     pub min_version: i16,
+    /// The highest version that is served.
     pub max_version: i16,
     /// First version with compact encodings and tag buffers; `i16::MAX` where there is none.
     pub flexible_from: i16,
@@ -24,9 +27,13 @@ macro_rules! apis {
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(i16)]
         pub enum ApiKey {
-            $($api = $key,)+
+            $(
+                #[doc = concat!(stringify!($api), ", with the key ", stringify!($key), ".")]
+                $api = $key,
+            )+
         }
 
+        /// All APIs of the table.
         pub const APIS: [ApiSpec; [$($key),+].len()] = [$(ApiSpec {
             api: ApiKey::$api,
             name: stringify!($api),
@@ -41,6 +48,7 @@ macro_rules! apis {
         }
 
         impl ApiKey {
+            /// Its line of the table.
             pub const fn spec(self) -> &'static ApiSpec {
                 &APIS[match self {
                     $(ApiKey::$api => Place::$api as usize,)+
@@ -79,10 +87,12 @@ apis! {
 }
 
 impl ApiSpec {
+    /// Whether it is served in this version.
     pub const fn serves(&self, version: i16) -> bool {
         self.min_version <= version && version <= self.max_version
     }
 
+    /// Whether this version has compact lengths and tagged fields (KIP-482).
     pub const fn is_flexible(&self, version: i16) -> bool {
         version >= self.flexible_from
     }
@@ -91,9 +101,13 @@ impl ApiSpec {
 /// Request header v1, or v2 where the API version is flexible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RequestHeader<'a> {
+    /// The API's line of the table.
     pub spec: &'static ApiSpec,
+    /// The version of the body.
     pub api_version: i16,
+    /// Comes back with the response.
     pub correlation_id: i32,
+    /// As the client names itself.
     pub client_id: Option<&'a str>,
 }
 
@@ -103,9 +117,17 @@ pub enum Incoming<'a> {
     /// A request of an owned API; the reader stands at its body.
     Owned(RequestHeader<'a>, Reader<'a>),
     /// The host answers it.
-    Foreign { api_key: i16 },
+    Foreign {
+        /// Kafka's number of the API.
+        api_key: i16,
+    },
     /// An owned API in a version that is not served: Kafka closes the connection.
-    Unsupported { api_key: i16, api_version: i16 },
+    Unsupported {
+        /// Kafka's number of the API.
+        api_key: i16,
+        /// The version of the body.
+        api_version: i16,
+    },
 }
 
 /// A member id is the client id, `-` and a UUID's 36 characters, and must be a string itself.

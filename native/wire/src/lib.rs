@@ -3,6 +3,7 @@
 //! believed before the bytes are there, and a body is checked whole before anything is applied.
 
 #![forbid(unsafe_code)]
+#![warn(missing_docs)]
 
 pub mod api;
 pub mod header;

@@ -13,11 +13,13 @@ use kcoord_core::request::Uuid;
 pub struct DecodeError {
     /// The field that was being read, in snake case of Kafka's name.
     pub field: &'static str,
+    /// What is wrong with it.
     pub kind: DecodeErrorKind,
     /// Bytes of the frame read so far.
     pub position: usize,
 }
 
+/// Why bytes cannot be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DecodeErrorKind {
     /// The field needs more bytes than are left.
@@ -28,6 +30,7 @@ pub enum DecodeErrorKind {
     TooLong,
     /// More elements than the bytes that are left could hold.
     TooManyElements,
+    /// A string is not UTF-8.
     InvalidUtf8,
     /// A varint of more than 32 bits.
     InvalidVarint,
@@ -52,6 +55,7 @@ impl fmt::Display for DecodeError {
 
 impl std::error::Error for DecodeError {}
 
+/// What reading gives.
 pub type Result<T> = core::result::Result<T, DecodeError>;
 
 /// Longest string of the protocol, in bytes (`Short.MAX_VALUE`).
@@ -100,15 +104,18 @@ impl<'a> Reader<'a> {
         self.length - self.rest.len()
     }
 
+    /// How many bytes are left.
     pub const fn remaining(&self) -> usize {
         self.rest.len()
     }
 
+    /// A byte: 0 is false, all else true.
     #[inline]
     pub fn boolean(&mut self, field: &'static str) -> Result<bool> {
         Ok(self.fixed::<1>(field)?[0] != 0)
     }
 
+    /// A signed byte.
     #[inline]
     pub fn i8(&mut self, field: &'static str) -> Result<i8> {
         self.fixed(field).map(i8::from_be_bytes)
@@ -120,21 +127,25 @@ impl<'a> Reader<'a> {
         Ok(self.i8(field)? >= 0)
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i16(&mut self, field: &'static str) -> Result<i16> {
         self.fixed(field).map(i16::from_be_bytes)
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i32(&mut self, field: &'static str) -> Result<i32> {
         self.fixed(field).map(i32::from_be_bytes)
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i64(&mut self, field: &'static str) -> Result<i64> {
         self.fixed(field).map(i64::from_be_bytes)
     }
 
+    /// 16 bytes, most significant half first.
     #[inline]
     pub fn uuid(&mut self, field: &'static str) -> Result<Uuid> {
         self.fixed(field).map(|bytes| Uuid(u128::from_be_bytes(bytes)))
@@ -146,6 +157,7 @@ impl<'a> Reader<'a> {
         ErrorCode::from_code(code).ok_or_else(|| self.error(field, DecodeErrorKind::UnknownValue))
     }
 
+    /// A string; null is an error.
     #[inline(always)]
     pub fn string(&mut self, field: &'static str) -> Result<&'a str> {
         match self.nullable_string(field)? {
@@ -154,6 +166,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// A string, or null.
     #[inline(always)]
     pub fn nullable_string(&mut self, field: &'static str) -> Result<Option<&'a str>> {
         let length = if self.flexible() {
@@ -173,6 +186,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Bytes; null is an error.
     #[inline]
     pub fn bytes(&mut self, field: &'static str) -> Result<&'a [u8]> {
         match self.nullable_bytes(field)? {
@@ -181,6 +195,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// Bytes, or null.
     #[inline]
     pub fn nullable_bytes(&mut self, field: &'static str) -> Result<Option<&'a [u8]>> {
         match self.long_length(field)? {

@@ -19,11 +19,13 @@ impl<'a> Writer<'a> {
         Writer { out, flexible }
     }
 
+    /// A byte: 0 or 1.
     #[inline]
     pub fn boolean(&mut self, value: bool) {
         self.out.push(u8::from(value));
     }
 
+    /// A signed byte.
     #[inline]
     pub fn i8(&mut self, value: i8) {
         self.out.extend_from_slice(&value.to_be_bytes());
@@ -41,31 +43,37 @@ impl<'a> Writer<'a> {
         self.i8(-1);
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i16(&mut self, value: i16) {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i32(&mut self, value: i32) {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i64(&mut self, value: i64) {
         self.out.extend_from_slice(&value.to_be_bytes());
     }
 
+    /// 16 bytes, most significant half first.
     #[inline]
     pub fn uuid(&mut self, value: Uuid) {
         self.out.extend_from_slice(&value.0.to_be_bytes());
     }
 
+    /// As an INT16.
     #[inline]
     pub fn error_code(&mut self, value: ErrorCode) {
         self.i16(value.code());
     }
 
+    /// A string.
     #[inline]
     pub fn string(&mut self, value: &str) {
         assert!(value.len() <= MAX_STRING_LENGTH, "a string of {} bytes", value.len());
@@ -77,6 +85,7 @@ impl<'a> Writer<'a> {
         self.out.extend_from_slice(value.as_bytes());
     }
 
+    /// A string, or null.
     #[inline]
     pub fn nullable_string(&mut self, value: Option<&str>) {
         match value {
@@ -86,12 +95,14 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Bytes.
     #[inline]
     pub fn bytes(&mut self, value: &[u8]) {
         self.array_length(value.len());
         self.out.extend_from_slice(value);
     }
 
+    /// Bytes, or null.
     #[inline]
     pub fn nullable_bytes(&mut self, value: Option<&[u8]>) {
         match value {
@@ -110,6 +121,7 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// An array that is null.
     #[inline]
     pub fn null_array(&mut self) {
         if self.flexible { self.out.push(0) } else { self.i32(-1) }

@@ -40,8 +40,11 @@ class Facts(NamedTuple):
 
 
 class Cleaned(NamedTuple):
-    """What came of a cleaning: the log is clean below `end_offset`. Sizes are those of all segments
-    that were looked at, before and after."""
+    """What came of a cleaning: the log is clean below `end_offset`.
+
+    `bytes_before` and `bytes_after` are the sizes of all segments that were looked at,
+    `records_before` and `records_after` what they held; `bytes_read` counts all passes.
+    """
 
     end_offset: int
     bytes_before: int

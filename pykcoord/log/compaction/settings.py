@@ -54,7 +54,10 @@ class Compaction:
     """How to compact. Settings are Kafka's `log.cleaner.*`; their defaults are Kafka's.
 
     `now_ms` is the time since the epoch, `monotonic` in seconds; both are called on the cleaner's
-    thread. A partition is cleaned when more than `min_cleanable_ratio` of it is dirty.
+    thread. A partition is cleaned when more than `min_cleanable_ratio` (0 to 1) of it is dirty.
+    Every `backoff_ms` they are looked at. `new_cleaner` makes what cleans; it may use
+    `dedupe_buffer_bytes` of memory for keys. `delete_retention_ms`: how long a tombstone stays.
+    `min_compaction_lag_ms`: how old a record must be. `io_max_bytes_per_second`: read and written.
     """
 
     new_cleaner: NewCleaner

@@ -64,7 +64,8 @@ class Entry:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What all entries below an index amount to.
+    """What all entries below an index amount to: a shard whose next record gets `next_offset`,
+    written by the leader of `epoch` at `now_ms` (ms since the epoch).
 
     `content` depends on the writer. A host writes RecordBatches that a shard can replay; a stream
     writes what `ArrowShard.checkpoint` gave, which holds no records. `sources` maps each source to

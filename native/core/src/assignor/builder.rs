@@ -23,7 +23,9 @@ pub struct TooManyPartitions;
 /// What a member brings beside its topics and claims.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NewMember<'a> {
+    /// The member id.
     pub id: &'a str,
+    /// Of a static member (KIP-345).
     pub instance_id: Option<&'a str>,
     /// Empty: none, as in Kafka.
     pub rack_id: Option<&'a str>,

@@ -39,10 +39,13 @@ pub struct Subscription {
 /// One member of the group.
 #[derive(Debug)]
 pub struct Member<'a> {
+    /// The member id.
     pub id: &'a str,
+    /// Of a static member (KIP-345).
     pub instance_id: Option<&'a str>,
     /// A number of [`Racks`], or NONE.
     pub rack: u32,
+    /// Its place among the distinct subscriptions.
     pub subscription: u32,
     /// Of its subscription; -1: none.
     pub generation: i32,

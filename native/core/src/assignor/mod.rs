@@ -24,9 +24,13 @@ pub use group::{Assignment, Group, Member, NONE};
 /// Which assignor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
+    /// `range`: topic by topic, in runs (RangeAssignor).
     Range,
+    /// `roundrobin` (RoundRobinAssignor).
     RoundRobin,
+    /// `sticky`: even, then unchanged (StickyAssignor, KIP-54).
     Sticky,
+    /// `cooperative-sticky`: what moves is given up first (KIP-429).
     CooperativeSticky,
     /// Of the server (KIP-848).
     Uniform,
@@ -35,6 +39,7 @@ pub enum Strategy {
 }
 
 impl Strategy {
+    /// All that there are.
     pub const ALL: [Strategy; 6] = [
         Strategy::Range,
         Strategy::RoundRobin,
@@ -56,6 +61,7 @@ impl Strategy {
         }
     }
 
+    /// Of Kafka's name.
     pub fn of_name(name: &str) -> Option<Strategy> {
         Strategy::ALL.into_iter().find(|strategy| strategy.name() == name)
     }
@@ -79,14 +85,18 @@ pub enum Compat {
 /// that do not exist make a difference, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
+    /// All members subscribe to the same topics.
     Homogeneous,
+    /// Members subscribe to different topics.
     Heterogeneous,
 }
 
 /// How the Java class fails; [`Compat::Correct`] never does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JavaError {
+    /// `java.lang.IllegalStateException`.
     IllegalState,
+    /// `java.lang.NullPointerException`.
     NullPointer,
     /// It would still be moving partitions.
     Endless,

@@ -46,6 +46,7 @@ impl ConsumerConfig {
         self.assignors[0]
     }
 
+    /// The names of the assignors, in the order of the setting.
     pub fn assignor_names(&self) -> impl Iterator<Item = &'static str> {
         self.assignors.iter().map(|strategy| name_of_assignor(*strategy))
     }

@@ -3,18 +3,22 @@
 /// A member's session ends, unless it was renewed meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerSession {
+    /// Its row.
     pub member: u32,
 }
 
 /// A member has not given up its partitions in time, if it is still at this epoch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerRebalance {
+    /// Its row.
     pub member: u32,
+    /// The epoch that it was to leave.
     pub member_epoch: i32,
 }
 
 /// A group's regular expressions are looked up: due at once, but after the request that asked for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegexResolution {
+    /// Its row.
     pub group: u32,
 }

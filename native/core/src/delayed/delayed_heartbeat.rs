@@ -6,7 +6,9 @@
 /// Armed for the session timeout, or for the new-member join timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayedHeartbeat {
+    /// Its row.
     pub group: u32,
+    /// Its row.
     pub member: u32,
 }
 
@@ -17,14 +19,20 @@ pub struct MemberLiveness {
     pub deadline_ms: i64,
     /// Its first JoinGroup has not been answered yet.
     pub is_new: bool,
+    /// Its JoinGroup is parked.
     pub is_awaiting_join: bool,
+    /// Its SyncGroup is parked.
     pub is_awaiting_sync: bool,
 }
 
+/// What is done when the timer of a session fires.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HeartbeatExpiry {
     /// The deadline has moved: arm again for it.
-    ArmAgain { deadline_ms: i64 },
+    ArmAgain {
+        /// When the session ends, in ms.
+        deadline_ms: i64,
+    },
     /// Nothing is done and **nothing is armed** until the timer is restarted (vector P16).
     Ignore,
     /// The session has ended: remove the member, static or not.

@@ -4,12 +4,14 @@
 /// Watched under the group's join key until the rebalance timeout, evaluated once at its start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayedJoin {
+    /// Its row.
     pub group: u32,
 }
 
 /// How far a join phase is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JoinProgress {
+    /// The members of the group.
     pub members: usize,
     /// Members with a parked JoinGroup.
     pub awaiting_join: usize,
@@ -21,12 +23,14 @@ pub struct JoinProgress {
 /// have been removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JoinExpiry {
+    /// The join phase ends.
     Complete,
     /// Only static members remain and all are absent: none could lead. The same delay again.
     ArmAgain,
 }
 
 impl JoinProgress {
+    /// Whether nothing is left to wait for.
     pub fn has_all_members_joined(self) -> bool {
         self.members == self.awaiting_join && self.pending_members == 0
     }

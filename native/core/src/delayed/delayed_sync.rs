@@ -5,6 +5,7 @@
 /// Watched under the group's sync key until the rebalance timeout after the join phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DelayedSync {
+    /// Its row.
     pub group: u32,
     /// The generation whose members are waited for; the operation means nothing to a later one.
     pub generation_id: i32,
@@ -13,6 +14,7 @@ pub struct DelayedSync {
 /// How far the group is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SyncProgress {
+    /// The generation that the group is in now.
     pub generation_id: i32,
     /// The group is CompletingRebalance or Stable: not Empty, PreparingRebalance or Dead.
     pub is_sync_phase: bool,

@@ -7,15 +7,22 @@
 /// be kept: it is less than the configured delay only in the last round, when nothing remains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InitialDelayedJoin {
+    /// Its row.
     pub group: u32,
     /// How far the phase may still be extended beyond the running delay, in milliseconds, >= 0.
     pub remaining_ms: i32,
 }
 
+/// What is done when the initial delay of a group is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum InitialJoinExpiry {
     /// Members arrived meanwhile: arm `next` with this delay, and note anew who arrives.
-    Extend { delay_ms: i32, next: InitialDelayedJoin },
+    Extend {
+        /// For how long, in ms.
+        delay_ms: i32,
+        /// What fires then.
+        next: InitialDelayedJoin,
+    },
     /// End the phase as [`DelayedJoin`](super::DelayedJoin) does.
     Complete,
 }

@@ -24,13 +24,21 @@ pub use pending_member::{PendingExpiry, PendingMember};
 /// are the shard's own indices; who reuses an index cancels its operations first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DelayedOperation {
+    /// The first join phase of an empty group may end.
     InitialDelayedJoin(InitialDelayedJoin),
+    /// A join phase ends.
     DelayedJoin(DelayedJoin),
+    /// Members that have not sent SyncGroup are removed.
     DelayedSync(DelayedSync),
+    /// The session of a member of a classic group may be over.
     DelayedHeartbeat(DelayedHeartbeat),
+    /// A member id that was given out is forgotten.
     PendingMember(PendingMember),
+    /// The session of a member of a consumer group may be over.
     ConsumerSession(ConsumerSession),
+    /// A member of a consumer group that does not give up partitions is fenced.
     ConsumerRebalance(ConsumerRebalance),
+    /// The regular expressions of a group are resolved.
     RegexResolution(RegexResolution),
 }
 

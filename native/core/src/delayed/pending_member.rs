@@ -6,14 +6,18 @@ use super::delayed_join::JoinProgress;
 /// Armed for the session timeout of the JoinGroup that was refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PendingMember {
+    /// Its row.
     pub group: u32,
+    /// Its row.
     pub member: u32,
 }
 
+/// What is done when an id that was given out has not come back in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PendingExpiry {
     /// The id has become a member's, or was dropped.
     Ignore,
+    /// The id is forgotten.
     Drop,
     /// The join phase was waiting for this id alone, and ends.
     DropAndCompleteJoin,

@@ -7,12 +7,17 @@ use crate::finding::FindingKind;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum RebalanceCause {
+    /// A new member.
     MemberJoined,
     /// A leader joined again, or a member with other metadata.
     MemberRejoined,
+    /// A static member came back with another subscription.
     StaticMemberReplaced,
+    /// By LeaveGroup, or removed by an administrator.
     MemberLeft,
+    /// A member sent no heartbeat for its session timeout.
     SessionExpired,
+    /// A member did not send SyncGroup in time.
     SyncExpired,
     /// Loaded with more members than `group.max.size`.
     GroupTooLarge,
@@ -51,6 +56,7 @@ impl RebalanceCause {
     }
 }
 
+/// What happened since the start, for metrics.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     rebalances: [u64; RebalanceCause::ALL.len()],
@@ -63,10 +69,12 @@ pub struct Counters {
 }
 
 impl Counters {
+    /// Counts a rebalance.
     pub fn rebalance(&mut self, cause: RebalanceCause) {
         self.rebalances[cause as usize] += 1;
     }
 
+    /// Adds those of another shard.
     pub fn add(&mut self, other: &Counters) {
         for (sum, count) in self.rebalances.iter_mut().zip(other.rebalances) {
             *sum += count;
@@ -83,10 +91,12 @@ impl Counters {
         }
     }
 
+    /// Counts an assignment by the coordinator.
     pub fn assigned(&mut self, strategy: GroupStrategy) {
         self.coordinator_assignments[strategy.index()] += 1;
     }
 
+    /// Counts findings.
     pub fn found(&mut self, kind: FindingKind, count: u64) {
         self.findings[kind as usize] += count;
     }

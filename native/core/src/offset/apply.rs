@@ -16,8 +16,11 @@ use crate::utf8::utf8;
 /// One group's offsets, beside what all groups of the shard share.
 #[derive(Debug)]
 pub struct GroupScope<'a> {
+    /// The group.
     pub group_id: &'a str,
+    /// Its offsets.
     pub offsets: &'a mut GroupOffsets,
+    /// What the offsets of all groups share.
     pub tables: &'a mut OffsetTables,
 }
 

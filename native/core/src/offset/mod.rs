@@ -24,7 +24,9 @@ pub use transaction::OpenTransactions;
 /// What the groups of a shard share about offsets.
 #[derive(Debug)]
 pub struct OffsetTables {
+    /// Names and ids of topics.
     pub topics: TopicTable,
+    /// Transactions that have not ended.
     pub transactions: OpenTransactions,
     /// Committed offsets of all groups (Kafka's metric NumOffsets).
     pub committed_count: usize,

@@ -11,9 +11,11 @@ use crate::request::Uuid;
 /// A committed offset, as seen by a reader.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommittedOffset<'a> {
+    /// The committed offset.
     pub offset: i64,
     /// -1: none.
     pub leader_epoch: i32,
+    /// The client's text beside the offset.
     pub metadata: &'a str,
     /// Milliseconds.
     pub commit_timestamp: i64,
@@ -25,6 +27,7 @@ pub struct CommittedOffset<'a> {
     pub topic_id: Uuid,
 }
 
+/// The committed offsets of a group, by topic and partition.
 #[derive(Debug, Default)]
 pub struct GroupOffsets {
     pub(super) entries: Entries,
@@ -77,6 +80,7 @@ impl GroupOffsets {
         topics.find(topic).is_some_and(|topic| self.is_pending(key(topic, partition)))
     }
 
+    /// What is committed for a partition.
     pub fn committed<'a>(
         &'a self,
         topics: &TopicTable,

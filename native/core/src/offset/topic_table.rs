@@ -14,6 +14,7 @@ pub type TopicIndex = u32;
 /// Place of one of the topic's ids: a topic deleted and created again has offsets of both.
 pub type TopicIdIndex = u32;
 
+/// Topic names and ids, each kept once for all groups of a shard.
 #[derive(Debug)]
 pub struct TopicTable {
     slots: Vec<Slot>,
@@ -32,6 +33,7 @@ struct Slot {
 }
 
 impl TopicTable {
+    /// An empty one; `hash_seed` is entropy.
     pub fn new(hash_seed: [u64; 2]) -> Self {
         let [first, second] = hash_seed;
         TopicTable {
@@ -47,10 +49,12 @@ impl TopicTable {
         self.index.len()
     }
 
+    /// Whether no offset names a topic.
     pub fn is_empty(&self) -> bool {
         self.index.is_empty()
     }
 
+    /// The number of a name, if some offset has it.
     #[inline]
     pub fn find(&self, name: &str) -> Option<TopicIndex> {
         self.find_bytes(name.as_bytes())
@@ -63,10 +67,12 @@ impl TopicTable {
         self.index.find(self.hasher.hash_one(name), is_it).copied()
     }
 
+    /// The name of a number.
     pub fn name(&self, topic: TopicIndex) -> &str {
         &self.slots[topic as usize].name
     }
 
+    /// The id of a number.
     #[inline]
     pub fn topic_id(&self, topic: TopicIndex, id: TopicIdIndex) -> Uuid {
         self.slots[topic as usize].ids[id as usize].0

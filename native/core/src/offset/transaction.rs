@@ -6,6 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+/// Which groups have pending offsets of which producer.
 #[derive(Debug, Default)]
 pub struct OpenTransactions {
     /// No producer without a group.
@@ -13,6 +14,7 @@ pub struct OpenTransactions {
 }
 
 impl OpenTransactions {
+    /// Whether no transaction is open.
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
     }

@@ -13,12 +13,14 @@ use crate::outbox::Append;
 pub const BATCH_OVERHEAD: usize = 61;
 /// Where its CRC-32C stands, which covers what follows it: the writer of the batch puts it there.
 pub const CRC_AT: usize = 17;
+/// Where the bytes begin that the CRC is of.
 pub const CRC_FROM: usize = CRC_AT + 4;
 /// Bytes before and including the length field.
 const LENGTH_END: usize = 12;
 const MAGIC: u8 = 2;
 const COMPRESSIONS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
 
+/// The attributes of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attributes(pub i16);
 
@@ -33,10 +35,12 @@ impl Attributes {
         self.0 & 1 << 3 != 0
     }
 
+    /// Whether it belongs to a transaction.
     pub const fn is_transactional(self) -> bool {
         self.0 & 1 << 4 != 0
     }
 
+    /// Whether it holds a marker, and no data.
     pub const fn is_control(self) -> bool {
         self.0 & 1 << 5 != 0
     }
@@ -50,17 +54,27 @@ impl Attributes {
 /// The fields before the records, in the order of the format; its length follows from the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
+    /// The offset of the first record.
     pub base_offset: i64,
+    /// Of the leader that wrote it; not in the CRC.
     pub partition_leader_epoch: i32,
+    /// CRC-32C of all that follows it.
     pub crc: u32,
+    /// Compression, kind of timestamp, transaction, control.
     pub attributes: Attributes,
+    /// Of the last record, from the base offset.
     pub last_offset_delta: i32,
+    /// Of the first record, in ms since the epoch.
     pub base_timestamp: i64,
+    /// The latest of its records, in ms since the epoch.
     pub max_timestamp: i64,
     /// -1: none.
     pub producer_id: i64,
+    /// Of the producer; -1: none.
     pub producer_epoch: i16,
+    /// Of the first record; -1: none.
     pub base_sequence: i32,
+    /// The number of records.
     pub records_count: i32,
 }
 
@@ -141,6 +155,7 @@ pub struct Batches<'a> {
 }
 
 impl<'a> Batches<'a> {
+    /// Of whole, uncompressed batches.
     pub fn new(chunk: &'a [u8]) -> Self {
         Batches { chunk, position: 0 }
     }
@@ -184,10 +199,12 @@ impl<'a> Iterator for Batches<'a> {
     }
 }
 
+/// A batch, borrowed from a chunk of the log.
 #[derive(Clone, Copy, Debug)]
 pub struct Batch<'a> {
     /// Where it starts in the chunk.
     pub position: usize,
+    /// Its header.
     pub header: BatchHeader,
     /// The records area.
     pub records: &'a [u8],
@@ -205,6 +222,7 @@ impl<'a> Batch<'a> {
         (self.header.producer_id >= 0).then_some(self.header.producer_id)
     }
 
+    /// Its records, in order.
     pub fn records(&self) -> Records<'a> {
         Records { batch: *self, reader: Reader::new(self.records), done: 0 }
     }
@@ -226,11 +244,14 @@ impl<'a> Batch<'a> {
     }
 }
 
+/// A record, borrowed from its batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
+    /// Its offset in the log.
     pub offset: i64,
     /// Milliseconds.
     pub timestamp: i64,
+    /// `None`: no key.
     pub key: Option<&'a [u8]>,
     /// `None`: a tombstone.
     pub value: Option<&'a [u8]>,

@@ -6,7 +6,9 @@ use super::reader::{DecodeError, Reader};
 /// How a transaction ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TransactionResult {
+    /// Its offsets are dropped.
     Abort,
+    /// Its offsets count.
     Commit,
 }
 

@@ -3,22 +3,27 @@
 
 use crate::request::Uuid;
 
+/// Big-endian.
 pub fn write_i16(out: &mut Vec<u8>, value: i16) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
+/// Big-endian.
 pub fn write_i32(out: &mut Vec<u8>, value: i32) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
+/// Big-endian.
 pub fn write_i64(out: &mut Vec<u8>, value: i64) {
     out.extend_from_slice(&value.to_be_bytes());
 }
 
+/// 16 bytes, most significant half first.
 pub fn write_uuid(out: &mut Vec<u8>, value: Uuid) {
     out.extend_from_slice(&value.0.to_be_bytes());
 }
 
+/// 7 bits a byte, the lowest first.
 pub fn write_unsigned_varint(out: &mut Vec<u8>, mut value: u32) {
     while value >= 0x80 {
         out.push(value as u8 | 0x80);
@@ -34,6 +39,7 @@ pub fn write_string(out: &mut Vec<u8>, value: &str) {
     out.extend_from_slice(value.as_bytes());
 }
 
+/// STRING with length -1 for `None`.
 pub fn write_nullable_string(out: &mut Vec<u8>, value: Option<&str>) {
     match value {
         Some(value) => write_string(out, value),
@@ -41,10 +47,12 @@ pub fn write_nullable_string(out: &mut Vec<u8>, value: Option<&str>) {
     }
 }
 
+/// COMPACT_STRING.
 pub fn write_compact_string(out: &mut Vec<u8>, value: &str) {
     write_compact_bytes(out, value.as_bytes());
 }
 
+/// COMPACT_NULLABLE_STRING.
 pub fn write_compact_nullable_string(out: &mut Vec<u8>, value: Option<&str>) {
     match value {
         Some(value) => write_compact_string(out, value),
@@ -58,6 +66,7 @@ pub fn write_bytes(out: &mut Vec<u8>, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
+/// COMPACT_BYTES.
 pub fn write_compact_bytes(out: &mut Vec<u8>, value: &[u8]) {
     write_unsigned_varint(out, compact_length(value.len()));
     out.extend_from_slice(value);

@@ -6,6 +6,7 @@ use super::fields::{
 };
 use super::reader::{DecodeError, Reader};
 
+/// The key's first two bytes.
 pub const GROUP_METADATA_KEY_TYPE: i16 = 2;
 /// What Kafka writes, 4.3 included.
 pub const GROUP_METADATA_WRITTEN_VERSION: i16 = 3;
@@ -14,8 +15,10 @@ const FLEXIBLE: i16 = 4;
 /// The least bytes that a member takes in any version: six empty fields and two numbers.
 const SMALLEST_MEMBER: usize = 11;
 
+/// The key of the record of a classic group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupMetadataKey<'a> {
+    /// The group.
     pub group: &'a str,
 }
 
@@ -32,33 +35,46 @@ impl<'a> GroupMetadataKey<'a> {
     }
 }
 
+/// A classic group: its generation, and members with their assignments.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GroupMetadataValue<'a> {
+    /// `consumer` for consumers; empty for a group that never had members.
     pub protocol_type: &'a str,
+    /// The generation.
     pub generation: i32,
+    /// The assignor that the group uses.
     pub protocol: Option<&'a str>,
+    /// The member that assigns.
     pub leader: Option<&'a str>,
     /// Milliseconds; -1: unknown. From v2.
     pub current_state_timestamp: i64,
+    /// The members.
     pub members: Vec<GroupMetadataMember<'a>>,
 }
 
+/// A member with what it subscribes to and has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct GroupMetadataMember<'a> {
+    /// The member's id; empty in a first request.
     pub member_id: &'a str,
     /// From v3.
     pub group_instance_id: Option<&'a str>,
+    /// As the client named itself in the request header.
     pub client_id: &'a str,
+    /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: &'a str,
     /// Milliseconds; -1: unknown. From v1.
     pub rebalance_timeout: i32,
     /// Milliseconds.
     pub session_timeout: i32,
+    /// In the bytes of the protocol type (ConsumerProtocolSubscription).
     pub subscription: &'a [u8],
+    /// In the bytes of the protocol type (ConsumerProtocolAssignment).
     pub assignment: &'a [u8],
 }
 
 impl<'a> GroupMetadataValue<'a> {
+    /// Reads the value, version included.
     pub fn parse(value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(value);
         let version = reader.i16()?;

@@ -5,6 +5,7 @@ use super::group_metadata::{GROUP_METADATA_KEY_TYPE, GroupMetadataKey};
 use super::offset_commit::OffsetCommitKey;
 use super::reader::{DecodeError, Reader};
 
+/// The key of a record of `__consumer_offsets`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecordKey<'a> {
     /// Types 0 and 1.
@@ -16,15 +17,22 @@ pub enum RecordKey<'a> {
     /// A record of a share or streams group: types 10 to 15, 17, 19 to 23.
     Other(OtherKey<'a>),
     /// Left over from an aborted upgrade, or written by a newer Kafka: skip it and say so.
-    Unknown { record_type: i16, raw: &'a [u8] },
+    Unknown {
+        /// The key's first two bytes.
+        record_type: i16,
+        /// The whole key.
+        raw: &'a [u8],
+    },
 }
 
 /// Enough of a key to know whose group it names; the whole of it is in `rest`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OtherKey<'a> {
+    /// The key's first two bytes.
     pub record_type: i16,
     /// Never classic.
     pub group_type: GroupType,
+    /// The group.
     pub group_id: &'a str,
     /// What follows the group id: a member id, or nothing.
     pub rest: &'a [u8],
@@ -33,13 +41,18 @@ pub struct OtherKey<'a> {
 /// Which protocol the members of a group speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GroupType {
+    /// JoinGroup and SyncGroup.
     Classic,
+    /// ConsumerGroupHeartbeat (KIP-848).
     Consumer,
+    /// ShareGroupHeartbeat (KIP-932).
     Share,
+    /// StreamsGroupHeartbeat (KIP-1071).
     Streams,
 }
 
 impl GroupType {
+    /// All that there are.
     pub const ALL: [GroupType; 4] =
         [GroupType::Classic, GroupType::Consumer, GroupType::Share, GroupType::Streams];
 

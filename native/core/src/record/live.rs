@@ -34,12 +34,17 @@ struct LiveRecord {
 /// The records area of one batch to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Run {
+    /// The partition of `__consumer_offsets` that it belongs to.
     pub partition: usize,
     /// Producer id and epoch, of a transactional batch.
     pub producer: Option<(i64, i16)>,
+    /// The number of records, at least 1.
     pub record_count: i32,
+    /// Of the first record, in ms since the epoch.
     pub base_timestamp: i64,
+    /// The latest of its records, in ms since the epoch.
     pub max_timestamp: i64,
+    /// The records area of a RecordBatch v2.
     pub records: Vec<u8>,
 }
 

@@ -14,10 +14,14 @@ const TOPIC_ID_TAG: u32 = 0;
 /// `expire_timestamp` and `leader_epoch` where there is none.
 const NONE: i64 = -1;
 
+/// The key of a committed offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetCommitKey<'a> {
+    /// The group.
     pub group: &'a str,
+    /// The topic.
     pub topic: &'a str,
+    /// The partition.
     pub partition: i32,
 }
 
@@ -37,11 +41,14 @@ impl<'a> OffsetCommitKey<'a> {
     }
 }
 
+/// A committed offset.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetCommitValue<'a> {
+    /// The committed offset.
     pub offset: i64,
     /// -1: none. From v3.
     pub leader_epoch: i32,
+    /// The client's text beside the offset.
     pub metadata: &'a str,
     /// Milliseconds.
     pub commit_timestamp: i64,
@@ -54,6 +61,7 @@ pub struct OffsetCommitValue<'a> {
 impl<'a> OffsetCommitValue<'a> {
     // A call would return it through memory in small pieces, and its caller wait for them to read it
     // in larger ones: a seventh of a recovery, with `GroupScope::store`.
+    /// Reads the value, version included.
     #[inline(always)]
     pub fn parse(value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(value);

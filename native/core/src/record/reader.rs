@@ -30,14 +30,17 @@ pub struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
+    /// Reads from the first byte on.
     pub fn new(bytes: &'a [u8]) -> Self {
         Reader { rest: bytes }
     }
 
+    /// What was not read.
     pub fn rest(&self) -> &'a [u8] {
         self.rest
     }
 
+    /// The next `length` bytes.
     #[inline]
     pub fn take(&mut self, length: usize) -> Result<&'a [u8], DecodeError> {
         let (taken, rest) = self.rest.split_at_checked(length).ok_or(ENDS_EARLY)?;
@@ -52,26 +55,31 @@ impl<'a> Reader<'a> {
         Ok(*taken)
     }
 
+    /// A byte.
     #[inline]
     pub fn u8(&mut self) -> Result<u8, DecodeError> {
         self.array::<1>().map(|[byte]| byte)
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i16(&mut self) -> Result<i16, DecodeError> {
         self.array().map(i16::from_be_bytes)
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i32(&mut self) -> Result<i32, DecodeError> {
         self.array().map(i32::from_be_bytes)
     }
 
+    /// Big-endian.
     #[inline]
     pub fn i64(&mut self) -> Result<i64, DecodeError> {
         self.array().map(i64::from_be_bytes)
     }
 
+    /// 16 bytes, most significant half first.
     #[inline]
     pub fn uuid(&mut self) -> Result<Uuid, DecodeError> {
         self.array().map(|bytes| Uuid(u128::from_be_bytes(bytes)))
@@ -134,6 +142,7 @@ impl<'a> Reader<'a> {
         self.take(length)
     }
 
+    /// STRING; length -1: `None`.
     #[inline]
     pub fn nullable_string(&mut self) -> Result<Option<&'a str>, DecodeError> {
         match usize::try_from(self.i16()?) {
@@ -142,10 +151,12 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// COMPACT_STRING.
     pub fn compact_string(&mut self) -> Result<&'a str, DecodeError> {
         self.compact_nullable_string()?.ok_or(NULL)
     }
 
+    /// COMPACT_NULLABLE_STRING.
     pub fn compact_nullable_string(&mut self) -> Result<Option<&'a str>, DecodeError> {
         match self.unsigned_varint()? {
             0 => Ok(None),
@@ -176,6 +187,7 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// COMPACT_BYTES.
     pub fn compact_bytes(&mut self) -> Result<&'a [u8], DecodeError> {
         match self.unsigned_varint()? {
             0 => Err(NULL),

@@ -48,12 +48,14 @@ pub struct OffsetFetchResponseTopic<'a> {
     name: &'a [u8],
     /// Zero where topics go by name, and where all were asked for.
     pub topic_id: Uuid,
+    /// Partitions of the topic.
     pub partitions: OffsetFetchResponsePartitions<'a>,
 }
 
 /// One partition of an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OffsetFetchResponsePartition<'a> {
+    /// The partition.
     pub partition_index: i32,
     /// -1: none.
     pub committed_offset: i64,
@@ -61,6 +63,7 @@ pub struct OffsetFetchResponsePartition<'a> {
     pub committed_leader_epoch: i32,
     /// Empty: none.
     pub metadata: &'a str,
+    /// `None` where all went well.
     pub error_code: ErrorCode,
 }
 
@@ -237,10 +240,12 @@ impl OffsetFetchResponse {
         self.tail()[8..] != [0; 2]
     }
 
+    /// The group.
     pub fn group_id(&self) -> &str {
         text(&self.bytes[self.topics_length()..self.bytes.len() - TAIL_BYTES])
     }
 
+    /// The number of topics.
     pub fn topic_count(&self) -> usize {
         u32::from_le_bytes(part(self.tail(), 4)) as usize
     }

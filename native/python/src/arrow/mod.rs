@@ -23,6 +23,9 @@ use batches::Batches;
 use columns::Columns;
 use envelope::{Envelope, Room};
 
+/// One shard behind rows of `pyarrow.RecordBatch`es: see kcoord_rows. It is number `shard` of
+/// `shards`, and its next record gets `next_offset`; rows that come out say `shard` and `epoch`. The
+/// node must be of one shard, and the same in every call.
 #[pyclass(name = "Rows", module = "pykcoord._native")]
 pub struct PyRows {
     rows: Rows,
@@ -111,21 +114,25 @@ impl PyRows {
         py.detach(|| rows.resume(node, checkpoint)).map_err(PyValueError::new_err)
     }
 
+    /// Requests that have no answer yet.
     #[getter]
     fn waiting(&self) -> usize {
         self.rows.waiting()
     }
 
+    /// The offset that the next record gets.
     #[getter]
     fn next_offset(&self) -> i64 {
         self.rows.next_offset()
     }
 
+    /// The time of the last row, in ms; None: there was none.
     #[getter]
     fn now_ms(&self) -> Option<i64> {
         self.rows.now_ms()
     }
 
+    /// When something is due without a row, in ms; None: nothing is waiting.
     #[getter]
     fn next_timeout_ms(&self) -> Option<i64> {
         self.rows.next_timeout_ms()
@@ -138,6 +145,7 @@ impl PyRows {
         PyBytes::new(py, &taken.unwrap_or_default().bytes)
     }
 
+    /// Findings since the last call: group id, generation id, kind, count, detail.
     fn take_findings(&mut self) -> Vec<FindingRow> {
         self.rows.take_findings().into_iter().filter_map(finding_row).collect()
     }

@@ -25,6 +25,7 @@ pub type OperationId = TimerId;
 /// What left through a key, oldest first: mostly one operation, which needs no allocation.
 pub type Completed<O> = SmallVec<[O; 1]>;
 
+/// Operations that wait under keys until they are complete or their time is up.
 #[derive(Debug)]
 pub struct Purgatory<K, O> {
     wheel: TimingWheel<Delayed<O>>,

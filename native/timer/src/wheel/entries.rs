@@ -33,6 +33,7 @@ impl TimerId {
         (self.0 >> 32) as u32
     }
 
+    /// Whether it names no timer.
     pub const fn is_none(self) -> bool {
         self.index() == NIL
     }

@@ -50,6 +50,7 @@ enum Place {
 }
 
 impl<T> TimingWheel<T> {
+    /// An empty one, whose time is `now_ms`.
     pub fn new(now_ms: i64) -> Self {
         TimingWheel {
             now_ms,
@@ -73,6 +74,7 @@ impl<T> TimingWheel<T> {
         self.entries.len()
     }
 
+    /// Whether it has no timers.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -147,10 +149,12 @@ impl<T> TimingWheel<T> {
         self.entries.live(id).map(|entry| entry.deadline_ms)
     }
 
+    /// What a timer holds; `None`: it is gone.
     pub fn payload(&self, id: TimerId) -> Option<&T> {
         self.entries.payload(id)
     }
 
+    /// What a timer holds; `None`: it is gone.
     pub fn payload_mut(&mut self, id: TimerId) -> Option<&mut T> {
         self.entries.payload_mut(id)
     }

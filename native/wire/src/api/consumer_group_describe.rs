@@ -15,6 +15,7 @@ pub use super::describe_groups::DescribeGroupsRequest;
 
 const API: ApiKey = ApiKey::ConsumerGroupDescribe;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(
     _version: i16,
     body: &mut Reader<'a>,
@@ -129,6 +130,7 @@ pub fn error_response(group_id: &str, error_code: ErrorCode) -> ConsumerGroupDes
     ConsumerGroupDescribeResponse::refused(group_id, error_code.into())
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &DescribeGroupsRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.array_length(request.groups.len());

@@ -17,8 +17,10 @@ const API: ApiKey = ApiKey::ConsumerGroupHeartbeat;
 /// Bytes of a topic without partitions.
 const TOPIC_BYTES: usize = 18;
 
+/// What a member is told, or why it is refused.
 pub type Answer = core::result::Result<ConsumerGroupHeartbeatResponse, Refusal>;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(
     version: i16,
     body: &mut Reader<'a>,
@@ -69,6 +71,7 @@ fn encode_partitions(out: &mut Writer<'_>, set: &[TopicPartition]) {
     }
 }
 
+/// Appends the body of a response.
 #[inline]
 pub fn encode_response(out: &mut Vec<u8>, version: i16, answer: &Answer) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
@@ -107,6 +110,7 @@ pub fn assignment_bytes(response: &ConsumerGroupHeartbeatResponse) -> usize {
     by_topic(set).count() * (TOPIC_BYTES + 4) + size_of::<i32>() * set.len()
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(
     out: &mut Vec<u8>,
     version: i16,
@@ -137,6 +141,7 @@ pub fn encode_request(
     out.tags();
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(_version: i16, body: &mut Reader<'_>) -> Result<Answer> {
     body.i32("throttle_time_ms")?;
     let error_code = body.error_code("error_code")?;

@@ -10,6 +10,7 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::DeleteGroups;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<DeleteGroupsRequest<'a>> {
     debug_assert!(API.spec().serves(version));
     let groups_names = body.array("groups_names", 1, |body| body.string("group_id"))?;
@@ -17,6 +18,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<DeleteG
     Ok(DeleteGroupsRequest { groups_names })
 }
 
+/// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &DeleteGroupsResponse) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.i32(0); // throttle_time_ms
@@ -38,6 +40,7 @@ pub fn error_response(
     DeleteGroupsResponse { results: results.collect() }
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &DeleteGroupsRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.array_length(request.groups_names.len());
@@ -47,6 +50,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &DeleteGroupsReq
     out.tags();
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<DeleteGroupsResponse> {
     debug_assert!(API.spec().serves(version));
     body.i32("throttle_time_ms")?;

@@ -20,10 +20,13 @@ pub const GROUP_OPERATIONS: i32 = 1 << 3 | 1 << 6 | 1 << 8 | 1 << 10 | 1 << 11;
 /// The host splits it: its groups may live in several shards.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DescribeGroupsRequest<'a> {
+    /// The groups.
     pub groups: Vec<&'a str>,
+    /// Asks for operations that the caller may do; there is nothing to say of them.
     pub include_authorized_operations: bool,
 }
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(
     version: i16,
     body: &mut Reader<'a>,
@@ -121,6 +124,7 @@ pub fn error_response(group_id: &str, error_code: ErrorCode) -> DescribeGroupRes
     DescribeGroupResponse::refused(group_id, error_code)
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &DescribeGroupsRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.array_length(request.groups.len());

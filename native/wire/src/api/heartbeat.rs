@@ -9,6 +9,7 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::Heartbeat;
 
+/// Reads the body of a request.
 #[inline]
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<HeartbeatRequest<'a>> {
     let request = HeartbeatRequest {
@@ -24,6 +25,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<Heartbe
     Ok(request)
 }
 
+/// Appends the body of a response.
 #[inline]
 pub fn encode_response(out: &mut Vec<u8>, version: i16, error_code: ErrorCode) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
@@ -34,6 +36,7 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, error_code: ErrorCode) {
     out.tags();
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &HeartbeatRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.string(request.group_id);
@@ -45,6 +48,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &HeartbeatReques
     out.tags();
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<ErrorCode> {
     if version >= 1 {
         body.i32("throttle_time_ms")?;

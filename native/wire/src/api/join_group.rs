@@ -11,6 +11,7 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::JoinGroup;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<JoinGroupRequest<'a>> {
     let group_id = body.string("group_id")?;
     let session_timeout_ms = body.i32("session_timeout_ms")?;
@@ -42,6 +43,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<JoinGro
     Ok(request)
 }
 
+/// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &JoinGroupResponse) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 2 {
@@ -88,6 +90,7 @@ pub fn error_response(request: &JoinGroupRequest<'_>, error_code: ErrorCode) -> 
     }
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &JoinGroupRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.string(request.group_id);
@@ -112,6 +115,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &JoinGroupReques
     out.tags();
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<JoinGroupResponse> {
     if version >= 2 {
         body.i32("throttle_time_ms")?;

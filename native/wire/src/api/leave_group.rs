@@ -10,6 +10,7 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::LeaveGroup;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<LeaveGroupRequest<'a>> {
     let group_id = body.string("group_id")?;
     let members = match version {
@@ -58,6 +59,7 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &LeaveGroupRes
     out.tags();
 }
 
+/// A response with this error and nothing else.
 pub fn error_response(error_code: ErrorCode) -> LeaveGroupResponse {
     LeaveGroupResponse { error_code, members: Vec::new() }
 }
@@ -85,6 +87,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &LeaveGroupReque
     out.tags();
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<LeaveGroupResponse> {
     if version >= 1 {
         body.i32("throttle_time_ms")?;

@@ -11,6 +11,7 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::ListGroups;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<ListGroupsRequest<'a>> {
     let request = ListGroupsRequest {
         states_filter: match version {
@@ -26,6 +27,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<ListGro
     Ok(request)
 }
 
+/// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &ListGroupsResponse) {
     begin_groups(out, version, response.error_code, response.groups.len());
     encode_groups(out, version, &response.groups);
@@ -69,10 +71,12 @@ pub fn encode_groups(out: &mut Vec<u8>, version: i16, groups: &[ListedGroup]) {
     }
 }
 
+/// A response with this error and nothing else.
 pub fn error_response(error_code: ErrorCode) -> ListGroupsResponse {
     ListGroupsResponse { error_code, groups: Vec::new() }
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &ListGroupsRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 4 {
@@ -91,6 +95,7 @@ fn encode_filter(out: &mut Writer<'_>, words: &[&str]) {
     }
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<ListGroupsResponse> {
     if version >= 1 {
         body.i32("throttle_time_ms")?;

@@ -37,36 +37,58 @@ pub mod sync_group;
 /// several groups, which the node fans out to the shards.
 #[derive(Clone, Debug)]
 pub enum RequestBody<'a> {
+    /// JoinGroup.
     JoinGroup(JoinGroupRequest<'a>),
+    /// SyncGroup.
     SyncGroup(SyncGroupRequest<'a>),
+    /// Heartbeat.
     Heartbeat(HeartbeatRequest<'a>),
+    /// ConsumerGroupHeartbeat.
     ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest<'a>),
+    /// ConsumerGroupDescribe.
     ConsumerGroupDescribe(DescribeGroupsRequest<'a>),
+    /// LeaveGroup.
     LeaveGroup(LeaveGroupRequest<'a>),
+    /// OffsetCommit.
     OffsetCommit(OffsetCommitRequest<'a>),
+    /// OffsetFetch.
     OffsetFetch(Vec<OffsetFetchRequest<'a>>),
+    /// OffsetDelete.
     OffsetDelete(OffsetDeleteRequest<'a>),
+    /// DescribeGroups.
     DescribeGroups(DescribeGroupsRequest<'a>),
+    /// DeleteGroups.
     DeleteGroups(DeleteGroupsRequest<'a>),
+    /// ListGroups.
     ListGroups(ListGroupsRequest<'a>),
 }
 
 /// A response as it goes over the wire, gathered from the shards.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ResponseBody {
+    /// JoinGroup.
     JoinGroup(JoinGroupResponse),
+    /// SyncGroup.
     SyncGroup(SyncGroupResponse),
+    /// Heartbeat.
     Heartbeat(ErrorCode),
+    /// ConsumerGroupHeartbeat.
     ConsumerGroupHeartbeat(consumer_group_heartbeat::Answer),
     /// The groups and their authorized operations.
     ConsumerGroupDescribe(Vec<ConsumerGroupDescribeResponse>, i32),
+    /// LeaveGroup.
     LeaveGroup(LeaveGroupResponse),
+    /// OffsetCommit.
     OffsetCommit(OffsetCommitResponse),
+    /// OffsetFetch.
     OffsetFetch(Vec<OffsetFetchResponse>),
+    /// OffsetDelete.
     OffsetDelete(OffsetDeleteResponse),
     /// The groups and their authorized operations.
     DescribeGroups(Vec<DescribeGroupResponse>, i32),
+    /// DeleteGroups.
     DeleteGroups(DeleteGroupsResponse),
+    /// ListGroups.
     ListGroups(ListGroupsResponse),
 }
 

@@ -12,6 +12,7 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::OffsetCommit;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetCommitRequest<'a>> {
     let request = OffsetCommitRequest {
         group_id: body.string("group_id")?,
@@ -50,6 +51,7 @@ fn decode_commit_topic<'a>(version: i16, body: &mut Reader<'a>) -> Result<Offset
     Ok(OffsetCommitTopic { name, topic_id, partitions })
 }
 
+/// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &OffsetCommitResponse) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 3 {
@@ -82,6 +84,7 @@ pub fn error_response(
     OffsetCommitResponse { topics: topics.collect() }
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &OffsetCommitRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.string(request.group_id);
@@ -111,6 +114,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &OffsetCommitReq
     out.tags();
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<OffsetCommitResponse> {
     if version >= 3 {
         body.i32("throttle_time_ms")?;

@@ -7,6 +7,7 @@ use kcoord_core::response::{OffsetDeleteResponse, OffsetDeleteResponseTopic};
 use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(_version: i16, body: &mut Reader<'a>) -> Result<OffsetDeleteRequest<'a>> {
     Ok(OffsetDeleteRequest {
         group_id: body.string("group_id")?,
@@ -19,6 +20,7 @@ pub fn decode_request<'a>(_version: i16, body: &mut Reader<'a>) -> Result<Offset
     })
 }
 
+/// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, _version: i16, response: &OffsetDeleteResponse) {
     let mut out = Writer::new(out, false);
     out.error_code(response.error_code);
@@ -34,10 +36,12 @@ pub fn encode_response(out: &mut Vec<u8>, _version: i16, response: &OffsetDelete
     }
 }
 
+/// A response with this error and nothing else.
 pub fn error_response(error_code: ErrorCode) -> OffsetDeleteResponse {
     OffsetDeleteResponse { error_code, topics: Vec::new() }
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, _version: i16, request: &OffsetDeleteRequest<'_>) {
     let mut out = Writer::new(out, false);
     out.string(request.group_id);
@@ -51,6 +55,7 @@ pub fn encode_request(out: &mut Vec<u8>, _version: i16, request: &OffsetDeleteRe
     }
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(_version: i16, body: &mut Reader<'_>) -> Result<OffsetDeleteResponse> {
     let error_code = body.error_code("error_code")?;
     body.i32("throttle_time_ms")?;

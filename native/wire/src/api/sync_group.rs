@@ -10,6 +10,7 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::SyncGroup;
 
+/// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<SyncGroupRequest<'a>> {
     let group_id = body.string("group_id")?;
     let generation_id = body.i32("generation_id")?;
@@ -42,6 +43,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<SyncGro
     })
 }
 
+/// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &SyncGroupResponse) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 1 {
@@ -56,11 +58,13 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &SyncGroupResp
     out.tags();
 }
 
+/// A response with this error and nothing else.
 pub fn error_response(error_code: ErrorCode) -> SyncGroupResponse {
     let assignment = Box::default();
     SyncGroupResponse { error_code, protocol_type: None, protocol_name: None, assignment }
 }
 
+/// Appends the body of a request, as clients do.
 pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &SyncGroupRequest<'_>) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.string(request.group_id);
@@ -82,6 +86,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &SyncGroupReques
     out.tags();
 }
 
+/// Reads the body of a response, as clients do.
 pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<SyncGroupResponse> {
     if version >= 1 {
         body.i32("throttle_time_ms")?;

@@ -13,6 +13,7 @@ pub type TopicPartitions<'a> = (&'a [u8], Vec<i32>);
 /// What a member says it owned.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StickyUserData<'a> {
+    /// What the member had in that generation.
     pub partitions: Vec<TopicPartitions<'a>>,
     /// None: the data is of v0, or there is none.
     pub generation: Option<i32>,

@@ -11,20 +11,27 @@ const ASSIGNMENT_EPOCHS_TAG: u32 = 0;
 /// An id, no partitions, no tags.
 const SMALLEST_TOPIC: usize = 18;
 
+/// What a member has, and on its way to what.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CurrentMemberAssignmentValue {
     /// -2: a static member that is away.
     pub member_epoch: i32,
+    /// The one before.
     pub previous_member_epoch: i32,
+    /// How far it has come.
     pub state: MemberState,
+    /// What it has.
     pub assigned_partitions: Vec<EpochPartitions>,
+    /// What it is asked to give up.
     pub partitions_pending_revocation: Vec<EpochPartitions>,
 }
 
 /// Partitions of a topic, and since when each belongs to the member.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EpochPartitions {
+    /// The topic, by its id.
     pub topic_id: Uuid,
+    /// Partitions of the topic.
     pub partitions: Vec<i32>,
     /// Beside each partition the epoch at which the member got it. Kafka before 4.3 wrote none.
     pub assignment_epochs: Option<Vec<i32>>,
@@ -46,6 +53,7 @@ pub enum MemberState {
 }
 
 impl MemberState {
+    /// Of Kafka's number.
     pub const fn of(state: i8) -> MemberState {
         match state {
             0 => MemberState::Stable,
@@ -67,6 +75,7 @@ impl MemberState {
 }
 
 impl CurrentMemberAssignmentValue {
+    /// Reads the value, version included.
     pub fn parse(value: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = open(value)?;
         let member_epoch = reader.i32()?;

@@ -6,6 +6,7 @@ use crate::record::reader::{DecodeError, Reader};
 
 const METADATA_HASH_TAG: u32 = 0;
 
+/// The epoch of a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerGroupMetadataValue {
     /// The group epoch.
@@ -15,6 +16,7 @@ pub struct ConsumerGroupMetadataValue {
 }
 
 impl ConsumerGroupMetadataValue {
+    /// Reads the value, version included.
     pub fn parse(value: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = open(value)?;
         let epoch = reader.i32()?;

@@ -7,16 +7,24 @@ use crate::record::reader::{DecodeError, Reader};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(i16)]
 pub enum ConsumerRecordType {
+    /// ConsumerGroupMetadata.
     GroupMetadata = 3,
+    /// ConsumerGroupPartitionMetadata; written before Kafka 4.1.
     PartitionMetadata = 4,
+    /// ConsumerGroupMemberMetadata.
     MemberMetadata = 5,
+    /// ConsumerGroupTargetAssignmentMetadata.
     TargetAssignmentMetadata = 6,
+    /// ConsumerGroupTargetAssignmentMember.
     TargetAssignmentMember = 7,
+    /// ConsumerGroupCurrentMemberAssignment.
     CurrentMemberAssignment = 8,
+    /// ConsumerGroupRegularExpression.
     RegularExpression = 16,
 }
 
 impl ConsumerRecordType {
+    /// Of the key's first two bytes.
     pub const fn of(record_type: i16) -> Option<Self> {
         Some(match record_type {
             3 => Self::GroupMetadata,
@@ -42,9 +50,12 @@ impl ConsumerRecordType {
     }
 }
 
+/// The key of a record of a consumer group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ConsumerGroupKey<'a> {
+    /// Which record it is.
     pub record_type: ConsumerRecordType,
+    /// The group.
     pub group_id: &'a str,
     /// The member id of types 5, 7 and 8, the regular expression of type 16, `""` of the others.
     pub rest: &'a str,

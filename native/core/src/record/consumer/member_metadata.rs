@@ -14,11 +14,16 @@ const PRESENT: u8 = 1;
 /// An empty name, no metadata, no tags.
 const SMALLEST_PROTOCOL: usize = 3;
 
+/// What a member of a consumer group said of itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemberMetadataValue<'a> {
+    /// Of a static member (KIP-345).
     pub instance_id: Option<&'a str>,
+    /// The rack of the client (KIP-881); `None`: not said.
     pub rack_id: Option<&'a str>,
+    /// As the client named itself in the request header.
     pub client_id: &'a str,
+    /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: &'a str,
     /// Sorted.
     pub subscribed_topic_names: Vec<&'a str>,
@@ -26,26 +31,33 @@ pub struct MemberMetadataValue<'a> {
     pub subscribed_topic_regex: Option<&'a str>,
     /// Milliseconds; -1: never told.
     pub rebalance_timeout_ms: i32,
+    /// The assignor that the member asks the coordinator for; `None`: any.
     pub server_assignor: Option<&'a str>,
     /// Of a member that uses JoinGroup and SyncGroup. A native member's is written as null: to
     /// Kafka, a record that leaves it out is one of a classic member without protocols.
     pub classic: Option<ClassicMemberMetadata<'a>>,
 }
 
+/// Of a member that uses the classic protocol in a consumer group.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClassicMemberMetadata<'a> {
+    /// How long a member counts as alive after its last heartbeat, in ms.
     pub session_timeout_ms: i32,
     /// As its JoinGroup listed them.
     pub supported_protocols: Vec<ClassicProtocol<'a>>,
 }
 
+/// One of the assignors that such a member knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassicProtocol<'a> {
+    /// The name of the assignor.
     pub name: &'a str,
+    /// The subscription, in its bytes.
     pub metadata: &'a [u8],
 }
 
 impl<'a> MemberMetadataValue<'a> {
+    /// Reads the value, version included.
     pub fn parse(value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = open(value)?;
         let mut member = MemberMetadataValue {

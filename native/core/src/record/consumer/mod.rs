@@ -28,7 +28,9 @@ use super::reader::{DecodeError, Reader};
 /// A record of a consumer group: what is decided, written, applied and replayed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerGroupRecord<'a> {
+    /// The group.
     pub group_id: &'a str,
+    /// What it says.
     pub change: RecordChange<'a>,
 }
 
@@ -40,15 +42,35 @@ pub enum RecordChange<'a> {
     /// Type 4. Kafka 4.1 and newer write tombstones only.
     PartitionMetadata(Option<PartitionMetadataValue<'a>>),
     /// Type 5.
-    MemberMetadata { member_id: &'a str, value: Option<MemberMetadataValue<'a>> },
+    MemberMetadata {
+        /// The member.
+        member_id: &'a str,
+        /// `None`: a tombstone.
+        value: Option<MemberMetadataValue<'a>>,
+    },
     /// Type 6.
     TargetAssignmentMetadata(Option<TargetAssignmentMetadataValue>),
     /// Type 7.
-    TargetAssignmentMember { member_id: &'a str, value: Option<TargetAssignmentMemberValue> },
+    TargetAssignmentMember {
+        /// The member.
+        member_id: &'a str,
+        /// `None`: a tombstone.
+        value: Option<TargetAssignmentMemberValue>,
+    },
     /// Type 8.
-    CurrentMemberAssignment { member_id: &'a str, value: Option<CurrentMemberAssignmentValue> },
+    CurrentMemberAssignment {
+        /// The member.
+        member_id: &'a str,
+        /// `None`: a tombstone.
+        value: Option<CurrentMemberAssignmentValue>,
+    },
     /// Type 16.
-    RegularExpression { regular_expression: &'a str, value: Option<RegularExpressionValue<'a>> },
+    RegularExpression {
+        /// The pattern.
+        regular_expression: &'a str,
+        /// `None`: a tombstone.
+        value: Option<RegularExpressionValue<'a>>,
+    },
 }
 
 impl<'a> ConsumerGroupRecord<'a> {
@@ -87,6 +109,7 @@ impl<'a> ConsumerGroupRecord<'a> {
         Ok(ConsumerGroupRecord { group_id: key.group_id, change })
     }
 
+    /// Its key.
     pub fn key(&self) -> ConsumerGroupKey<'_> {
         self.change.key(self.group_id)
     }

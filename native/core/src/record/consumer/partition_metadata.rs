@@ -13,27 +13,37 @@ const SMALLEST_TOPIC: usize = 23;
 /// A number, no racks, no tags.
 const SMALLEST_PARTITION: usize = 6;
 
+/// The topics of a group's subscriptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionMetadataValue<'a> {
+    /// The topics.
     pub topics: Vec<TopicMetadata<'a>>,
 }
 
+/// One of the topics.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicMetadata<'a> {
+    /// The topic, by its id.
     pub topic_id: Uuid,
+    /// The topic, by its name.
     pub topic_name: &'a str,
+    /// The number of its partitions.
     pub num_partitions: i32,
+    /// Where replicas of its partitions are.
     pub partition_racks: Vec<PartitionRacks<'a>>,
 }
 
 /// Where the replicas of a partition are.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PartitionRacks<'a> {
+    /// The partition.
     pub partition: i32,
+    /// Racks that have a replica.
     pub racks: Vec<&'a str>,
 }
 
 impl<'a> PartitionMetadataValue<'a> {
+    /// Reads the value, version included.
     pub fn parse(value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = open(value)?;
         let topics = array(&mut reader, SMALLEST_TOPIC, topic)?;

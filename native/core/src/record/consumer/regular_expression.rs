@@ -16,6 +16,7 @@ pub struct RegularExpressionValue<'a> {
 }
 
 impl<'a> RegularExpressionValue<'a> {
+    /// Reads the value, version included.
     pub fn parse(value: &'a [u8]) -> Result<Self, DecodeError> {
         let mut reader = open(value)?;
         let topics = array(&mut reader, 1, |reader| reader.compact_string())?;

@@ -8,18 +8,24 @@ use crate::request::Uuid;
 /// An id, no partitions, no tags.
 const SMALLEST_TOPIC: usize = 18;
 
+/// What a member is to have.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TargetAssignmentMemberValue {
+    /// By topic.
     pub topic_partitions: Vec<TopicPartitions>,
 }
 
+/// Partitions of one topic.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicPartitions {
+    /// The topic, by its id.
     pub topic_id: Uuid,
+    /// Partitions of the topic.
     pub partitions: Vec<i32>,
 }
 
 impl TargetAssignmentMemberValue {
+    /// Reads the value, version included.
     pub fn parse(value: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = open(value)?;
         let topic_partitions = array(&mut reader, SMALLEST_TOPIC, |reader| {

@@ -6,6 +6,7 @@ use crate::record::reader::{DecodeError, Reader};
 
 const ASSIGNMENT_TIMESTAMP_TAG: u32 = 0;
 
+/// The epoch of the group that the target is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TargetAssignmentMetadataValue {
     /// The group epoch that the target belongs to.
@@ -15,6 +16,7 @@ pub struct TargetAssignmentMetadataValue {
 }
 
 impl TargetAssignmentMetadataValue {
+    /// Reads the value, version included.
     pub fn parse(value: &[u8]) -> Result<Self, DecodeError> {
         let mut reader = open(value)?;
         let assignment_epoch = reader.i32()?;
