@@ -16,8 +16,10 @@ use super::member::Member;
 
 /// Memory that a member of a description takes besides its strings and partitions.
 const MEMBER_BYTES: usize = 384;
-/// The same of a partition, with its share of its topic's.
-const PARTITION_BYTES: usize = 16;
+/// The same of a topic, in what a member has or is to have.
+const TOPIC_BYTES: usize = 88;
+/// The same of a partition.
+const PARTITION_BYTES: usize = 8;
 
 impl Machine {
     pub fn describe_consumer_group(
@@ -62,11 +64,14 @@ impl Machine {
         if least > most {
             return least;
         }
+        let catalogue = known(&self.catalogue);
         let bytes = |row: &u32| {
             let member = &self.registry.consumer_members[*row];
-            let partitions = member.assigned.len() + member.revoking.len() + member.target().len();
             let names: usize = member.names.iter().map(|name| name.len() + 16).sum();
-            MEMBER_BYTES + member.id.len() + names + partitions * PARTITION_BYTES
+            let partitions = bytes_by_name(&member.assigned, catalogue)
+                + bytes_by_name(&member.revoking, catalogue)
+                + bytes_by_name(member.target(), catalogue);
+            MEMBER_BYTES + member.id.len() + member.text_bytes() + names + partitions
         };
         MEMBER_BYTES + of.members.iter().map(bytes).sum::<usize>()
     }
@@ -106,6 +111,13 @@ fn described(member: &Member, catalogue: &Catalogue) -> ConsumerGroupDescribedMe
         target_assignment: by_name(member.target(), catalogue),
         member_type: member.member_type(),
     }
+}
+
+/// Memory that [`by_name`] takes.
+fn bytes_by_name<T: AtPartition>(partitions: &[T], catalogue: &Catalogue) -> usize {
+    let topic = |topic_id| TOPIC_BYTES + catalogue.name_of(topic_id).map_or(0, str::len);
+    let topics: usize = by_topic(partitions).map(|(topic_id, _)| topic(topic_id)).sum();
+    topics + partitions.len() * PARTITION_BYTES
 }
 
 /// Topics that are gone are left out.

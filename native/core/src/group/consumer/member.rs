@@ -124,6 +124,11 @@ impl Member {
         self.texts.get(Text::ServerAssignor)
     }
 
+    /// Of the client, its place, its expression and the like.
+    pub fn text_bytes(&self) -> usize {
+        self.texts.all.len()
+    }
+
     /// `""`: none.
     pub fn regex(&self) -> &str {
         self.texts.get(Text::Regex).unwrap_or_default()
