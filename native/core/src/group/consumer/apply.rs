@@ -136,8 +136,10 @@ impl Registry {
             }
         }
         of.regexes.count(member.regex(), -1);
+        of.count_vote(member.server_assignor(), -1);
         member.store_metadata(value);
         of.regexes.count(member.regex(), 1);
+        of.count_vote(member.server_assignor(), 1);
     }
 
     fn apply_current_assignment(&mut self, row: u32, value: &CurrentMemberAssignmentValue) {
@@ -170,6 +172,7 @@ impl Registry {
         of.members.remove(at);
         of.count_subscription(&member.names, -1);
         of.regexes.count(member.regex(), -1);
+        of.count_vote(member.server_assignor(), -1);
         of.release_instance_id(member, row);
         if of.members.len() < 2 {
             of.owned = None;

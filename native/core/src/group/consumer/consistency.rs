@@ -38,6 +38,10 @@ impl Machine {
         }
         let counts = of.regexes.names().map(|regex| (regex, of.regexes.members(regex)));
         assert!(counts.eq(regexes), "expressions are counted: {of:?}");
+        let voters =
+            members.iter().filter(|(_, member)| member.server_assignor().is_some()).count();
+        let votes: u32 = of.assignor_votes.iter().map(|(_, count)| *count).sum();
+        assert_eq!(votes as usize, voters);
         let counted: u32 = of.subscriptions.iter().map(|(_, count)| *count).sum();
         assert_eq!(counted as usize, members.len());
         for (instance_id, row) in &of.static_members {

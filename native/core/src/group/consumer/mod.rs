@@ -20,6 +20,7 @@ mod member_id;
 mod metadata_hash;
 mod offsets;
 mod pattern;
+mod preferred_assignor;
 mod reconcile;
 mod reconciling;
 mod records;
@@ -90,6 +91,8 @@ pub struct ConsumerGroup {
     /// Lists of topics that members subscribe to by name, and how many members have each.
     pub subscriptions: Vec<(TopicNames, u32)>,
     pub regexes: Regexes,
+    /// Assignors that members name, and how many members name each.
+    assignor_votes: Vec<(Box<str>, u32)>,
     /// The log has a record of type 4, which Kafka wrote up to 4.0.
     pub has_partition_metadata: bool,
     /// Partitions that members have or have yet to give up; none until it is needed.
@@ -109,6 +112,7 @@ impl Default for ConsumerGroup {
             static_members: BTreeMap::new(),
             subscriptions: Vec::new(),
             regexes: Regexes::default(),
+            assignor_votes: Vec::new(),
             has_partition_metadata: false,
             owned: None,
             seen_topics: 0,

@@ -11,7 +11,7 @@ use kcoord_timer::slab::Slab;
 use super::member::Member;
 use super::subscription::TopicNames;
 use super::{ConsumerGroup, flat};
-use crate::assignor::{self, Compat, GroupBuilder, NewMember, Shape, Strategy};
+use crate::assignor::{self, Compat, GroupBuilder, NewMember, Shape};
 use crate::catalogue::known;
 use crate::group::Machine;
 use crate::record::consumer::{
@@ -20,10 +20,6 @@ use crate::record::consumer::{
 };
 use crate::request::Uuid;
 use crate::topic_partition::{TopicPartition, by_topic};
-
-/// Of the names that as many members want. Kafka takes what its hash map has first, which is this one
-/// between its own two.
-const FIRST_OF_EQUALS: &str = "uniform";
 
 impl Machine {
     /// Step 2: raises the group's epoch where that is due, with the hash of the topics as they are.
@@ -46,28 +42,6 @@ impl Machine {
             let record = RecordChange::PartitionMetadata(None);
             self.emit_consumer(now_ms, group, &record);
         }
-    }
-
-    /// The assignor that most members name; the first that is configured where none does.
-    pub fn preferred_assignor(&self, group: u32) -> Strategy {
-        let of = self.registry.consumer(group);
-        let mut votes: Vec<(&str, u32)> = Vec::new();
-        for row in &of.members {
-            let Some(name) = self.registry.consumer_members[*row].server_assignor() else {
-                continue;
-            };
-            match votes.iter_mut().find(|(known, _)| *known == name) {
-                Some((_, count)) => *count += 1,
-                None => votes.push((name, 1)),
-            }
-        }
-        votes.retain(|(name, _)| self.config.consumer.assignor(name).is_some());
-        votes.sort_unstable_by_key(|(name, count)| {
-            (core::cmp::Reverse(*count), *name != FIRST_OF_EQUALS, *name)
-        });
-        let name = votes.first().map(|(name, _)| *name);
-        let named = name.and_then(|name| self.config.consumer.assignor(name));
-        named.unwrap_or_else(|| self.config.consumer.default_assignor())
     }
 
     /// Step 3: new targets, if the group's epoch is above that of the present ones and the last are old
@@ -106,7 +80,8 @@ impl Machine {
                 ids.insert(name, topic_id);
             }
         }
-        let mut lists = SubscriptionLists::default();
+        let known_lists = HashMap::with_hasher(self.registry.hasher.clone());
+        let mut lists = SubscriptionLists { known: known_lists };
         for row in &of.members {
             let member = &members[*row];
             let subscription = lists.number(of, &member.names, member.regex(), &mut builder);
@@ -152,10 +127,10 @@ impl Machine {
     }
 }
 
-/// Lists of topics under the numbers that the assignors' group has for them.
-#[derive(Default)]
+/// Lists of topics under the numbers that the assignors' group has for them. Each list of names is
+/// there once, so that its address tells it apart.
 struct SubscriptionLists<'a> {
-    known: Vec<(&'a TopicNames, &'a str, u32)>,
+    known: HashMap<(*const Box<str>, &'a str), u32, ahash::RandomState>,
 }
 
 impl<'a> SubscriptionLists<'a> {
@@ -166,9 +141,7 @@ impl<'a> SubscriptionLists<'a> {
         regex: &'a str,
         builder: &mut GroupBuilder<'a>,
     ) -> u32 {
-        let is_it =
-            |known: &&(&TopicNames, &str, u32)| Arc::ptr_eq(known.0, names) && known.1 == regex;
-        if let Some((_, _, number)) = self.known.iter().find(is_it) {
+        if let Some(number) = self.known.get(&(names.as_ptr(), regex)) {
             return *number;
         }
         let matched = of.regexes.get(regex).map(|resolved| &resolved.topics);
@@ -178,7 +151,7 @@ impl<'a> SubscriptionLists<'a> {
         topics.sort_unstable();
         topics.dedup();
         let number = builder.subscription(&topics);
-        self.known.push((names, regex, number));
+        self.known.insert((names.as_ptr(), regex), number);
         number
     }
 }
