@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import gc
 import logging
 import os
 import resource
@@ -242,6 +243,8 @@ async def _run(
             logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
         with _naming("--listen", options.listen):
             await server.start()
+        # What a start made stays. Looking whether it is garbage takes 15 ms, each time.
+        gc.freeze()
         lines.flush_within(_LINES_SECONDS)  # they come before the ready line
         click.echo(f"pykcoord ready listen={_text(server.address)} {ready_fields}")
         ended = asyncio.ensure_future(server.wait_ended())

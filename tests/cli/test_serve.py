@@ -56,6 +56,23 @@ def test_ready_is_one_line_and_a_signal_ends_it_cleanly(
     assert (process.returncode, out) == (0, "")
 
 
+def test_what_a_start_made_is_not_looked_at_again_by_the_collector(tmp_path: Path) -> None:
+    """It took 15 ms each time, in which no heartbeat was answered."""
+    code = (
+        "import atexit, gc, sys; from pykcoord import cli;"
+        "atexit.register(lambda: print(gc.get_freeze_count(), len(gc.get_objects())));"
+        f"sys.argv[1:] = ['serve', {str(tmp_path / 'data')!r}, '--listen', '127.0.0.1:0'];"
+        "cli.main()"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.terminate()
+    frozen, others = map(int, process.communicate(timeout=30)[0].split())
+    assert frozen > 20_000
+    assert others < frozen / 10
+
+
 def test_a_signal_while_it_starts_ends_it_cleanly(tmp_path: Path) -> None:
     """As soon as the lock is taken, which is before the log is read."""
     process = _serve(tmp_path / "data", "--listen", "127.0.0.1:0")
