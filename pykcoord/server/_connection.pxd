@@ -62,9 +62,9 @@ cdef class Connection:
     cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2
     cdef int _take_next(self) except -1
     cdef bint _may_send(self) except -1
-    cdef int _reply(self, bytes reply) except -1
-    cdef int _answered(self, bytes reply) except -1
-    cdef int _hand_over(self, bytes reply, Py_ssize_t sent) except -1
+    cdef int _reply(self, reply) except -1
+    cdef int _answered(self, Py_ssize_t size) except -1
+    cdef int _hand_over(self, reply, Py_ssize_t sent) except -1
     cdef int _go_on(self) except -1
     cdef int _close(self) except -1
     cdef int _keep(self, const char* data, Py_ssize_t length) except -1

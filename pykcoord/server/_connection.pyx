@@ -118,7 +118,7 @@ cdef class Hub:
                 if connection._may_send():
                     self._replies.add(connection._descriptor, reply)
                     direct.append((connection, reply))
-                    connection._answered(reply)
+                    connection._answered(PyBytes_GET_SIZE(reply))
                 else:
                     connection._reply(reply)
         finally:
@@ -138,8 +138,9 @@ cdef class Hub:
             connection._go_on()
         return 0
 
-    def answer(self, ticket, bytes reply not None):
-        """Write one reply, its 4-byte length included; a client that has gone gets nothing."""
+    def answer(self, ticket, reply not None):
+        """Write one reply (bytes, or a bytearray that nobody changes any more), its 4-byte length
+        included; a client that has gone gets nothing."""
         cdef Connection connection = self.in_flight.pop(ticket, None)
         if connection is not None:
             self._finish(connection, self._seconds())
@@ -400,21 +401,21 @@ cdef class Connection:
                 self._transport.get_write_buffer_size() > 0 or self._transport.is_closing())
         return not self._is_buffered
 
-    cdef int _reply(self, bytes reply) except -1:
-        self._answered(reply)
+    cdef int _reply(self, reply) except -1:
+        self._answered(len(reply))
         if not self._closed:
             self._hand_over(reply, 0)
             self._go_on()
         return 0
 
-    cdef int _answered(self, bytes reply) except -1:
+    cdef int _answered(self, Py_ssize_t size) except -1:
         self._ticket = 0
         self._frame = None
         if not self._closed:
-            self._hub.sent_bytes_total += PyBytes_GET_SIZE(reply)
+            self._hub.sent_bytes_total += size
         return 0
 
-    cdef int _hand_over(self, bytes reply, Py_ssize_t sent) except -1:
+    cdef int _hand_over(self, reply, Py_ssize_t sent) except -1:
         """To the transport, which sends the rest when it can. It is not copied: it may be large."""
         self._is_buffered = True
         self._write(memoryview(reply)[sent:] if sent else reply)

@@ -260,7 +260,7 @@ cdef class Channel:
     def write(self, data not None):
         """Send as much as the socket takes, and the rest when it takes more.
 
-        `data`: bytes, or a memoryview of bytes.
+        `data`: bytes, a bytearray that nobody changes any more, or a memoryview of one of these.
         """
         if self._is_lost:
             return

@@ -1,15 +1,15 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Requests as bytes: checked whole before anything is made of them, then read piece by piece.
 
-`Shape.check` walks a request by the shape of its API and version. It believes no count and no
-length before the bytes are there, and reserves nothing. What passes is read by `Shape.read`:
-plain values now, the elements of arrays only when they are asked for, one by one. A request of
-a hundred thousand elements thus costs its bytes and no more.
+A `Walk` goes through a request by the shape of its API and version, some elements at a time. It
+believes no count and no length before the bytes are there, and reserves nothing. What passes is
+read by `Walk.read`: plain values now, the elements of arrays only when they are asked for, one by
+one. A request of a hundred thousand elements thus costs its bytes and no more.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.unicode cimport PyUnicode_DecodeUTF8
-from libc.stdint cimport int16_t, int32_t, int64_t, uint64_t, uint8_t
+from libc.stdint cimport int64_t, uint64_t, uint8_t
 
 from datetime import timedelta
 from uuid import UUID
@@ -19,6 +19,10 @@ BOOL, INT8, INT16, INT32, INT64, MILLISECONDS, UUID_, STRING, BYTES, STRUCT = ra
 cdef int[10] _SIZES
 _SIZES[:] = [1, 1, 2, 4, 8, 4, 16, 0, 0, 0]
 cdef int _STRING = STRING, _BYTES = BYTES, _STRUCT = STRUCT
+# Structures within structures, at most.
+cdef enum: DEEPEST = 8
+# Where a longer array ends is remembered, so that it is walked once.
+cdef Py_ssize_t SHORT_ARRAY = 256
 
 
 class MalformedError(ValueError):
@@ -31,6 +35,18 @@ cdef struct Cursor:
     Py_ssize_t end
     Py_ssize_t elements
     Py_ssize_t most_elements
+
+
+cdef struct Level:
+    # A structure that is walked. Objects are borrowed: the outermost shape holds them.
+    void* shape
+    Py_ssize_t field     # the next one
+    void* array          # the field whose elements are walked; NULL: none
+    Py_ssize_t left      # of its elements
+    Py_ssize_t begin     # where its elements begin
+    Py_ssize_t walked    # what was walked before them
+    Py_ssize_t tags      # that are left; -1: they were not come to
+    Py_ssize_t last_tag
 
 
 cdef int _need(Cursor* c, Py_ssize_t size) except -1:
@@ -64,6 +80,13 @@ cdef Py_ssize_t _uvarint(Cursor* c) except -1:
         if byte < 0x80:
             return <Py_ssize_t>value
     raise MalformedError("a varint of more than 5 bytes")
+
+
+cdef int _count_elements(Cursor* c, Py_ssize_t count) except -1:
+    c.elements += count
+    if c.elements > c.most_elements:
+        raise MalformedError(f"more than {c.most_elements} elements")
+    return 0
 
 
 cdef int _check_text(const uint8_t* data, Py_ssize_t length) except -1:
@@ -132,9 +155,7 @@ cdef class Field:
             if count > (c.end - c.at) // self.smallest(True):
                 raise MalformedError(
                     f"{self.name}: {count} elements are claimed where {c.end - c.at} bytes are left")
-            c.elements += count
-            if c.elements > c.most_elements:
-                raise MalformedError(f"more than {c.most_elements} elements")
+            _count_elements(c, count)
         return count
 
     cdef int skip(self, Cursor* c) except -1:
@@ -167,28 +188,30 @@ cdef class Field:
         """The byte before a structure that may be null (KIP-893)."""
         return _signed(c, 1) < 0
 
-    cdef object read(self, bytes frame, Cursor* c):
+    cdef object read(self, bytes frame, Cursor* c, dict ends):
         cdef Py_ssize_t start, count, index
         if not self.is_array:
-            return self.read_value(frame, c, self.is_nullable)
+            return self.read_value(frame, c, self.is_nullable, ends)
         count = self.count(c)
         if count < 0:
             return None
         start = c.at
         if _SIZES[self.kind]:
             c.at += count * _SIZES[self.kind]
+        elif ends and start in ends:
+            c.at = ends[start]
         else:
             for index in range(count):
                 self.skip_value(c, False)
-        return Elements(self, frame, start, count)
+        return Elements(self, frame, start, count, ends)
 
-    cdef object read_value(self, bytes frame, Cursor* c, bint is_nullable):
+    cdef object read_value(self, bytes frame, Cursor* c, bint is_nullable, dict ends):
         cdef Py_ssize_t length
         cdef const char* data
         if self.kind == _STRUCT:
             if is_nullable and self.is_null(c):
                 return None
-            return self.shape.read_at(frame, c)
+            return self.shape.read_at(frame, c, ends)
         if self.kind == _STRING or self.kind == _BYTES:
             length = self.length(c, 2 if self.kind == _STRING else 4, is_nullable)
             if length < 0:
@@ -221,6 +244,7 @@ cdef class Shape:
     cdef readonly dict tagged
     cdef readonly bint is_flexible
     cdef readonly Py_ssize_t smallest
+    cdef int depth
     cdef object _make
     cdef list _tags
 
@@ -234,38 +258,30 @@ cdef class Shape:
         for field in [*fields, *tagged.values()]:
             field.is_compact = is_flexible
         self.smallest = is_flexible
+        self.depth = 1
         for field in fields:
             self.smallest += field.smallest(False)
-
-    def check(self, bytes frame not None, Py_ssize_t at, Py_ssize_t most_elements):
-        """Where a request that begins at `at` ends, and how many elements its arrays have in all.
-        Raises MalformedError where it is none, or has more than `most_elements`. What follows
-        it is not looked at, as in Kafka."""
-        cdef Cursor c = _cursor(frame, at, most_elements)
-        self.skip(&c)
-        return c.at, c.elements
-
-    def read(self, bytes frame not None, Py_ssize_t at):
-        """The request that begins at `at`: it must have passed `check`."""
-        cdef Cursor c = _cursor(frame, at, PyBytes_GET_SIZE(frame))
-        return self.read_at(frame, &c)
+            if field.shape is not None:
+                self.depth = max(self.depth, 1 + field.shape.depth)
+        if self.depth > DEEPEST:
+            raise ValueError(f"more than {DEEPEST} structures within each other")
 
     cdef int skip(self, Cursor* c) except -1:
         cdef Field field
         for field in self.fields:
             field.skip(c)
         if self.is_flexible:
-            self.walk_tags(None, c, None)
+            self.walk_tags(None, c, None, None)
         return 0
 
-    cdef object read_at(self, bytes frame, Cursor* c):
+    cdef object read_at(self, bytes frame, Cursor* c, dict ends):
         cdef Field field
         cdef list values = []
         cdef dict found = {}
         for field in self.fields:
-            values.append(field.read(frame, c))
+            values.append(field.read(frame, c, ends))
         if self.is_flexible:
-            self.walk_tags(frame, c, found)
+            self.walk_tags(frame, c, found, ends)
             for tag in self._tags:
                 if tag in found:
                     values.append(found[tag])
@@ -274,30 +290,142 @@ cdef class Shape:
                     values.append(field.default)
         return self._make(values)
 
-    cdef int walk_tags(self, bytes frame, Cursor* c, dict found) except -1:
+    cdef int walk_tags(self, bytes frame, Cursor* c, dict found, dict ends) except -1:
         """Over the tagged fields; with a `frame` the known ones are read into `found`."""
         cdef Py_ssize_t count = _uvarint(c)
-        cdef Py_ssize_t index, tag, size, end, last = -1
-        cdef Field field
+        cdef Py_ssize_t index, last = -1
         for index in range(count):
-            tag = _uvarint(c)
-            size = _uvarint(c)
-            _need(c, size)
-            if tag <= last:
-                raise MalformedError("tags are not in their order")
-            last = tag
-            end = c.at + size
-            field = self.tagged.get(tag) if self.tagged else None
-            if field is None:
-                c.at = end
-                continue
-            if frame is None:
-                field.skip(c)
-            else:
-                found[tag] = field.read(frame, c)
-            if c.at != end:
-                raise MalformedError(f"{field.name}: its tag says {size} bytes")
+            last = self.walk_tag(frame, c, last, found, ends)
         return 0
+
+    cdef Py_ssize_t walk_tag(self, bytes frame, Cursor* c, Py_ssize_t last, dict found,
+                             dict ends) except -1:
+        """Over one of them, behind the tag `last`; which it is."""
+        cdef Py_ssize_t tag = _uvarint(c)
+        cdef Py_ssize_t size = _uvarint(c)
+        cdef Py_ssize_t end
+        cdef Field field
+        _need(c, size)
+        if tag <= last:
+            raise MalformedError("tags are not in their order")
+        end = c.at + size
+        field = self.tagged.get(tag) if self.tagged else None
+        if field is None:  # work as an element is
+            _count_elements(c, 1)
+            c.at = end
+            return tag
+        if frame is None:
+            field.skip(c)
+        else:
+            found[tag] = field.read(frame, c, ends)
+        if c.at != end:
+            raise MalformedError(f"{field.name}: its tag says {size} bytes")
+        return tag
+
+
+cdef class Walk:
+    """One request of a `shape` that begins at `at` of a frame: checked by `go_on`, then `read`.
+    What follows it is not looked at, as in Kafka."""
+
+    cdef bytes _frame
+    cdef Shape _shape
+    cdef Py_ssize_t _start
+    cdef Py_ssize_t _walked
+    cdef Cursor _cursor
+    cdef Level[DEEPEST] _levels
+    cdef int _depth
+    cdef dict _ends
+
+    def __init__(self, Shape shape not None, bytes frame not None, Py_ssize_t at,
+                 Py_ssize_t most_elements):
+        self._cursor = _cursor(frame, at, most_elements)
+        self._shape = shape
+        self._frame = frame
+        self._start = at
+        self._ends = {}
+        self._enter(shape)
+
+    @property
+    def at(self):
+        """How far it came: at the end, where the request ends."""
+        return self._cursor.at
+
+    @property
+    def elements(self):
+        """How many elements the arrays have that it came to, and tags that nobody knows."""
+        return self._cursor.elements
+
+    def go_on(self, Py_ssize_t most):
+        """Walk `most` elements, or the rest; whether that was the end. Raises MalformedError where
+        the bytes are no request, or it has more elements than may be."""
+        cdef Py_ssize_t enough = self._walked + most
+        while self._depth > 0:
+            if self._walked >= enough:
+                return False
+            self._step(&self._cursor)
+        return True
+
+    def read(self):
+        """The request: `go_on` must have come to its end."""
+        cdef Cursor c = _cursor(self._frame, self._start, PyBytes_GET_SIZE(self._frame))
+        if self._depth != 0:
+            raise ValueError("a request is read when all of it was checked")
+        return self._shape.read_at(self._frame, &c, self._ends)
+
+    cdef int _enter(self, Shape shape) except -1:
+        self._levels[self._depth] = Level(<void*>shape, 0, NULL, 0, 0, 0, -1, -1)
+        self._depth += 1
+        return 0
+
+    cdef int _step(self, Cursor* c) except -1:
+        """One field, element or tag."""
+        cdef Level* level = &self._levels[self._depth - 1]
+        cdef Shape shape = <Shape>level.shape
+        if level.array != NULL:
+            return self._element(c, level)
+        if level.field < len(shape.fields):
+            return self._field(c, level, shape.fields[level.field])
+        if shape.is_flexible:
+            if level.tags < 0:
+                level.tags = _uvarint(c)
+            if level.tags > 0:
+                level.tags -= 1
+                self._walked += 1
+                level.last_tag = shape.walk_tag(None, c, level.last_tag, None, None)
+                return 0
+        self._depth -= 1
+        return 0
+
+    cdef int _field(self, Cursor* c, Level* level, Field field) except -1:
+        cdef Py_ssize_t count
+        level.field += 1
+        if field.is_array:
+            count = field.count(c)
+            if _SIZES[field.kind]:  # `count` has seen that they are there
+                c.at += max(0, count) * _SIZES[field.kind]
+            elif count > 0:
+                level.array = <void*>field
+                level.left = count
+                level.begin = c.at
+                level.walked = self._walked
+        elif field.kind != _STRUCT:
+            field.skip_value(c, field.is_nullable)
+        elif not field.is_nullable or not field.is_null(c):
+            self._enter(field.shape)
+        return 0
+
+    cdef int _element(self, Cursor* c, Level* level) except -1:
+        cdef Field field = <Field>level.array
+        if level.left == 0:
+            if self._walked - level.walked > SHORT_ARRAY:
+                self._ends[level.begin] = c.at
+            level.array = NULL
+            return 0
+        level.left -= 1
+        self._walked += 1
+        if field.kind == _STRUCT:
+            return self._enter(field.shape)
+        return field.skip_value(c, False)
 
 
 cdef class Elements:
@@ -307,13 +435,15 @@ cdef class Elements:
     cdef bytes _frame
     cdef Py_ssize_t _start
     cdef Py_ssize_t _count
+    cdef dict _ends
 
     def __cinit__(self, Field field not None, bytes frame not None, Py_ssize_t start,
-                  Py_ssize_t count):
+                  Py_ssize_t count, dict ends not None):
         self._field = field
         self._frame = frame
         self._start = start
         self._count = count
+        self._ends = ends
 
     def __len__(self):
         return self._count
@@ -323,7 +453,7 @@ cdef class Elements:
         cdef Py_ssize_t index
         for index in range(self._count):
             c.elements = 0
-            yield self._field.read_value(self._frame, &c, False)
+            yield self._field.read_value(self._frame, &c, False, self._ends)
 
 
 cdef Cursor _cursor(bytes frame, Py_ssize_t at, Py_ssize_t most_elements):

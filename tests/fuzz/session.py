@@ -44,8 +44,7 @@ _PAUSES_MS = (*(0,) * 40, 1, 100, 10_000, 600_000)
 # Calls of functions on the loop's thread: for one frame in all, and without a break.
 # The first request of a version has its schema imported and compiled.
 MOST_CALLS = (40_000, 12)  # for any frame, and for each of its bytes
-# CreateTopics looks at the replicas of up to 10,000 partitions of one topic in one go.
-MOST_CALLS_AT_ONCE = 60_000
+MOST_CALLS_AT_ONCE = 30_000
 
 
 class Finding(Exception):

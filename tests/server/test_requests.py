@@ -3,8 +3,10 @@ cost no more than their bytes. kio, whose classes are Kafka's own schemas, says 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import datetime
+import itertools
 import random
 import tracemalloc
 import types
@@ -18,7 +20,7 @@ from kio.index import load_request_schema
 from kio.serial import entity_writer
 from support.kio_client import encode
 
-from pykcoord.server._requests import Elements, MalformedError
+from pykcoord.server._requests import Elements, MalformedError, Shape, Walk
 from pykcoord.server.api.registry import APIS
 from pykcoord.server.api.requests import request_shape
 
@@ -101,6 +103,14 @@ def walked(value: Any) -> int:
     return 1
 
 
+def checked(shape: Shape, frame: bytes, at: int = 0, most_elements: int = UNBOUNDED) -> Walk:
+    """A walk that came to its end, a few elements at a time."""
+    walk = Walk(shape, frame, at, most_elements)
+    while not walk.go_on(3):
+        pass
+    return walk
+
+
 @pytest.mark.parametrize(("key", "version"), SERVED)
 def test_requests_of_kio_are_read_as_they_were_written(key, version):
     shape = request_shape(key, version)
@@ -108,8 +118,9 @@ def test_requests_of_kio_are_read_as_they_were_written(key, version):
         message = random_message(load_request_schema(key, version), random.Random(seed))
         body = body_of(message)
         frame = b"head" + body + b"what follows"
-        assert shape.check(frame, 4, UNBOUNDED) == (4 + len(body), elements_of(message)), message
-        assert same(shape.read(frame, 4), message), message
+        walk = checked(shape, frame, 4)
+        assert (walk.at, walk.elements) == (4 + len(body), elements_of(message)), message
+        assert same(walk.read(), message), message
 
 
 @pytest.mark.parametrize(("key", "version"), SERVED)
@@ -118,7 +129,7 @@ def test_a_request_that_ends_early_is_refused(key, version):
     body = body_of(random_message(load_request_schema(key, version), random.Random(1)))
     for end in range(len(body)):
         with pytest.raises(MalformedError):
-            shape.check(body[:end], 0, UNBOUNDED)
+            checked(shape, body[:end])
 
 
 @pytest.mark.parametrize(("key", "version"), SERVED)
@@ -140,11 +151,8 @@ def test_no_count_is_believed_before_its_bytes_are_there(key, version):
         for each in bodies:
             tracemalloc.reset_peak()
             before, _ = tracemalloc.get_traced_memory()
-            try:
-                shape.check(each, 0, UNBOUNDED)
-                assert walked(shape.read(each, 0)) <= 10 + 2 * len(each)
-            except MalformedError:
-                pass
+            with contextlib.suppress(MalformedError):
+                assert walked(checked(shape, each).read()) <= 10 + 2 * len(each)
             reserved = tracemalloc.get_traced_memory()[1] - before
             assert reserved < 20_000 + 20 * len(each), each.hex()
     finally:
@@ -171,9 +179,40 @@ def test_a_frame_of_29_bytes_does_not_end_the_server(run, v, caplog):
 def test_elements_of_all_arrays_are_bounded_together():
     shape = request_shape(10, 4)
     body = b"\x00" + b"\x0b" + b"\x02k" * 10 + b"\x00"
-    assert shape.check(body, 0, 10) == (len(body), 10)
+    walk = checked(shape, body, most_elements=10)
+    assert (walk.at, walk.elements) == (len(body), 10)
     with pytest.raises(MalformedError, match="more than 9 elements"):
-        shape.check(body, 0, 9)
+        checked(shape, body, most_elements=9)
+
+
+def test_tags_that_nobody_knows_count_as_elements():
+    """Two MiB of them once were walked in one go."""
+    shape = request_shape(10, 4)
+    tags = b"".join(bytes([128 | tag & 127, tag >> 7, 0]) for tag in range(1_000))
+    body = b"\x00\x01" + b"\xe8\x07" + tags
+    assert checked(shape, body).elements == 1_000
+    with pytest.raises(MalformedError, match="more than 999 elements"):
+        checked(shape, body, most_elements=999)
+
+
+@pytest.mark.parametrize("v", [1, 6])
+def test_a_request_is_walked_some_elements_at_a_time_and_once(v):
+    """Partitions of two topics, in an array of an array; where they end is not looked for again."""
+    shape = request_shape(2, v)
+    partitions = [{"partition_index": n, "timestamp": 2} for n in range(1_000)]
+    topics = [{"name": name, "partitions": partitions} for name in ("a", "b")]
+    frame = encode(2, v, replica_id=-1, isolation_level=0, topics=topics)
+    walk = Walk(shape, frame, frame.index(b"\xff\xff\xff\xff"), UNBOUNDED)
+    pieces = [walk.at]
+    while not walk.go_on(100):
+        pieces.append(walk.at)
+    assert (walk.at, walk.elements) == (len(frame), 2_002)
+    assert len(pieces) == 21
+    assert max(after - before for before, after in itertools.pairwise(pieces)) < 2_000
+    read = walk.read()
+    assert [[p.partition_index for p in t.partitions] for t in read.topics] == [[*range(1_000)]] * 2
+    with pytest.raises(ValueError, match="when all of it was checked"):
+        Walk(shape, frame, 4, UNBOUNDED).read()
 
 
 def test_a_null_that_the_protocol_does_not_allow_is_refused(run, caplog):

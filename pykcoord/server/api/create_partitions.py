@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import InvalidPartitionsError, UnknownTopicError, check_partitions
-from pykcoord.server.api.changes import once_each, stored_together
+from pykcoord.server._seen import Seen
+from pykcoord.server.api.changes import are_all_here, named_twice, once_each, stored_together
 from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
@@ -21,25 +21,27 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 
 
 def _results(request: Any, cluster: Cluster) -> Iterator[Fields]:
-    named: Counter[str] = Counter()
+    twice = yield from named_twice(request.topics)
+    elsewhere = Seen()
     for asked in request.topics:
-        named[asked.name] += 1
+        if not (yield from are_all_here(asked.assignments or (), cluster.node_id)):
+            elsewhere.add(asked.name)
         yield PAUSE
     yield from stored_together(
         cluster.catalogue,
         once_each(
             request.topics,
-            named,
-            lambda asked: _grow(asked, request.validate_only, cluster),
+            twice,
+            lambda asked: _grow(asked, request.validate_only, elsewhere, cluster),
             _result,
         ),
         lambda result, code, text: _result(result["name"], code, text),
     )
 
 
-def _grow(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:
+def _grow(asked: Any, validate_only: bool, elsewhere: Seen, cluster: Cluster) -> Fields:
     try:
-        _check(asked, cluster)
+        _check(asked, elsewhere, cluster)
         if not validate_only:
             cluster.catalogue.add_partitions(asked.name, asked.count)
     except _InvalidAssignmentError as error:
@@ -53,7 +55,7 @@ class _InvalidAssignmentError(ValueError):
     """Replicas that do not fit the new partitions."""
 
 
-def _check(asked: Any, cluster: Cluster) -> None:
+def _check(asked: Any, elsewhere: Seen, cluster: Cluster) -> None:
     topic = cluster.catalogue.topics().get(asked.name)
     if topic is None:
         raise UnknownTopicError("name", "This server does not host this topic-partition.")
@@ -65,10 +67,10 @@ def _check(asked: Any, cluster: Cluster) -> None:
             f"{asked.count} would not be an increase.",
         )
     if asked.assignments is not None:
-        nodes = [tuple(assignment.broker_ids) for assignment in asked.assignments]
-        if nodes != [(cluster.node_id,)] * (asked.count - topic.partitions):
+        more = asked.count - topic.partitions
+        if len(asked.assignments) != more or elsewhere.has(asked.name):
             raise _InvalidAssignmentError(
-                f"Each of the {asked.count - topic.partitions} new partition(s) must have "
+                f"Each of the {more} new partition(s) must have "
                 f"broker {cluster.node_id} as its one replica."
             )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +16,8 @@ from pykcoord.catalogue import (
     check_partitions,
     new_id,
 )
-from pykcoord.server.api.changes import once_each, stored_together
+from pykcoord.server._seen import Seen
+from pykcoord.server.api.changes import are_all_here, named_twice, once_each, stored_together
 from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
@@ -32,10 +32,9 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 
 
 def _topics(request: Any, cluster: Cluster) -> Iterator[Fields]:
-    named: Counter[str] = Counter()
+    twice = yield from named_twice(request.topics)
     partitions = 0
     for asked in request.topics:
-        named[asked.name] += 1
         partitions += max(0, _partitions(asked, cluster))
         yield PAUSE
     if partitions > MAX_PARTITIONS:
@@ -44,12 +43,17 @@ def _topics(request: Any, cluster: Cluster) -> Iterator[Fields]:
         for asked in request.topics:
             yield _refused(asked.name, ErrorCode.policy_violation, text)
         return
+    elsewhere = Seen()
+    for asked in request.topics:
+        if not (yield from are_all_here(asked.assignments, cluster.node_id, _index)):
+            elsewhere.add(asked.name)
+        yield PAUSE
     yield from stored_together(
         cluster.catalogue,
         once_each(
             request.topics,
-            named,
-            lambda asked: _create(asked, request.validate_only, cluster),
+            twice,
+            lambda asked: _create(asked, request.validate_only, elsewhere, cluster),
             _refused,
         ),
         lambda result, code, text: _refused(result["name"], code, text),
@@ -62,8 +66,12 @@ def _partitions(asked: Any, cluster: Cluster) -> int:
     return cluster.num_partitions if partitions == _DEFAULT else partitions
 
 
-def _create(asked: Any, validate_only: bool, cluster: Cluster) -> Fields:
-    problem = _problem(asked, cluster)
+def _index(assignment: Any) -> int:
+    return int(assignment.partition_index)
+
+
+def _create(asked: Any, validate_only: bool, elsewhere: Seen, cluster: Cluster) -> Fields:
+    problem = _problem(asked, elsewhere, cluster)
     if problem is not None:
         return _refused(asked.name, *problem)
     configs = {config.name: config.value or "" for config in asked.configs}
@@ -103,8 +111,9 @@ def _made(
     return Topic(name, new_id(), partitions, configs)
 
 
-def _problem(asked: Any, cluster: Cluster) -> tuple[ErrorCode, str] | None:
-    """What is wrong with the request itself (ReplicationControlManager.createTopic)."""
+def _problem(asked: Any, elsewhere: Seen, cluster: Cluster) -> tuple[ErrorCode, str] | None:
+    """What is wrong with the request itself (ReplicationControlManager.createTopic). `elsewhere`:
+    topics with replicas that are not to be had here."""
     if len(asked.configs) > _MOST_CONFIGS:
         return ErrorCode.invalid_config, f"More than {_MOST_CONFIGS} settings of one topic."
     if not asked.assignments:
@@ -126,12 +135,7 @@ def _problem(asked: Any, cluster: Cluster) -> tuple[ErrorCode, str] | None:
             "A manual partition assignment was specified, but numPartitions or "
             "replicationFactor was not set to -1.",
         )
-    indexes = sorted(assignment.partition_index for assignment in asked.assignments)
-    here = all(
-        len(assignment.broker_ids) == 1 and next(iter(assignment.broker_ids)) == cluster.node_id
-        for assignment in asked.assignments
-    )
-    if not here or indexes != list(range(len(indexes))):
+    if elsewhere.has(asked.name):
         return (
             ErrorCode.invalid_replica_assignment,
             f"Each partition, from 0 on, must have broker {cluster.node_id} as its one replica.",

@@ -10,7 +10,8 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.server.api.messages import NONE, PAUSE, Fields
+from pykcoord.server._seen import Seen
+from pykcoord.server.api.messages import NONE, PAUSE, Each, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
 
@@ -25,17 +26,21 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 
 def _results(request: Any, cluster: Cluster) -> Iterator[Fields]:
     """Each once: a short request must not be able to ask for a huge answer."""
-    told = set()
+    told = Seen()
     for asked in request.resources:
-        resource = asked.resource_type, asked.resource_name
-        if resource in told:
+        if not told.add(asked.resource_name, asked.resource_type):
             yield PAUSE
             continue
-        told.add(resource)
-        yield _resource(asked, request, cluster)
+        wanted = None
+        if asked.configuration_keys is not None:
+            wanted = Seen()
+            for key in asked.configuration_keys:
+                wanted.add(key)
+                yield PAUSE
+        yield _resource(asked, request, wanted, cluster)
 
 
-def _resource(asked: Any, request: Any, cluster: Cluster) -> Fields:
+def _resource(asked: Any, request: Any, wanted: Seen | None, cluster: Cluster) -> Fields:
     error, text = NONE, None
     configs: Mapping[str, str] = {}
     source = _STATIC_BROKER
@@ -56,18 +61,13 @@ def _resource(asked: Any, request: Any, cluster: Cluster) -> Fields:
     else:
         error = ErrorCode.invalid_request
         text = f"Unsupported resource type {asked.resource_type}"
-    keys = asked.configuration_keys
-    wanted = None if keys is None else set(keys)
+    told = [name for name in sorted(configs) if wanted is None or wanted.has(name)]
     return {
         "error_code": error,
         "error_message": text,
         "resource_type": asked.resource_type,
         "resource_name": asked.resource_name,
-        "configs": [
-            _config(name, value, source, request)
-            for name, value in sorted(configs.items())
-            if wanted is None or name in wanted
-        ],
+        "configs": Each(lambda name: _config(name, configs[name], source, request), told),
     }
 
 

@@ -15,6 +15,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Topic
+from pykcoord.server._seen import Seen
 from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
@@ -47,7 +48,7 @@ class _Responses:
         self._asked = asked
         self._version = version
         self._cluster = cluster
-        self._answered: dict[Any, set[int]] = {}
+        self._topics, self._answered = Seen(), Seen()
         self._has_partitions = self._has_errors = False
 
     @property
@@ -64,24 +65,25 @@ class _Responses:
             topic: Topic | None
             if self._version >= 13:
                 identity = {"topic_id": asked.topic_id}
+                name = asked.topic_id.bytes if asked.topic_id is not None else None
                 topic = catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
                 absent = ErrorCode.unknown_topic_id
             else:
                 identity = {"topic": asked.topic}
+                name = asked.topic
                 topic = catalogue.topics().get(asked.topic)
                 absent = ErrorCode.unknown_topic_or_partition
-            yield {**identity, "partitions": self._partitions(topic, absent, asked, identity)}
+            number = self._topics.place(name)
+            yield {**identity, "partitions": self._partitions(topic, absent, asked, number)}
 
     def _partitions(
-        self, topic: Topic | None, absent: ErrorCode, asked: Any, identity: Fields
+        self, topic: Topic | None, absent: ErrorCode, asked: Any, number: int
     ) -> Iterator[Fields]:
         """Each once, as Kafka: a short request must not be able to ask for a huge answer."""
-        answered = self._answered.setdefault(next(iter(identity.values())), set())
         for partition in asked.partitions:
-            if partition.partition in answered:
+            if not self._answered.add(None, (number << 32) + partition.partition):
                 yield PAUSE
                 continue
-            answered.add(partition.partition)
             fields = _partition(topic, absent, partition)
             self._has_partitions = True
             self._has_errors |= fields["error_code"] is not NONE

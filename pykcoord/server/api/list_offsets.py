@@ -14,6 +14,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Topic
+from pykcoord.server._seen import Seen
 from pykcoord.server.api.messages import NONE, PAUSE, SLICE_ELEMENTS, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.server.api.topic_fields import NO_LEADER_EPOCH
@@ -32,27 +33,27 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 
 
 def _topics(request: Any, version: int, cluster: Cluster) -> Iterator[Fields]:
-    duplicates: set[tuple[str, int]] = set()
-    once: dict[str, set[int]] = {}
+    topics, once, twice = Seen(), Seen(), Seen()
     for asked in request.topics:
-        seen = once.setdefault(asked.name, set())
+        number = topics.place(asked.name) << 32
         for partition in asked.partitions:
-            if partition.partition_index in seen:
-                duplicates.add((asked.name, partition.partition_index))
-            seen.add(partition.partition_index)
+            if not once.add(None, number + partition.partition_index):
+                twice.add(None, number + partition.partition_index)
             yield PAUSE
         yield PAUSE  # a topic without partitions is work, too
-    told: set[tuple[str, int]] = set()
+    told = Seen()
     for asked in request.topics:
-        partitions = _partitions(asked, version, duplicates, told, cluster)
+        number = topics.place(asked.name) << 32
+        partitions = _partitions(asked, version, number, twice, told, cluster)
         yield {"name": asked.name, "partitions": partitions}
 
 
 def _partitions(
     asked: Any,
     version: int,
-    duplicates: set[tuple[str, int]],
-    told: set[tuple[str, int]],
+    number: int,
+    twice: Seen,
+    told: Seen,
     cluster: Cluster,
 ) -> Iterator[Fields]:
     """Each once; what is asked for twice is an invalid request (ReplicaManager.fetchOffset)."""
@@ -61,11 +62,10 @@ def _partitions(
     while some := list(islice(partitions, SLICE_ELEMENTS)):
         found = []
         for partition in some:
-            identity = asked.name, partition.partition_index
-            if identity not in duplicates:
+            identity = number + partition.partition_index
+            if not twice.has(None, identity):
                 found.append((_partition(topic, partition, version), partition))
-            elif identity not in told:
-                told.add(identity)
+            elif told.add(None, identity):
                 refused = _fields(partition, ErrorCode.invalid_request)
                 found.append((refused, partition))
         latest = [

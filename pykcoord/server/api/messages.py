@@ -37,8 +37,8 @@ NONE = ErrorCode.none
 # Among the elements of an array: no element, only a piece of work that was done for some.
 PAUSE: Any = None
 # One slice: so many elements are written or looked at, or so many bytes are written.
-SLICE_ELEMENTS = 512
-SLICE_BYTES = 64 * 1024
+SLICE_ELEMENTS = 128
+SLICE_BYTES = 32 * 1024
 
 Fields = Mapping[str, Any]
 
@@ -81,6 +81,10 @@ class Slicer:
         self._count = 0
         self._elements = 0
         self._end = len(out) + SLICE_BYTES
+
+    def spend(self, elements: int) -> None:
+        """Something else was done that costs as much as so many elements."""
+        self._count += elements
 
     def take_count(self) -> int:
         """What was done since the last call, in elements: what a slice may have of them, at the

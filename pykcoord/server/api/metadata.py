@@ -8,6 +8,7 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import InvalidTopicError, Topic, check_name
+from pykcoord.server._seen import Seen
 from pykcoord.server.api.changes import stored_together
 from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import NONE, PAUSE, Each, Fields
@@ -50,22 +51,18 @@ def _topics(request: Any, version: int, cluster: Cluster) -> Iterable[Fields]:
 
 def _asked(request: Any, version: int, cluster: Cluster, may_create: bool) -> Iterator[Fields]:
     """Each once, as Kafka: a short request must not be able to ask for a huge answer."""
-    told = set()
+    told = Seen()
     for asked in request.topics:
-        identity = _identity(asked, version)
-        if identity in told:
+        by_id = _is_by_id(asked, version)
+        topic_id = asked.topic_id.bytes if by_id and asked.topic_id is not None else None
+        if told.add(topic_id if by_id else asked.name, by_id):
+            yield _topic(asked, version, cluster, may_create)
+        else:
             yield PAUSE
-            continue
-        told.add(identity)
-        yield _topic(asked, version, cluster, may_create)
 
 
 def _is_by_id(asked: Any, version: int) -> bool:
     return asked.name is None or (version >= 12 and asked.topic_id is not None)
-
-
-def _identity(asked: Any, version: int) -> Any:
-    return asked.topic_id if _is_by_id(asked, version) else asked.name
 
 
 def _topic(asked: Any, version: int, cluster: Cluster, may_create: bool) -> Fields:
