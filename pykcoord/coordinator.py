@@ -229,15 +229,21 @@ class Coordinator:
         return self.result_of(self._commit_many(tables.commits_of(batch)))
 
     def groups(self) -> pyarrow.Table:
-        """All groups: `group_id`, `type`, `state`, `protocol_type`, `protocol`, `generation_id`,
-        `leader`, `members`."""
+        """All groups: `group_id`, `type` (classic, consumer, share, streams, simple), `state`,
+        `protocol_type`, `protocol`, `generation_id` (of a consumer group its epoch), `leader`,
+        `members`. Of consumer groups: `group_epoch`, `assignment_epoch`, `assignment_timestamp`
+        (ms; 0: never), `assignor`."""
         return tables.groups(self.result_of(self._inspect("groups")))
 
     def members(self) -> pyarrow.Table:
-        """All members of classic groups: `group_id`, `member_id`, `group_instance_id`, `client_id`,
-        `client_host`, `session_timeout_ms`, `rebalance_timeout_ms`, `subscription`,
-        `assignment`."""
-        return tables.members(self.result_of(self._inspect("groups")))
+        """All members: `group_id`, `member_id`, `group_instance_id`, `client_id`, `client_host`,
+        `rebalance_timeout_ms`, `session_timeout_ms`. In classic groups: `subscription` and
+        `assignment`, as bytes. In consumer groups: `member_epoch`, `previous_member_epoch`,
+        `member_state`, `member_type`, `rack_id`, `subscribed_topic_names`,
+        `subscribed_topic_regex`, `server_assignor`, `assigned_partitions`,
+        `partitions_pending_revocation` (which it has to give up), `target_partitions`: each a list
+        of `topic_id`, `topic`, `partitions`."""
+        return self.result_of(self._members())
 
     def offsets(self) -> pyarrow.Table:
         """All committed offsets: `group_id`, `topic`, `partition`, `offset`, `leader_epoch`,
@@ -293,6 +299,11 @@ class Coordinator:
     async def _commit_many(self, commits: tables.Commits) -> Sequence[int]:
         replies = [self.handle_async(request) for request in commits.requests]
         return commits.codes(await asyncio.gather(*replies))
+
+    async def _members(self) -> pyarrow.Table:
+        rows = await self._inspect("groups")
+        topics = self._serving.parts.catalogue.topics().values()
+        return tables.members(rows, {topic.topic_id.bytes: topic.name for topic in topics})
 
     async def _inspect(self, what: str) -> list[tuple[Any, ...]]:
         node = self._serving.parts.node

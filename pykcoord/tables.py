@@ -6,8 +6,9 @@ The only module that imports pyarrow, and only when it is asked for Arrow.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
+from uuid import UUID
 
 from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequest,
@@ -18,6 +19,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
 from pykcoord.arrow import arrow_library
+from pykcoord.catalogue import id_text
 from pykcoord.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -140,7 +142,8 @@ def _column(batch: pyarrow.RecordBatch | pyarrow.Table, name: str, type_name: st
 
 
 def groups(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
-    """`Node.groups` rows as a table, one row a group."""
+    """`Node.groups` rows as a table, one row a group. What only consumer groups have is NULL in
+    others."""
     pa = arrow_library()
     schema = pa.schema(
         [
@@ -152,18 +155,44 @@ def groups(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
             ("generation_id", pa.int32()),
             ("leader", pa.string()),
             ("members", pa.int32()),
+            ("group_epoch", pa.int32()),
+            ("assignment_epoch", pa.int32()),
+            ("assignment_timestamp", pa.int64()),
+            ("assignor", pa.string()),
         ]
     )
-    picked = [
-        (group, kind, state, protocol_type, protocol, generation, leader, len(members))
-        for group, kind, state, protocol_type, generation, protocol, leader, _, members in rows
-    ]
+    names = ("group_epoch", "assignment_epoch", "assignment_timestamp_ms", "assignor_name")
+    picked = []
+    for row in rows:
+        group, kind, state, protocol_type, generation, protocol, leader, _, members, of = row
+        consumer = (None,) * len(names) if of is None else tuple(map(of.get, names))
+        classic = (group, kind, state, protocol_type, protocol, generation, leader, len(members))
+        picked.append((*classic, *consumer))
     return _table(schema, picked)
 
 
-def members(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
-    """`Node.groups` rows as a table, one row a member."""
+# Of members of consumer groups: the names of `Node.groups`.
+_CONSUMER_COLUMNS = (
+    "member_epoch", "previous_member_epoch", "state", "member_type", "rack_id",
+    "subscribed_topic_names", "subscribed_topic_regex", "server_assignor", "assigned",
+    "pending_revocation", "target",
+)  # fmt: skip
+_MEMBER_TYPES = ("classic", "consumer")
+
+
+def members(rows: list[tuple[Any, ...]], topic_names: Mapping[bytes, str]) -> pyarrow.Table:
+    """`Node.groups` rows as a table, one row a member. What only members of consumer groups have
+    is NULL in others, and there `subscription` and `assignment` are. `topic_names`: by topic id."""
     pa = arrow_library()
+    topics = pa.list_(
+        pa.struct(
+            [
+                ("topic_id", pa.string()),
+                ("topic", pa.string()),
+                ("partitions", pa.list_(pa.int32())),
+            ]
+        )
+    )
     schema = pa.schema(
         [
             ("group_id", pa.string()),
@@ -175,9 +204,41 @@ def members(rows: list[tuple[Any, ...]]) -> pyarrow.Table:
             ("session_timeout_ms", pa.int32()),
             ("subscription", pa.binary()),
             ("assignment", pa.binary()),
+            ("member_epoch", pa.int32()),
+            ("previous_member_epoch", pa.int32()),
+            ("member_state", pa.string()),
+            ("member_type", pa.string()),
+            ("rack_id", pa.string()),
+            ("subscribed_topic_names", pa.list_(pa.string())),
+            ("subscribed_topic_regex", pa.string()),
+            ("server_assignor", pa.string()),
+            ("assigned_partitions", topics),
+            ("partitions_pending_revocation", topics),
+            ("target_partitions", topics),
         ]
     )
-    return _table(schema, [(row[0], *member) for row in rows for member in row[-1]])
+    return _table(schema, [_member(row[0], each, topic_names) for row in rows for each in row[8]])
+
+
+def _member(
+    group_id: str, member: tuple[Any, ...], topic_names: Mapping[bytes, str]
+) -> tuple[Any, ...]:
+    *common, subscription, assignment, of = member
+    if of is None:
+        nothing = (None,) * len(_CONSUMER_COLUMNS)
+        return (group_id, *common, subscription, assignment, *nothing)
+    fields = {name: of[name] for name in _CONSUMER_COLUMNS}
+    fields["member_type"] = _MEMBER_TYPES[of["member_type"]]
+    for name in ("assigned", "pending_revocation", "target"):
+        fields[name] = [
+            {
+                "topic_id": id_text(UUID(bytes=topic_id)),
+                "topic": topic_names.get(topic_id),
+                "partitions": partitions,
+            }
+            for topic_id, partitions in of[name]
+        ]
+    return (group_id, *common, None, None, *fields.values())
 
 
 def offsets(rows: list[tuple[Any, ...]]) -> pyarrow.Table:

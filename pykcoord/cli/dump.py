@@ -6,7 +6,6 @@ import json
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +13,7 @@ import click
 
 from pykcoord._native import dump
 from pykcoord.cli.opening import on_corruption_option, opened
-from pykcoord.cli.plain import plain
+from pykcoord.cli.plain import plain, time_text
 from pykcoord.cli.records import decode_key, decode_value, with_protocol
 from pykcoord.cli.types import MomentType
 from pykcoord.errors import LogError
@@ -59,7 +58,7 @@ def command(
             found = True
             click.echo(json.dumps(record, ensure_ascii=False) if as_json else _line(record))
     if group_id is not None and not found:
-        since = "" if since_ms is None else f" since {_time(since_ms)}"
+        since = "" if since_ms is None else f" since {time_text(since_ms)}"
         raise LogError(f"{path}: no record of group {group_id!r}{since} in this log")
     return 0
 
@@ -120,7 +119,7 @@ def _line(record: dict[str, Any]) -> str:
     value = "tombstone" if record["value"] is None else _fields(record["value"])
     line = (
         f"{record['partition']:>2} {record['offset']:>6} batch {record['batch']:<6} "
-        f"{_time(record['timestamp'])} {record['kind']} {_fields(record['key'])} -> {value}"
+        f"{time_text(record['timestamp'])} {record['kind']} {_fields(record['key'])} -> {value}"
     )
     if transaction := record.get("transaction"):
         line += f" [transaction of producer {transaction['producerId']}: {transaction['state']}]"
@@ -129,11 +128,3 @@ def _line(record: dict[str, Any]) -> str:
 
 def _fields(fields: dict[str, Any]) -> str:
     return " ".join(f"{name}={json.dumps(of, ensure_ascii=False)}" for name, of in fields.items())
-
-
-def _time(timestamp_ms: int) -> str:
-    try:
-        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
-    except (OverflowError, ValueError, OSError):
-        return str(timestamp_ms)
-    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

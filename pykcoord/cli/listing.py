@@ -18,7 +18,7 @@ __all__ = ["Listing", "print_listings"]
 _FRAMED_ROWS = 200
 # A longer cell moves what follows it in its own line only.
 _WIDEST = 64
-_NUMBERS = frozenset({"generation", "members", "partition", "offset", "leader epoch"})
+_NUMBERS = frozenset({"generation", "members", "partition", "offset", "leader epoch", "epoch"})
 
 
 class Listing(NamedTuple):

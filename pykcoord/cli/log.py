@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
 from pykcoord.cli import compact, dump
-from pykcoord.cli.listing import Listing, print_listings
 from pykcoord.cli.opening import on_corruption_option, opened
-from pykcoord.cli.state import State, state_of
+from pykcoord.cli.state import state_of
+from pykcoord.cli.state_listing import print_state
+from pykcoord.cli.topic_names import topic_names
 from pykcoord.cli.transfer import export_log, import_log
 from pykcoord.errors import LogError
 from pykcoord.log import OnCorruption, verify
@@ -60,13 +60,13 @@ def state(path: Path, as_json: bool, group_id: str | None, on_corruption: OnCorr
       pykcoord log state pykcoord-data | grep orders
     """
     reader = opened(path, on_corruption)
-    found = state_of(reader, group_id)
+    found = state_of(reader, group_id, topic_names(path))
     if group_id is not None and not any(found.values()):
         raise LogError(f"{path}: no group {group_id!r} in this log")
     if as_json:
         click.echo(json.dumps(found, indent=1, ensure_ascii=False))
     else:
-        _print_state(found, members=group_id is not None)
+        print_state(found, members=group_id is not None)
     return 0
 
 
@@ -97,81 +97,3 @@ def verify_log(path: Path, as_json: bool) -> int:
             f"{report.batches} batches, {report.records} records"
         )
     return 0 if report.sound else 1
-
-
-def _print_state(found: State, members: bool) -> None:
-    listings = [_groups_listing(found)]
-    if members:
-        listings += [_members_listing(group) for group in found["groups"].values()]
-    print_listings([*listings, _offsets_listing(found)])
-
-
-def _groups_listing(found: State) -> Listing:
-    rows = []
-    for group_id, group in found["groups"].items():
-        interpreted = group.get("interpreted", True)
-        count = str(len(group["members"])) if interpreted else "not interpreted"
-        rows.append(
-            [
-                group_id,
-                group["type"],
-                group.get("state", ""),
-                str(group.get("generation", "")),
-                group.get("protocol") or "",
-                count,
-            ]
-        )
-    return Listing("Groups", ("group", "type", "state", "generation", "protocol", "members"), rows)
-
-
-def _members_listing(group: dict[str, Any]) -> Listing:
-    rows = []
-    for member in group.get("members", []):
-        partitions = member.get("assignment", {}).get("partitions", {})
-        owned = [f"{topic} {_ranges(of)}" for topic, of in partitions.items()]
-        leads = " (leader)" if member["memberId"] == group["leader"] else ""
-        rows.append(
-            [
-                member["memberId"] + leads,
-                member["groupInstanceId"] or "",
-                member["clientId"],
-                member["clientHost"],
-                f"{member['sessionTimeoutMs']} ms",
-                ", ".join(owned) or member["memberAssignment"],
-            ]
-        )
-    columns = ("member", "instance", "client", "host", "session", "assignment")
-    return Listing("Members", columns, rows)
-
-
-def _offsets_listing(found: State) -> Listing:
-    rows = []
-    for group_id, topics in found["offsets"].items():
-        for topic, partitions in topics.items():
-            for partition, committed in partitions.items():
-                unstable = found["unstable"].get(group_id, {}).get(topic, [])
-                pending = " (a transaction is pending)" if int(partition) in unstable else ""
-                epoch = committed["leaderEpoch"]
-                rows.append(
-                    [
-                        group_id,
-                        topic,
-                        partition,
-                        f"{committed['offset']}{pending}",
-                        "" if epoch < 0 else str(epoch),
-                        committed["metadata"],
-                    ]
-                )
-    columns = ("group", "topic", "partition", "offset", "leader epoch", "metadata")
-    return Listing("Offsets", columns, rows)
-
-
-def _ranges(partitions: list[int]) -> str:
-    """`0-2,5` for 0, 1, 2 and 5."""
-    runs: list[list[int]] = []
-    for partition in sorted(partitions):
-        if runs and partition == runs[-1][1] + 1:
-            runs[-1][1] = partition
-        else:
-            runs.append([partition, partition])
-    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in runs)

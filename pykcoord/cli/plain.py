@@ -1,8 +1,9 @@
-"""Values as JSON can carry them."""
+"""Values as JSON and people can read them."""
 
 from __future__ import annotations
 
 import base64
+from datetime import UTC, datetime
 from typing import Any
 
 
@@ -20,3 +21,12 @@ def plain(value: Any) -> Any:
     if isinstance(value, list):
         return [plain(element) for element in value]
     return value
+
+
+def time_text(timestamp_ms: int) -> str:
+    """A time in ms since the epoch in ISO 8601; the number where it is none of this calendar."""
+    try:
+        moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
+    except (OverflowError, ValueError, OSError):
+        return str(timestamp_ms)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")

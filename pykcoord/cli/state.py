@@ -1,15 +1,16 @@
 """What a log amounts to: groups, offsets and unstable offsets after replay, as plain data.
 
-The form is that of DescribeGroups in Kafka's own field names, with bytes in base64. Groups that
-are not classic are kept by the coordinator and named here, but not interpreted.
+The form is that of DescribeGroups and ConsumerGroupDescribe in Kafka's own field names, with bytes
+in base64. Share and streams groups are kept by the coordinator and named here, but not interpreted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from pykcoord._native import Node, ReplayError
+from pykcoord.cli import consumer_state
 from pykcoord.cli.plain import base64_of, plain
 from pykcoord.cli.records import assignment_of, subscription_of
 from pykcoord.config import Config
@@ -22,12 +23,18 @@ State = dict[str, dict[str, Any]]
 _SEED = bytes(32)
 
 
-def state_of(reader: LogReader, group_id: str | None = None) -> State:
-    """`groups`, `offsets` and `unstable` of a log, each by group id, in the order of the ids.
+def state_of(
+    reader: LogReader, group_id: str | None = None, topic_names: Mapping[bytes, str] | None = None
+) -> State:
+    """`groups`, `offsets` and `unstable` of a log, each by group id, in the order of the ids; and
+    `reconciliation`, what is known of consumer groups beyond Kafka's own description of them.
 
-    `group_id` narrows all three. Raises LogError for a record that cannot be applied.
+    `group_id` narrows all four. `topic_names`: names of topics by their ids, besides those that
+    committed offsets tell. Raises LogError for a record that cannot be applied.
     """
     groups: dict[str, Any] = {}
+    consumers: list[tuple[int, tuple[Any, ...]]] = []
+    names: dict[bytes, str] = {}
     offsets: dict[str, Any] = {}
     unstable: dict[str, Any] = {}
     config = Config().native()
@@ -36,7 +43,10 @@ def state_of(reader: LogReader, group_id: str | None = None) -> State:
         _replay(node, partition, reader.read(partition))
         for row in node.groups(0):
             groups[row[0]] = _group(partition, row)
-        for group, topic, index, offset, leader_epoch, metadata, *_ in node.offsets(0):
+            if row[-1] is not None:
+                consumers.append((partition, row))
+        for group, topic, index, offset, leader_epoch, metadata, *_, topic_id in node.offsets(0):
+            names[topic_id] = topic
             of_topic = offsets.setdefault(group, {}).setdefault(topic, {})
             of_topic[str(index)] = {
                 "offset": offset,
@@ -45,7 +55,12 @@ def state_of(reader: LogReader, group_id: str | None = None) -> State:
             }
         for group, topic, index in node.unstable(0):
             unstable.setdefault(group, {}).setdefault(topic, []).append(index)
+    names |= topic_names or {}
+    for partition, row in consumers:
+        groups[row[0]] = consumer_state.described(partition, row, names)
+    reconciliation = {row[0]: consumer_state.reconciling(row, names) for _, row in consumers}
     state = {"groups": groups, "offsets": offsets, "unstable": unstable}
+    state["reconciliation"] = reconciliation
     return {name: _chosen(of, group_id) for name, of in state.items()}
 
 
@@ -66,7 +81,7 @@ def _chosen(by_group: dict[str, Any], group_id: str | None) -> dict[str, Any]:
 
 
 def _group(partition: int, group: tuple[Any, ...]) -> dict[str, Any]:
-    _, kind, state, protocol_type, generation, protocol, leader, since_ms, members = group
+    _, kind, state, protocol_type, generation, protocol, leader, since_ms, members, _ = group
     if kind == "simple":
         return {
             "partition": partition,
@@ -94,9 +109,8 @@ def _group(partition: int, group: tuple[Any, ...]) -> dict[str, Any]:
 
 
 def _member(member: tuple[Any, ...], protocol_type: str | None) -> dict[str, Any]:
-    member_id, instance_id, client_id, client_host, rebalance_ms, session_ms, metadata, owned = (
-        member
-    )
+    member_id, instance_id, client_id, client_host, rebalance_ms, session_ms = member[:6]
+    metadata, owned = member[6:8]
     shown = {
         "memberId": member_id,
         "groupInstanceId": instance_id,

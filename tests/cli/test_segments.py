@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,14 +11,39 @@ from typing import Any
 import pytest
 from support import segments
 
+from pykcoord.catalogue import STATE_FILE, Topic, store_topics
+from pykcoord.log.state_file import StateFile
+
 from .conftest import Result
 
 Run = Callable[..., Result]
 
 
-def _by_member_id(group: dict[str, Any]) -> dict[str, Any]:
-    members = sorted(group["members"], key=lambda member: str(member["memberId"]))
-    return {**group, "members": members}
+def _sorted(group: dict[str, Any]) -> dict[str, Any]:
+    """Members and topics in one order: Kafka's own is that of hash maps."""
+    members = [_member(member) for member in group["members"]]
+    return {**group, "members": sorted(members, key=lambda member: str(member["memberId"]))}
+
+
+def _member(member: dict[str, Any]) -> dict[str, Any]:
+    if "subscribedTopicNames" not in member:
+        return member
+    assignments = {
+        name: sorted(member[name]["topicPartitions"], key=lambda topic: str(topic["topicId"]))
+        for name in ("assignment", "targetAssignment")
+    }
+    return {
+        **member,
+        "subscribedTopicNames": sorted(member["subscribedTopicNames"]),
+        **assignments,
+    }
+
+
+def _name_topics(log: Path, expected: dict[str, Any]) -> None:
+    """Beside a log that is in no data directory: records of consumer groups have ids alone."""
+    named = segments.topic_names(expected)
+    topics = [Topic(name, uuid.UUID(bytes=topic_id), 1) for topic_id, name in named.items()]
+    store_topics(StateFile(log / STATE_FILE), topics)
 
 
 def _state(pykcoord: Run, *arguments: object) -> dict[str, Any]:
@@ -34,16 +60,20 @@ def _check(found: dict[str, Any], expected: dict[str, Any]) -> None:
     for group_id, group in expected["groups"].items():
         if "members" not in group:  # medium-1 tells no more than this
             assert group.items() <= found["groups"][group_id].items()
-        elif group["type"] == "classic":
-            assert _by_member_id(found["groups"][group_id]) == _by_member_id(group)
+        elif group["type"] in ("classic", "consumer"):
+            assert _sorted(found["groups"][group_id]) == _sorted(group), group_id
         else:
             shown = {"partition": group["partition"], "type": group["type"], "interpreted": False}
             assert found["groups"][group_id] == shown
 
 
 def test_what_kafka_reads(scenario: Path, pykcoord: Run) -> None:
+    expected = segments.expected(scenario)
+    _name_topics(scenario, expected)
     found = _state(pykcoord, scenario, "--on-corruption", "truncate")
-    _check(found, segments.expected(scenario))
+    _check(found, expected)
+    consumers = {name for name, of in expected["groups"].items() if of["type"] == "consumer"}
+    assert found["reconciliation"].keys() == consumers
 
 
 def test_one_partition_at_a_time(scenario: Path, pykcoord: Run) -> None:
@@ -106,6 +136,62 @@ def test_the_table_for_people(classic: Path, pykcoord: Run) -> None:
     )
     narrowed = pykcoord("log", "state", classic, "--group", group_id)
     assert all(member["memberId"] in narrowed.out for member in group["members"])
+
+
+def test_a_consumer_group_for_people(tmp_path: Path, pykcoord: Run) -> None:
+    log = segments.unpack(segments.OWN / "consumer-1", tmp_path / "log")
+    expected = segments.expected(log)
+    group_id = next(name for name in expected["groups"] if name.startswith("blocked-"))
+    group = expected["groups"][group_id]
+    (slow, waiting) = group["members"]
+    _name_topics(log, expected)
+    lines = pykcoord("log", "state", log, "--group", group_id).out.splitlines()
+    assert lines[1].split() == ["group", "type", "state", "generation", "protocol", "members"]
+    assert lines[2].split() == [group_id, "consumer", "Reconciling", "3", "uniform", "2"]
+    (topic,) = slow["subscribedTopicNames"]
+    at = lines.index("Members (target of epoch 3):") + 2
+    rows = sorted((" ".join(line.split()) for line in lines[at : at + 2]), key=len)
+    assert rows == [
+        f"{waiting['memberId']} - {waiting['clientId']} /127.0.0.1 consumer {topic} "
+        f"3 UNRELEASED_PARTITIONS - - {topic} 4-7",
+        f"{slow['memberId']} - {slow['clientId']} /127.0.0.1 consumer {topic} "
+        f"2 UNREVOKED_PARTITIONS {topic} 0-7 {topic} 4-7 {topic} 0-3",
+    ]
+
+
+def test_a_topic_without_a_name_has_its_id(tmp_path: Path, pykcoord: Run) -> None:
+    """What committed offsets say is known without a catalogue; the rest is not."""
+    log = segments.unpack(segments.OWN / "consumer-1", tmp_path / "log")
+    known = {id_of["id"]: name for name, id_of in segments.expected(log)["topics"].items()}
+    found = {
+        (group_id, topic["topicId"], topic["topicName"])
+        for group_id, group in _state(pykcoord, log)["groups"].items()
+        for member in group["members"]
+        for topic in member["assignment"]["topicPartitions"]
+    }
+    named = {(topic_id, name) for _, topic_id, name in found if name is not None}
+    assert named
+    assert named <= known.items()
+    (group_id, topic_id), *_ = [(group, of) for group, of, name in found if name is None]
+    assert f"{topic_id} 0-" in pykcoord("log", "state", log, "--group", group_id).out
+
+
+def test_regular_expressions(tmp_path: Path, pykcoord: Run) -> None:
+    log = segments.unpack(segments.OWN / "consumer-1", tmp_path / "log")
+    groups = segments.expected(log)["groups"]
+    group_id, expression = next(
+        (name, member["subscribedTopicRegex"])
+        for name, of in groups.items()
+        if of["type"] == "consumer"
+        for member in of["members"]
+        if member["subscribedTopicRegex"]
+    )
+    found = _state(pykcoord, log, "--group", group_id)["reconciliation"][group_id]
+    matched = found["regularExpressions"][expression]
+    assert matched["topics"], "the log says what it was found to match"
+    shown = pykcoord("log", "state", log, "--group", group_id).out
+    assert all(topic in shown for topic in matched["topics"])
+    assert "Regular expressions:" in shown
 
 
 def test_nothing_is_changed(scenario: Path, pykcoord: Run) -> None:

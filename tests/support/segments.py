@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import json
 import shutil
@@ -34,3 +35,9 @@ def expected(folder: Path) -> dict[str, Any]:
     """What Kafka itself read from the log."""
     read: dict[str, Any] = json.loads((folder / "expected.json").read_text())
     return read
+
+
+def topic_names(expected: dict[str, Any]) -> dict[bytes, str]:
+    """By topic id, of the topics that were there at the end."""
+    topics = expected["topics"].items()
+    return {base64.urlsafe_b64decode(of["id"] + "=="): name for name, of in topics}

@@ -1,6 +1,8 @@
 //! What a shard holds, for people and tables: owned copies, in sorted order.
 
 use crate::offset::CommittedOffset;
+use crate::request::Uuid;
+pub use crate::response::MemberType;
 use crate::shard::Shard;
 
 /// A group as tables show it.
@@ -8,8 +10,8 @@ use crate::shard::Shard;
 pub struct GroupView {
     /// The group.
     pub group_id: Box<str>,
-    /// `classic`, `consumer`, `share` or `streams`; only classic groups are interpreted: what only
-    /// they have is 0, -1 or empty in others.
+    /// `classic`, `consumer`, `share` or `streams`. Share and streams groups are kept, and not
+    /// interpreted: what takes more than the keys of their records is 0, -1 or empty.
     pub group_type: &'static str,
     /// Offsets only: no record of the group itself.
     pub is_simple: bool,
@@ -17,7 +19,7 @@ pub struct GroupView {
     pub state: &'static str,
     /// `""`: none.
     pub protocol_type: Box<str>,
-    /// The generation.
+    /// The generation; of a consumer group its epoch.
     pub generation_id: i32,
     /// The assignor that the group uses.
     pub protocol_name: Option<Box<str>>,
@@ -25,8 +27,36 @@ pub struct GroupView {
     pub leader: Option<Box<str>>,
     /// When it entered its state, in milliseconds; -1: unknown.
     pub current_state_timestamp_ms: i64,
+    /// What only consumer groups have.
+    pub consumer: Option<ConsumerGroupView>,
     /// Sorted by member id.
     pub members: Vec<MemberView>,
+}
+
+/// What only consumer groups have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerGroupView {
+    /// Of its subscriptions.
+    pub group_epoch: i32,
+    /// Of its members' targets.
+    pub assignment_epoch: i32,
+    /// When they were computed, in milliseconds; 0: never.
+    pub assignment_timestamp_ms: i64,
+    /// The one that computes the next targets.
+    pub assignor_name: &'static str,
+    /// Sorted.
+    pub regular_expressions: Vec<RegularExpressionView>,
+}
+
+/// A regular expression that members subscribe to, and the topics that it was found to match.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RegularExpressionView {
+    /// In RE2's syntax.
+    pub regular_expression: Box<str>,
+    /// None: it was not looked up yet.
+    pub topics: Option<Vec<Box<str>>>,
+    /// When it was looked up, in milliseconds; 0: never.
+    pub timestamp_ms: i64,
 }
 
 /// A member as tables show it.
@@ -44,10 +74,48 @@ pub struct MemberView {
     pub session_timeout_ms: i32,
     /// How long a join phase waits for the member, in ms.
     pub rebalance_timeout_ms: i32,
-    /// Its metadata for the group's protocol.
+    /// Its metadata for the group's protocol. Empty in a consumer group.
     pub subscription: Box<[u8]>,
-    /// In the bytes of the protocol type (ConsumerProtocolAssignment).
+    /// In the bytes of the protocol type (ConsumerProtocolAssignment). Empty in a consumer group.
     pub assignment: Box<[u8]>,
+    /// What only members of consumer groups have.
+    pub consumer: Option<Box<ConsumerMemberView>>,
+}
+
+/// What only members of consumer groups have.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConsumerMemberView {
+    /// Of the assignment that it has; -2: it is static, and left for a while.
+    pub member_epoch: i32,
+    /// Of the one that it had before.
+    pub previous_member_epoch: i32,
+    /// As Kafka's `MemberState` names it.
+    pub state: &'static str,
+    /// Which protocol it speaks.
+    pub member_type: MemberType,
+    /// As the client named it.
+    pub rack_id: Option<Box<str>>,
+    /// Sorted.
+    pub subscribed_topic_names: Vec<Box<str>>,
+    /// `""`: none.
+    pub subscribed_topic_regex: Box<str>,
+    /// The assignor that it asks for.
+    pub server_assignor: Option<Box<str>>,
+    /// What it may read, without what it has to give up.
+    pub assigned: Vec<TopicPartitionsView>,
+    /// What it has to give up, and keeps from others until it did.
+    pub pending_revocation: Vec<TopicPartitionsView>,
+    /// What it is to read in the end.
+    pub target: Vec<TopicPartitionsView>,
+}
+
+/// Some partitions of a topic.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TopicPartitionsView {
+    /// Its name is not in the records of consumer groups.
+    pub topic_id: Uuid,
+    /// Ascending.
+    pub partitions: Vec<i32>,
 }
 
 impl Shard {

@@ -4,7 +4,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict, PyList, PyTuple};
 
 use kcoord_core::Shard;
-use kcoord_core::views::{GroupView, MemberView};
+use kcoord_core::views::{
+    ConsumerGroupView, ConsumerMemberView, GroupView, MemberView, TopicPartitionsView,
+};
 use kcoord_node::Node;
 
 pub fn groups<'py>(py: Python<'py>, shard: &Shard) -> PyResult<Bound<'py, PyList>> {
@@ -79,6 +81,7 @@ fn group_row<'py>(py: Python<'py>, group: &GroupView) -> PyResult<Bound<'py, PyT
         group.leader.as_deref(),
         group.current_state_timestamp_ms,
         members?,
+        group.consumer.as_ref().map(|of| consumer_group(py, of)).transpose()?,
     )
         .into_pyobject(py)
 }
@@ -93,6 +96,58 @@ fn member_row<'py>(py: Python<'py>, member: &MemberView) -> PyResult<Bound<'py, 
         member.session_timeout_ms,
         PyBytes::new(py, &member.subscription),
         PyBytes::new(py, &member.assignment),
+        member.consumer.as_ref().map(|of| consumer_member(py, of)).transpose()?,
     )
         .into_pyobject(py)
+}
+
+/// What only a consumer group has, by name.
+fn consumer_group<'py>(py: Python<'py>, group: &ConsumerGroupView) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("group_epoch", group.group_epoch)?;
+    fields.set_item("assignment_epoch", group.assignment_epoch)?;
+    fields.set_item("assignment_timestamp_ms", group.assignment_timestamp_ms)?;
+    fields.set_item("assignor_name", group.assignor_name)?;
+    let regular_expressions = PyDict::new(py);
+    for of in &group.regular_expressions {
+        let topics = of.topics.as_ref().map(|topics| texts(topics));
+        regular_expressions.set_item(&*of.regular_expression, (topics, of.timestamp_ms))?;
+    }
+    fields.set_item("regular_expressions", regular_expressions)?;
+    Ok(fields)
+}
+
+/// What only a member of a consumer group has, by name.
+fn consumer_member<'py>(
+    py: Python<'py>,
+    member: &ConsumerMemberView,
+) -> PyResult<Bound<'py, PyDict>> {
+    let fields = PyDict::new(py);
+    fields.set_item("member_epoch", member.member_epoch)?;
+    fields.set_item("previous_member_epoch", member.previous_member_epoch)?;
+    fields.set_item("state", member.state)?;
+    fields.set_item("member_type", member.member_type as i8)?;
+    fields.set_item("rack_id", member.rack_id.as_deref())?;
+    fields.set_item("subscribed_topic_names", texts(&member.subscribed_topic_names))?;
+    fields.set_item("subscribed_topic_regex", &*member.subscribed_topic_regex)?;
+    fields.set_item("server_assignor", member.server_assignor.as_deref())?;
+    fields.set_item("assigned", topic_partitions(py, &member.assigned)?)?;
+    fields.set_item("pending_revocation", topic_partitions(py, &member.pending_revocation)?)?;
+    fields.set_item("target", topic_partitions(py, &member.target)?)?;
+    Ok(fields)
+}
+
+fn texts(texts: &[Box<str>]) -> Vec<&str> {
+    texts.iter().map(|text| &**text).collect()
+}
+
+/// Topic ids and partitions, ascending.
+fn topic_partitions<'py>(
+    py: Python<'py>,
+    topics: &[TopicPartitionsView],
+) -> PyResult<Bound<'py, PyList>> {
+    let row = |of: &TopicPartitionsView| {
+        (PyBytes::new(py, &of.topic_id.0.to_be_bytes()), of.partitions.clone())
+    };
+    PyList::new(py, topics.iter().map(row))
 }

@@ -287,14 +287,12 @@ impl Machine {
             protocol_name: None,
             leader: None,
             current_state_timestamp_ms: -1,
+            consumer: None,
             members: Vec::new(),
         };
         match &of.kind {
             GroupKind::Classic(classic) => classic.view(&self.registry.members, bare),
-            GroupKind::Consumer(of) => {
-                let session_timeout_ms = self.config.consumer.session_timeout_ms;
-                of.view(&self.registry.consumer_members, session_timeout_ms, bare)
-            }
+            GroupKind::Consumer(_) => self.view_consumer_group(group, bare),
             GroupKind::Foreign(_) => bare,
         }
     }

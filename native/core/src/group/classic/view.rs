@@ -37,5 +37,6 @@ fn view_member(member: &Member, protocol_name: &str) -> MemberView {
         rebalance_timeout_ms: member.rebalance_timeout_ms,
         subscription: member.metadata(protocol_name).into(),
         assignment: details.assignment.into(),
+        consumer: None,
     }
 }
