@@ -1,4 +1,8 @@
 //! One regular expression: RE2's syntax, matched against whole names in linear time.
+//!
+//! What RE2/J has and this engine has not, or has otherwise, is rewritten: text between `\Q` and `\E`,
+//! and the classes `\d`, `\s` and `\w`, which hold ASCII alone. Not rewritten, and so different:
+//! `[[` begins a class within a class here, and is a bracket there.
 
 use std::borrow::Cow;
 
@@ -9,7 +13,7 @@ use regex_syntax::ParserBuilder;
 pub const MAX_PATTERN_BYTES: usize = 4 << 10;
 
 /// Memory of a compiled expression: nested repetitions reach it, and are refused.
-const MAX_COMPILED_BYTES: usize = 1 << 20;
+const MAX_COMPILED_BYTES: usize = 256 << 10;
 
 /// How deep groups may nest.
 const MAX_NESTING: u32 = 250;
@@ -19,7 +23,7 @@ pub fn compile(regex: &str) -> Result<Regex, regex::Error> {
     if regex.len() > MAX_PATTERN_BYTES {
         return Err(regex::Error::CompiledTooBig(MAX_COMPILED_BYTES));
     }
-    let regex = without_quotes(regex);
+    let regex = rewritten(regex);
     // Alone first: it must not close the group that is put around it.
     let alone = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(&regex);
     alone.map_err(|error| regex::Error::Syntax(error.to_string()))?;
@@ -29,9 +33,9 @@ pub fn compile(regex: &str) -> Result<Regex, regex::Error> {
         .build()
 }
 
-/// RE2 takes what stands between `\Q` and `\E` literally.
-fn without_quotes(regex: &str) -> Cow<'_, str> {
-    if !regex.contains(r"\Q") {
+/// The expression in the words of this engine.
+fn rewritten(regex: &str) -> Cow<'_, str> {
+    if !regex.contains('\\') {
         return Cow::Borrowed(regex);
     }
     let mut out = String::with_capacity(regex.len());
@@ -39,18 +43,38 @@ fn without_quotes(regex: &str) -> Cow<'_, str> {
     while let Some(at) = rest.find('\\') {
         out.push_str(&rest[..at]);
         let behind = &rest[at + 1..];
-        if let Some(quoted) = behind.strip_prefix('Q') {
-            let (quoted, behind) = quoted.split_once(r"\E").unwrap_or((quoted, ""));
-            out.push_str(&regex::escape(quoted));
-            rest = behind;
-        } else {
-            let escaped = behind.chars().next().map_or(0, char::len_utf8);
-            out.push_str(&rest[at..at + 1 + escaped]);
-            rest = &behind[escaped..];
+        let Some(escaped) = behind.chars().next() else {
+            rest = &rest[at..];
+            break;
+        };
+        rest = &behind[escaped.len_utf8()..];
+        match escaped {
+            'Q' => {
+                let (quoted, behind) = rest.split_once(r"\E").unwrap_or((rest, ""));
+                out.push_str(&regex::escape(quoted));
+                rest = behind;
+            }
+            _ => match ascii_class(escaped) {
+                Some(class) => out.push_str(class),
+                None => out.extend(['\\', escaped]),
+            },
         }
     }
     out.push_str(rest);
     Cow::Owned(out)
+}
+
+/// As a class that may stand alone and within another.
+fn ascii_class(escaped: char) -> Option<&'static str> {
+    Some(match escaped {
+        'd' => "[0-9]",
+        'D' => "[^0-9]",
+        's' => r"[\t\n\f\r ]",
+        'S' => r"[^\t\n\f\r ]",
+        'w' => "[0-9A-Za-z_]",
+        'W' => "[^0-9A-Za-z_]",
+        _ => return None,
+    })
 }
 
 #[cfg(test)]
@@ -69,6 +93,9 @@ mod tests {
         assert!(matches(r"(?i)T\d+", "t12") && matches(r"\p{L}+", "abc"));
         assert!(matches(r"\Qa.b\E.", "a.bc") && !matches(r"\Qa.b\E.", "aXbc"));
         assert!(matches(r"\\Q.*", r"\Qx") && matches(r"x\Q.*", "x.*"));
+        assert!(matches(r"[\w.-]+\d{2}\D", "a_b.c-12x") && !matches(r"\w", "ä"));
+        assert!(matches(r"[\W]", "-") && !matches(r"[^\W]", "-") && matches(r"\S\s\S", "a b"));
+        assert!(compile(r"a\").is_err());
     }
 
     #[test]
@@ -83,6 +110,8 @@ mod tests {
         assert!(compile("((((a{100}){100}){100}){100})").is_err());
         assert!(compile(&format!("{}a{}", "(".repeat(30_000), ")".repeat(30_000))).is_err());
         assert!(compile(&"a?".repeat(16_000)).is_err());
+        assert!(compile(&r"\pL".repeat(1_300)).is_err());
+        assert!(compile(&r"\w+".repeat(1_000)).is_ok());
         assert!(compile(&"ab".repeat(2_000)).is_ok());
         assert!(compile(&"ab".repeat(3_000)).is_err());
     }
