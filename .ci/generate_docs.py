@@ -10,25 +10,10 @@ import sys
 from pathlib import Path
 
 from pykcoord.config import SETTINGS, Setting
+from pykcoord.protocol import GROUP_APIS
 from pykcoord.server.api import registry
 
 ROOT = Path(__file__).parent.parent
-
-_CORE_APIS = {
-    "OffsetCommit": "Commits offsets, of a member or without one (simple groups).",
-    "OffsetFetch": "Gives committed offsets, of one group or many (v8+), by topic id from v10.",
-    "JoinGroup": "Joins, rejoins, and starts the rebalance.",
-    "Heartbeat": "Keeps a session alive, and says when a rebalance has begun.",
-    "LeaveGroup": "Leaves, alone or for others (v3+).",
-    "SyncGroup": "Takes the leader's assignments, and gives each member its own.",
-    "DescribeGroups": "Gives a group's state and members.",
-    "ListGroups": "Lists groups, filtered by state (v4+) and type (v5+).",
-    "DeleteGroups": "Deletes empty groups with their offsets.",
-    "OffsetDelete": "Deletes offsets of topics without subscribers.",
-    "ConsumerGroupHeartbeat": "Joins, keeps, moves and leaves in a consumer group (KIP-848).",
-    "ConsumerGroupDescribe": "Gives a consumer group's members, epochs and assignments.",
-}
-_SPEC = re.compile(r"^    (\w+) = (\d+), (\d+) to (\d+), flexible", re.MULTILINE)
 
 
 def pages() -> dict[str, str]:
@@ -41,15 +26,16 @@ def pages() -> dict[str, str]:
 
 
 def _apis() -> str:
-    header = (ROOT / "native/wire/src/header.rs").read_text()
     rows = [
-        (int(key), name, _versions(int(low), int(high)), "core", _CORE_APIS[name])
-        for name, key, low, high in _SPEC.findall(header)
+        (api.key, api.name, _versions(api.minimum, api.maximum), "core", _about_group_api(api.name))
+        for api in GROUP_APIS
     ]
-    for api in registry.APIS.values():
-        low = api.minimum if api.advertised_minimum is None else api.advertised_minimum
-        about = _about(api.answer.__module__)
-        rows.append((api.key, api.name, _versions(low, api.maximum), "server", about))
+    for node_api in registry.APIS.values():
+        advertised = node_api.advertised_minimum
+        low = node_api.minimum if advertised is None else advertised
+        about = _about(node_api.answer.__module__)
+        versions = _versions(low, node_api.maximum)
+        rows.append((node_api.key, node_api.name, versions, "server", about))
     lines = [f"| {' | '.join(map(str, row))} |" for row in sorted(rows)]
     return _page(
         "APIs and versions served",
@@ -70,6 +56,16 @@ def _about(module: str) -> str:
     first = path.read_text().partition('"""')[2].partition('"""')[0]
     sentence = " ".join(first.split("\n\n")[0].split()).partition(": ")[2]
     return sentence[:1].upper() + sentence[1:]
+
+
+def _about_group_api(name: str) -> str:
+    """What the first sentence of its codec says of it."""
+    file = re.sub("(?<!^)([A-Z])", r"_\1", name).lower()
+    source = (ROOT / f"native/wire/src/api/{file}.rs").read_text()
+    lines = source.partition("\n\n")[0].splitlines()
+    text = " ".join(line.removeprefix("//!").strip() for line in lines)
+    sentence = text.partition(": ")[2].partition(". ")[0].rstrip(".")
+    return f"{sentence[:1].upper()}{sentence[1:]}."
 
 
 def _versions(low: int, high: int) -> str:

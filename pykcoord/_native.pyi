@@ -40,6 +40,8 @@ __all__ = [
 
 # "release" or "debug": how the extension was built; benchmarks refuse the second.
 profile: str
+# Key, name, lowest and highest version of each API that the core owns.
+GROUP_APIS: list[tuple[int, str, int, int]]
 # Of the package: pyproject.toml and Cargo.toml say the same.
 __version__: str
 

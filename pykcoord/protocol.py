@@ -11,14 +11,31 @@ import io
 import struct
 import sys
 from importlib import import_module
-from typing import Any
+from typing import Any, NamedTuple
 
 from kio.serial import entity_reader, entity_writer
 
+from pykcoord import _native
 from pykcoord._native import body_at
 from pykcoord.errors import ArgumentError
 
-__all__ = ["body_at", "decode_response", "encode_request", "response_type"]
+__all__ = [
+    "GROUP_APIS", "GroupApi", "body_at", "decode_response", "encode_request", "response_type",
+]  # fmt: skip
+
+
+class GroupApi(NamedTuple):
+    """An API that the native core answers: `key` and `name` are Kafka's, `minimum` to `maximum`
+    are the versions that are served."""
+
+    key: int
+    name: str
+    minimum: int
+    maximum: int
+
+
+# All of them, from the one table in native/wire.
+GROUP_APIS = tuple(GroupApi(*row) for row in _native.GROUP_APIS)
 
 
 def encode_request(request: object, correlation_id: int = 0, client_id: str = "pykcoord") -> bytes:

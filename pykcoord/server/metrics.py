@@ -22,18 +22,11 @@ from prometheus_client.registry import Collector
 
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import LATENCY_BOUNDS, Hub
+from pykcoord.server.api.registry import NAMES
 
 _SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _SAMPLE_SECONDS = 5.0
 _GROUP_STATES = ("empty", "preparing_rebalance", "completing_rebalance", "stable", "dead")
-_API_NAMES = {
-    0: "Produce", 1: "Fetch", 2: "ListOffsets", 3: "Metadata", 8: "OffsetCommit",
-    9: "OffsetFetch", 10: "FindCoordinator", 11: "JoinGroup", 12: "Heartbeat",
-    13: "LeaveGroup", 14: "SyncGroup", 15: "DescribeGroups", 16: "ListGroups",
-    18: "ApiVersions", 19: "CreateTopics", 20: "DeleteTopics", 23: "OffsetForLeaderEpoch",
-    32: "DescribeConfigs", 37: "CreatePartitions", 42: "DeleteGroups", 47: "OffsetDelete",
-    60: "DescribeCluster", 75: "DescribeTopicPartitions",
-}  # fmt: skip
 
 
 class LogLines(Protocol):
@@ -187,7 +180,7 @@ def _requests(hub: Hub) -> Metric:
         for bound, count in zip((*map(str, LATENCY_BOUNDS), "+Inf"), buckets, strict=True):
             below += count
             samples.append((bound, below))
-        family.add_metric((_API_NAMES.get(key, "other"),), samples, seconds)
+        family.add_metric((NAMES.get(key, "other"),), samples, seconds)
     return family
 
 

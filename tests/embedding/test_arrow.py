@@ -355,6 +355,9 @@ def test_rows_of_another_shard_are_refused() -> None:
     shard = new_shard(shard=5, shards=8)
     with pytest.raises(ArgumentError, match='payload: it names "sales", which belongs to shard'):
         shard.process(batch([row(0, START_MS, "billing", (15, 4), describe)]))
+    describe = b"\x03" + b"\x08billing" + b"\x06sales" + b"\0\0"  # the same of consumer groups
+    with pytest.raises(ArgumentError, match='payload: it names "sales", which belongs to shard'):
+        shard.process(batch([row(0, START_MS, "billing", (69, 0), describe)]))
     assert shard.process(batch([commit()])).num_rows == 2
     with pytest.raises(ArgumentError, match="shard: 8 is not between 0 and 7"):
         new_shard(shard=8, shards=8)

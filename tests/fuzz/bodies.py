@@ -20,13 +20,13 @@ from kio.index import load_request_schema
 from kio.serial import entity_writer
 from kio.static.primitive import Interval, i32Timedelta
 
-from pykcoord.server.api.api_versions import CORE_APIS
+from pykcoord.protocol import GROUP_APIS
 from pykcoord.server.api.registry import APIS
 
 # Beyond what Kafka has: keys and versions that no one serves.
 KEYS = range(-1, 96)
 ODD_KEYS = (127, 128, 255, 256, 32767, -32768)
-SERVED = tuple(sorted({*APIS, *(key for key, _, _ in CORE_APIS)}))
+SERVED = tuple(sorted({*APIS, *(api.key for api in GROUP_APIS)}))
 _VERSIONS_BEYOND = 2
 
 _GROUPS = (*("g",) * 8, "g1", "g2", "")

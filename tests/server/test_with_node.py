@@ -18,7 +18,7 @@ from support.memory_log import MemoryLog
 import pykcoord
 from pykcoord._native import Node
 from pykcoord.config import Config
-from pykcoord.server.api.api_versions import CORE_APIS
+from pykcoord.protocol import GROUP_APIS
 
 from .conftest import frame, serving
 
@@ -98,8 +98,8 @@ async def heartbeat(client: Any, member_id: str, generation_id: int) -> int:
     return response.error_code
 
 
-@pytest.mark.parametrize(("key", "lowest", "highest"), CORE_APIS)
-def test_what_is_advertised_is_what_the_core_serves(run, key, lowest, highest):
+@pytest.mark.parametrize(("key", "_name", "lowest", "highest"), GROUP_APIS)
+def test_what_is_advertised_is_what_the_core_serves(run, key, _name, lowest, highest):
     """A body that is cut off is refused for its end, a version outside for its number."""
 
     async def main():

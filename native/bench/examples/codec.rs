@@ -28,7 +28,7 @@ fn main() {
         out.clear();
         let (api, version) = (ApiKey::Heartbeat, head.api_version);
         let start = header::begin_response(&mut out, api, version, head.correlation_id);
-        heartbeat::encode_response(&mut out, version, ErrorCode::None);
+        heartbeat::encode_response(&mut out, version, &ErrorCode::None);
         header::finish_response(&mut out, start);
         black_box(&out);
     });

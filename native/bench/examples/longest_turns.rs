@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use kcoord_core::Config;
 use kcoord_core::request::*;
 use kcoord_node::{Frame, Node, Session, Turn};
-use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response, open_response};
 

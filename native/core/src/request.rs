@@ -62,7 +62,7 @@ pub enum Request<'a> {
     /// Offsets of one group go.
     OffsetDelete(OffsetDeleteRequest<'a>),
     /// One group; the host splits and gathers.
-    DescribeGroup(DescribeGroupRequest<'a>),
+    DescribeGroups(DescribeGroupRequest<'a>),
     /// The groups of one request that live in this shard: one atomic append.
     DeleteGroups(DeleteGroupsRequest<'a>),
     /// All groups of the shard.
@@ -72,7 +72,7 @@ pub enum Request<'a> {
 }
 
 /// JoinGroup.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct JoinGroupRequest<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -102,7 +102,7 @@ pub struct JoinGroupProtocol<'a> {
 }
 
 /// SyncGroup.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct SyncGroupRequest<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -130,7 +130,7 @@ pub struct SyncGroupAssignment<'a> {
 }
 
 /// Heartbeat.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct HeartbeatRequest<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -143,7 +143,7 @@ pub struct HeartbeatRequest<'a> {
 }
 
 /// LeaveGroup.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct LeaveGroupRequest<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -163,7 +163,7 @@ pub struct LeaveGroupMember<'a> {
 }
 
 /// OffsetCommit.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OffsetCommitRequest<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -230,7 +230,7 @@ pub struct OffsetFetchTopic<'a> {
 }
 
 /// OffsetDelete.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct OffsetDeleteRequest<'a> {
     /// The group.
     pub group_id: &'a str,
@@ -255,7 +255,7 @@ pub struct DescribeGroupRequest<'a> {
 }
 
 /// DeleteGroups.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct DeleteGroupsRequest<'a> {
     /// The groups.
     pub groups_names: Vec<&'a str>,

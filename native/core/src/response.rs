@@ -38,7 +38,7 @@ pub enum Response {
     /// To OffsetDelete.
     OffsetDelete(OffsetDeleteResponse),
     /// To DescribeGroup.
-    DescribeGroup(Box<DescribeGroupResponse>),
+    DescribeGroups(Box<DescribeGroupResponse>),
     /// To DeleteGroups.
     DeleteGroups(DeleteGroupsResponse),
     /// To ListGroups.
@@ -80,9 +80,9 @@ impl Response {
             Response::OffsetDelete(_) => {
                 Response::OffsetDelete(OffsetDeleteResponse { error_code, topics: Vec::new() })
             }
-            Response::DescribeGroup(response) => {
+            Response::DescribeGroups(response) => {
                 let refused = DescribeGroupResponse::refused(response.group_id, error_code);
-                Response::DescribeGroup(Box::new(refused))
+                Response::DescribeGroups(Box::new(refused))
             }
             Response::DeleteGroups(mut response) => {
                 response.results.iter_mut().for_each(|(_, code)| *code = error_code);

@@ -250,7 +250,7 @@ impl Machine {
             Request::OffsetCommit(request) => self.commit_offsets(now_ms, context, request),
             Request::OffsetFetch(request) => self.fetch_offsets(context, request),
             Request::OffsetDelete(request) => self.delete_offsets(now_ms, context, request),
-            Request::DescribeGroup(request) => self.describe_group(context, request),
+            Request::DescribeGroups(request) => self.describe_group(context, request),
             Request::DeleteGroups(request) => self.delete_groups(now_ms, context, request),
             Request::ListGroups(request) => {
                 self.list_groups(context, request, self.registry.sorted_groups());

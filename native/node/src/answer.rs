@@ -1,10 +1,10 @@
 //! A core response becomes a reply frame: at once, or when the last of its parts is there.
 
 use kcoord_core::ErrorCode;
-use kcoord_core::request::{
-    HeartbeatRequest, JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest,
+use kcoord_core::response::{
+    ConsumerGroupDescribeResponse, DeleteGroupsResponse, DescribeGroupResponse, LeaveGroupResponse,
+    Response,
 };
-use kcoord_core::response::{DeleteGroupsResponse, LeaveGroupResponse, Response};
 
 use super::gather::{Gather, Parts};
 use super::pieces::Pieces;
@@ -12,7 +12,8 @@ use super::slots::Header;
 use super::turn::LONG_REPLY_BYTES;
 use super::{Node, Turn};
 use crate::outcome::Outcome;
-use kcoord_wire::api::{self, RequestBody};
+use kcoord_wire::api;
+use kcoord_wire::api::describing::{begin_groups, end_groups};
 use kcoord_wire::header::{ApiKey, begin_response};
 
 impl Node {
@@ -36,12 +37,12 @@ impl Node {
                 let mut pieces = Pieces::default();
                 let out = pieces.room(bytes);
                 begin_response(out, header.api, header.version, header.correlation_id);
-                encode(out, &header, &response);
+                api::encode_whole(out, header.version, header.api, &response);
                 return turn.push_reply(header.ticket, pieces);
             }
             let out = &mut turn.buffer;
             start = begin_response(out, header.api, header.version, header.correlation_id);
-            encode(out, &header, &response);
+            api::encode_whole(out, header.version, header.api, &response);
             if turn.outcomes.is_some() {
                 outcome = Outcome::of_response(response);
             }
@@ -61,35 +62,6 @@ fn size(response: &Response) -> usize {
             api::consumer_group_heartbeat::assignment_bytes(beaten)
         }
         _ => 0,
-    }
-}
-
-fn encode(out: &mut Vec<u8>, header: &Header, response: &Response) {
-    let version = header.version;
-    match response {
-        Response::Heartbeat(code) => api::heartbeat::encode_response(out, version, *code),
-        Response::JoinGroup(response) => api::join_group::encode_response(out, version, response),
-        Response::SyncGroup(response) => api::sync_group::encode_response(out, version, response),
-        Response::LeaveGroup(response) => api::leave_group::encode_response(out, version, response),
-        Response::OffsetCommit(response) => {
-            api::offset_commit::encode_response(out, version, response);
-        }
-        Response::OffsetFetch(response) => {
-            api::offset_fetch::encode_response(out, version, std::slice::from_ref(response));
-        }
-        Response::OffsetDelete(response) => {
-            api::offset_delete::encode_response(out, version, response);
-        }
-        Response::ConsumerGroupHeartbeat(answer) => {
-            api::consumer_group_heartbeat::encode_response(out, version, answer);
-        }
-        Response::Dropped(code) => encode_dropped(out, header, *code),
-        Response::DescribeGroup(_)
-        | Response::ConsumerGroupDescribe(_)
-        | Response::DeleteGroups(_)
-        | Response::ListGroups(_) => {
-            unreachable!("{response:?} comes in parts")
-        }
     }
 }
 
@@ -115,11 +87,11 @@ fn encode_gathered(header: &Header, gather: Gather) -> Pieces {
         Parts::DescribeGroups { groups, .. } => {
             pieces = groups.into_pieces();
             if header.api == ApiKey::ConsumerGroupDescribe {
-                api::consumer_group_describe::begin_groups(out, version, count);
-                api::consumer_group_describe::end_groups(pieces.room(1), version);
+                begin_groups::<ConsumerGroupDescribeResponse>(out, version, count);
+                end_groups::<ConsumerGroupDescribeResponse>(pieces.room(1), version);
             } else {
-                api::describe_groups::begin_groups(out, version, count);
-                api::describe_groups::end_groups(pieces.room(1), version);
+                begin_groups::<DescribeGroupResponse>(out, version, count);
+                end_groups::<DescribeGroupResponse>(pieces.room(1), version);
             }
         }
         Parts::DeleteGroups { results, .. } => {
@@ -150,41 +122,4 @@ fn left(slices: Vec<Option<LeaveGroupResponse>>) -> LeaveGroupResponse {
         all.members.extend(slice.members);
     }
     all
-}
-
-/// A membership request whose shard went away while it waited.
-fn encode_dropped(out: &mut Vec<u8>, header: &Header, code: ErrorCode) {
-    let (group_id, member_id, group_instance_id) = ("", "", None);
-    let request = match header.api {
-        ApiKey::JoinGroup => RequestBody::JoinGroup(JoinGroupRequest {
-            group_id,
-            session_timeout_ms: 0,
-            rebalance_timeout_ms: 0,
-            member_id,
-            group_instance_id,
-            protocol_type: "",
-            protocols: Vec::new(),
-            reason: None,
-        }),
-        ApiKey::SyncGroup => RequestBody::SyncGroup(SyncGroupRequest {
-            group_id,
-            generation_id: -1,
-            member_id,
-            group_instance_id,
-            protocol_type: None,
-            protocol_name: None,
-            assignments: Vec::new(),
-        }),
-        ApiKey::LeaveGroup => {
-            RequestBody::LeaveGroup(LeaveGroupRequest { group_id, members: Vec::new() })
-        }
-        ApiKey::Heartbeat => RequestBody::Heartbeat(HeartbeatRequest {
-            group_id,
-            generation_id: -1,
-            member_id,
-            group_instance_id,
-        }),
-        other => unreachable!("a dropped {other:?} is answered in its own shape"),
-    };
-    api::encode_error(out, header.version, &request, code);
 }

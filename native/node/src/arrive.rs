@@ -130,9 +130,6 @@ impl<'a> Arrivals<'a, '_> {
                 arrival.context.uuid = self.uuids.next();
                 self.one(arrival, join.group_id, Request::JoinGroup(join), None);
             }
-            RequestBody::SyncGroup(sync) => {
-                self.one(arrival, sync.group_id, Request::SyncGroup(sync), None);
-            }
             RequestBody::ConsumerGroupHeartbeat(beat) => {
                 arrival.context.uuid = self.uuids.next();
                 self.one(arrival, beat.group_id, Request::ConsumerGroupHeartbeat(beat), None);
@@ -152,9 +149,6 @@ impl<'a> Arrivals<'a, '_> {
     /// A request that is done in one go.
     fn whole(&mut self, arrival: Arrival<'a>, body: RequestBody<'a>) {
         match body {
-            RequestBody::LeaveGroup(leave) => {
-                self.one(arrival, leave.group_id, Request::LeaveGroup(leave), None);
-            }
             RequestBody::OffsetCommit(commit) => self.commit(arrival, commit),
             RequestBody::OffsetDelete(delete) => self.delete_offsets(arrival, delete),
             RequestBody::OffsetFetch(groups) => self.fetch(arrival, groups),
@@ -164,11 +158,10 @@ impl<'a> Arrivals<'a, '_> {
             }
             RequestBody::DeleteGroups(delete) => self.delete_groups(arrival, delete),
             RequestBody::ListGroups(list) => self.list(arrival, list),
-            RequestBody::Heartbeat(_)
-            | RequestBody::JoinGroup(_)
-            | RequestBody::SyncGroup(_)
-            | RequestBody::ConsumerGroupHeartbeat(_) => {
-                unreachable!("it was handed on")
+            body => {
+                let found = body.of_one_group();
+                let (group_id, request) = found.expect("those of several groups stand above");
+                self.one(arrival, group_id, request, None);
             }
         }
     }
@@ -176,26 +169,13 @@ impl<'a> Arrivals<'a, '_> {
     /// What Kafka answers before any group is looked at, for requests of one group: what the
     /// request says of itself first, then that its shard is not served (states.md section 3.1).
     fn refused_by_api_layer(&self, version: i16, body: &RequestBody<'_>) -> Option<ErrorCode> {
-        let group_id = match body {
-            RequestBody::Heartbeat(heartbeat) => heartbeat.group_id,
-            RequestBody::SyncGroup(sync) => {
-                let named = sync.protocol_type.is_some() && sync.protocol_name.is_some();
-                if version >= 5 && !named {
-                    return Some(ErrorCode::InconsistentGroupProtocol);
-                }
-                sync.group_id
+        if let RequestBody::SyncGroup(sync) = body {
+            let named = sync.protocol_type.is_some() && sync.protocol_name.is_some();
+            if version >= 5 && !named {
+                return Some(ErrorCode::InconsistentGroupProtocol);
             }
-            RequestBody::JoinGroup(join) => join.group_id,
-            RequestBody::LeaveGroup(leave) => leave.group_id,
-            RequestBody::OffsetCommit(commit) => commit.group_id,
-            RequestBody::OffsetDelete(delete) => delete.group_id,
-            RequestBody::ConsumerGroupHeartbeat(beat) => beat.group_id,
-            RequestBody::OffsetFetch(_)
-            | RequestBody::DescribeGroups(_)
-            | RequestBody::ConsumerGroupDescribe(_)
-            | RequestBody::DeleteGroups(_)
-            | RequestBody::ListGroups(_) => return None,
-        };
+        }
+        let group_id = body.group_id()?;
         let unserved = self.unserved(self.shard_of(group_id))?;
         Some(self.refused_unserved(version, group_id, body, unserved))
     }

@@ -13,8 +13,10 @@ use kcoord_core::response::{
 
 use super::pieces::Pieces;
 use super::topics::Topics;
-use kcoord_wire::api::describe_groups::{GROUP_OPERATIONS, OPERATIONS_OMITTED};
-use kcoord_wire::api::{consumer_group_describe, describe_groups, list_groups, offset_fetch};
+use kcoord_wire::api::describing::{
+    DescribedGroup, GROUP_OPERATIONS, OPERATIONS_OMITTED, encode_group,
+};
+use kcoord_wire::api::{list_groups, offset_fetch};
 
 /// One group of an OffsetFetch that is by id, or whose answer is.
 #[derive(Debug, Default)]
@@ -82,6 +84,18 @@ impl Groups {
             self.pieces.push(waited);
             self.next += 1;
         }
+    }
+
+    fn describe<G: DescribedGroup>(
+        &mut self,
+        part: usize,
+        version: i16,
+        group: &G,
+        authorized_operations: i32,
+    ) {
+        self.push(part, group.bytes(), |out| {
+            encode_group(out, version, group, authorized_operations);
+        });
     }
 
     /// All are there.
@@ -160,21 +174,12 @@ impl Gather {
             }
             (
                 Parts::DescribeGroups { version, authorized_operations, groups },
-                Response::DescribeGroup(group),
-            ) => {
-                groups.push(part, describe_groups::group_bytes(&group), |out| {
-                    describe_groups::encode_group(out, *version, &group, *authorized_operations);
-                });
-            }
+                Response::DescribeGroups(group),
+            ) => groups.describe(part, *version, &*group, *authorized_operations),
             (
                 Parts::DescribeGroups { version, authorized_operations, groups },
                 Response::ConsumerGroupDescribe(group),
-            ) => {
-                groups.push(part, consumer_group_describe::group_bytes(&group), |out| {
-                    let operations = *authorized_operations;
-                    consumer_group_describe::encode_group(out, *version, &group, operations);
-                });
-            }
+            ) => groups.describe(part, *version, &*group, *authorized_operations),
             (Parts::DeleteGroups { results, asked }, Response::DeleteGroups(response)) => {
                 assert_eq!(asked[part].len(), response.results.len(), "one result per group");
                 for (place, (_, code)) in asked[part].iter().zip(response.results) {

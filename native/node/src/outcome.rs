@@ -2,11 +2,8 @@
 //! answer, else read from its body, as its client would.
 
 use kcoord_core::ErrorCode;
-use kcoord_core::response::{
-    JoinGroupResponse, LeaveGroupResponse, OffsetCommitResponse, OffsetDeleteResponse, Response,
-};
-
-use kcoord_wire::api::consumer_group_heartbeat::Answer;
+use kcoord_core::response::{JoinGroupResponse, Response};
+use kcoord_wire::api::consumer_group_heartbeat;
 use kcoord_wire::api::{self, ResponseBody};
 use kcoord_wire::header::ApiKey;
 use kcoord_wire::reader::Reader;
@@ -29,17 +26,12 @@ impl Outcome {
         match response {
             Response::Heartbeat(code) => Some(Outcome::of(code)),
             Response::JoinGroup(response) => Some(joined(*response)),
-            Response::SyncGroup(response) => Some(Outcome::of(response.error_code)),
-            Response::LeaveGroup(response) => Some(left(&response)),
-            Response::OffsetCommit(response) => Some(committed(&response)),
-            Response::OffsetDelete(response) => Some(deleted(&response)),
             Response::ConsumerGroupHeartbeat(answer) => Some(beaten(answer)),
-            Response::OffsetFetch(_)
-            | Response::DescribeGroup(_)
-            | Response::ConsumerGroupDescribe(_)
-            | Response::DeleteGroups(_)
-            | Response::ListGroups(_)
-            | Response::Dropped(_) => None,
+            response => {
+                let mut first = ErrorCode::None;
+                let is_told = api::each_code_of_whole(&response, |code| keep(&mut first, code));
+                is_told.then(|| Outcome::of(first))
+            }
         }
     }
 
@@ -49,26 +41,11 @@ impl Outcome {
         let response = api::decode_response(api, version, body);
         match response.expect("a body that was just written") {
             ResponseBody::JoinGroup(response) => joined(response),
-            ResponseBody::SyncGroup(response) => Outcome::of(response.error_code),
-            ResponseBody::Heartbeat(code) => Outcome::of(code),
-            ResponseBody::LeaveGroup(response) => left(&response),
-            ResponseBody::OffsetCommit(response) => committed(&response),
-            ResponseBody::OffsetFetch(groups) => Outcome::first(groups.iter().flat_map(|group| {
-                let partitions = group.topics().flat_map(|topic| topic.partitions);
-                let codes = partitions.map(|partition| partition.error_code);
-                [group.error_code()].into_iter().chain(codes)
-            })),
-            ResponseBody::OffsetDelete(response) => deleted(&response),
-            ResponseBody::DescribeGroups(groups, _) => {
-                Outcome::first(groups.iter().map(|group| group.error_code))
-            }
-            ResponseBody::DeleteGroups(response) => {
-                Outcome::first(response.results.iter().map(|(_, code)| *code))
-            }
-            ResponseBody::ListGroups(response) => Outcome::of(response.error_code),
             ResponseBody::ConsumerGroupHeartbeat(answer) => beaten(answer),
-            ResponseBody::ConsumerGroupDescribe(groups, _) => {
-                Outcome::first(groups.iter().map(|group| group.error_code))
+            response => {
+                let mut first = ErrorCode::None;
+                response.each_code(|code| keep(&mut first, code));
+                Outcome::of(first)
             }
         }
     }
@@ -77,10 +54,12 @@ impl Outcome {
     pub fn of(error_code: ErrorCode) -> Self {
         Outcome { error_code, generation: None, member_id: None }
     }
+}
 
-    fn first(codes: impl IntoIterator<Item = ErrorCode>) -> Self {
-        let failed = codes.into_iter().find(|code| code.is_error());
-        Outcome::of(failed.unwrap_or(ErrorCode::None))
+/// Keeps the first error.
+fn keep(first: &mut ErrorCode, code: ErrorCode) {
+    if !first.is_error() {
+        *first = code;
     }
 }
 
@@ -92,7 +71,7 @@ fn joined(response: JoinGroupResponse) -> Outcome {
     }
 }
 
-fn beaten(answer: Answer) -> Outcome {
+fn beaten(answer: consumer_group_heartbeat::Response) -> Outcome {
     match answer {
         Ok(response) => Outcome {
             error_code: ErrorCode::None,
@@ -103,27 +82,12 @@ fn beaten(answer: Answer) -> Outcome {
     }
 }
 
-fn left(response: &LeaveGroupResponse) -> Outcome {
-    let members = response.members.iter().map(|member| member.error_code);
-    Outcome::first([response.error_code].into_iter().chain(members))
-}
-
-fn committed(response: &OffsetCommitResponse) -> Outcome {
-    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
-    Outcome::first(partitions.map(|(_, code)| *code))
-}
-
-fn deleted(response: &OffsetDeleteResponse) -> Outcome {
-    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
-    let codes = partitions.map(|(_, code)| *code);
-    Outcome::first([response.error_code].into_iter().chain(codes))
-}
-
 #[cfg(test)]
 mod tests {
     use kcoord_core::request::Uuid;
     use kcoord_core::response::{
-        LeaveGroupMemberResponse, OffsetCommitResponseTopic, OffsetDeleteResponseTopic,
+        LeaveGroupMemberResponse, LeaveGroupResponse, OffsetCommitResponse,
+        OffsetCommitResponseTopic, OffsetDeleteResponse, OffsetDeleteResponseTopic,
     };
 
     use super::*;

@@ -20,8 +20,8 @@ use super::arrive::{Arrival, Arrivals};
 use super::gather::{FetchPart, Gather, Parts};
 use super::routing::shard_of;
 use super::slots::Slots;
-use kcoord_wire::api;
-use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::describing::DescribeGroupsRequest;
+use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::ApiKey;
 
 impl<'a> Arrivals<'a, '_> {
@@ -69,7 +69,7 @@ impl<'a> Arrivals<'a, '_> {
         for (part, (request, shard)) in (first..).zip(requests.into_iter().zip(shards)) {
             let refuse = |request: &Request<'a>, code| match request {
                 Request::OffsetFetch(request) => {
-                    Response::OffsetFetch(api::offset_fetch::error_response(request, code))
+                    Response::OffsetFetch(api::offset_fetch::refused(request, code))
                 }
                 other => unreachable!("{other:?} is no OffsetFetch"),
             };
@@ -95,10 +95,9 @@ impl<'a> Arrivals<'a, '_> {
 
     pub(super) fn describe(&mut self, arrival: Arrival<'a>, request: DescribeGroupsRequest<'a>) {
         if request.groups.is_empty() {
-            let is_consumer = arrival.header.api == ApiKey::ConsumerGroupDescribe;
-            return self.reply(&arrival.header, |out, version| match is_consumer {
-                true => api::consumer_group_describe::encode_response(out, version, [].iter(), 0),
-                false => api::describe_groups::encode_response(out, version, [].iter(), 0),
+            let nothing = RequestBody::empty(arrival.header.api);
+            return self.reply(&arrival.header, |out, version| {
+                api::encode_error(out, version, &nothing, ErrorCode::None);
             });
         }
         let parts =
@@ -128,10 +127,10 @@ impl<'a> Arrivals<'a, '_> {
                 });
                 continue;
             }
-            let request = Request::DescribeGroup(DescribeGroupRequest { group_id });
+            let request = Request::DescribeGroups(DescribeGroupRequest { group_id });
             self.part(&arrival.context, part, shard, request, |_, error_code| {
                 let refused = DescribeGroupResponse::refused(group_id, error_code);
-                Response::DescribeGroup(Box::new(refused))
+                Response::DescribeGroups(Box::new(refused))
             });
         }
     }

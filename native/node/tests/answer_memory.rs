@@ -11,7 +11,7 @@ use kcoord_core::request::{
     JoinGroupProtocol, JoinGroupRequest, SyncGroupAssignment, SyncGroupRequest,
 };
 use kcoord_node::{Frame, Node, Session, Turn};
-use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response, open_response};
 

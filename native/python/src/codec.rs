@@ -1,7 +1,7 @@
 //! Frames without a node: where the body of a request begins, and `_native.reencode`, by which the
 //! tests hold the codec against recorded frames.
 
-use kcoord_wire::header::{self, ApiSpec};
+use kcoord_wire::header::{self, APIS, ApiSpec};
 use kcoord_wire::reencode::{reencode_request, reencode_response};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -12,6 +12,12 @@ use pyo3::types::PyBytes;
 #[pyfunction]
 pub fn body_at(frame: &[u8], flexible: bool) -> PyResult<usize> {
     header::body_at(frame, flexible).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
+/// Of each API that the core owns: key, Kafka's name, lowest and highest version served.
+pub fn group_apis() -> Vec<(i16, &'static str, i16, i16)> {
+    let row = |spec: &ApiSpec| (spec.api as i16, spec.name, spec.min_version, spec.max_version);
+    APIS.iter().map(row).collect()
 }
 
 /// Reads a frame (without its 4-byte length) of an API that the core owns, and writes it back.

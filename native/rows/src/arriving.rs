@@ -73,12 +73,7 @@ fn payload_error(
 ) -> Option<(&'static str, String)> {
     let flexible = spec.is_flexible(row.asked.api_version);
     let mut body = Reader::new(payload, flexible);
-    let names_one = match spec.api {
-        ApiKey::OffsetFetch => row.asked.api_version < 8,
-        ApiKey::DescribeGroups | ApiKey::DeleteGroups | ApiKey::ListGroups => false,
-        _ => true,
-    };
-    if names_one {
+    if spec.names_one_group || spec.api == ApiKey::OffsetFetch && row.asked.api_version < 8 {
         // The first field of all of these.
         let group_id = body.string("group_id").ok()?;
         let reason = || format!("{:?}, but the payload says {group_id:?}", row.asked.group_id);
@@ -87,7 +82,9 @@ fn payload_error(
     let request = api::decode_request(spec.api, row.asked.api_version, &mut body).ok()?;
     let groups: Vec<&str> = match &request {
         RequestBody::OffsetFetch(groups) => groups.iter().map(|group| group.group_id).collect(),
-        RequestBody::DescribeGroups(request) => request.groups.to_vec(),
+        RequestBody::DescribeGroups(request) | RequestBody::ConsumerGroupDescribe(request) => {
+            request.groups.to_vec()
+        }
         RequestBody::DeleteGroups(request) => request.groups_names.to_vec(),
         _ => Vec::new(),
     };

@@ -361,7 +361,7 @@ impl Rows {
         for (at, code) in range.zip(codes) {
             let asked = source.asked(at);
             self.body.clear();
-            api::heartbeat::encode_response(&mut self.body, asked.api_version, code);
+            api::heartbeat::encode_response(&mut self.body, asked.api_version, &code);
             sink.answer(&Answer {
                 seq: asked.seq,
                 ts,

@@ -10,7 +10,7 @@ use kcoord_core::request::{
     OffsetCommitTopic, OffsetDeleteRequest, OffsetDeleteTopic, OffsetFetchRequest,
     OffsetFetchTopic, SyncGroupAssignment, SyncGroupRequest, Uuid,
 };
-use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response};
 use rand::RngExt;

@@ -115,7 +115,7 @@ impl Coverage {
     }
 
     pub fn answer(&mut self, api: ApiKey, answer: &ResponseBody) {
-        each_code(answer, |code| *self.answers.entry((api as i16, code)).or_default() += 1);
+        answer.each_code(|code| *self.answers.entry((api as i16, code)).or_default() += 1);
     }
 
     pub fn add(&mut self, other: &Coverage) {
@@ -165,44 +165,3 @@ impl Coverage {
 
 /// Of the protocol that no client here speaks.
 const NOT_ASKED: [ApiKey; 2] = [ApiKey::ConsumerGroupHeartbeat, ApiKey::ConsumerGroupDescribe];
-
-fn each_code(answer: &ResponseBody, mut count: impl FnMut(ErrorCode)) {
-    match answer {
-        ResponseBody::JoinGroup(answer) => count(answer.error_code),
-        ResponseBody::SyncGroup(answer) => count(answer.error_code),
-        ResponseBody::Heartbeat(code) => count(*code),
-        ResponseBody::LeaveGroup(answer) => {
-            count(answer.error_code);
-            answer.members.iter().for_each(|member| count(member.error_code));
-        }
-        ResponseBody::OffsetCommit(answer) => {
-            let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-            partitions.for_each(|(_, code)| count(*code));
-        }
-        ResponseBody::OffsetFetch(groups) => {
-            for group in groups {
-                count(group.error_code());
-                let partitions = group.topics().flat_map(|topic| topic.partitions);
-                partitions.for_each(|partition| count(partition.error_code));
-            }
-        }
-        ResponseBody::OffsetDelete(answer) => {
-            count(answer.error_code);
-            let partitions = answer.topics.iter().flat_map(|topic| &topic.partitions);
-            partitions.for_each(|(_, code)| count(*code));
-        }
-        ResponseBody::DescribeGroups(groups, _) => {
-            groups.iter().for_each(|group| count(group.error_code));
-        }
-        ResponseBody::DeleteGroups(answer) => {
-            answer.results.iter().for_each(|(_, code)| count(*code));
-        }
-        ResponseBody::ListGroups(answer) => count(answer.error_code),
-        ResponseBody::ConsumerGroupHeartbeat(answer) => {
-            count(answer.as_ref().err().map_or(ErrorCode::None, |refusal| refusal.error_code));
-        }
-        ResponseBody::ConsumerGroupDescribe(groups, _) => {
-            groups.iter().for_each(|group| count(group.error_code));
-        }
-    }
-}

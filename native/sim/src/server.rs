@@ -433,6 +433,7 @@ impl World {
 /// An answer in a line.
 fn shown(answer: &kcoord_wire::api::ResponseBody) -> String {
     use kcoord_wire::api::ResponseBody as A;
+    use kcoord_wire::api::describing::Described;
     match answer {
         A::JoinGroup(a) => format!(
             "{:?} member={:?} generation={}{}",
@@ -463,19 +464,12 @@ fn shown(answer: &kcoord_wire::api::ResponseBody) -> String {
             format!("{:?}", groups.iter().map(group).collect::<Vec<_>>())
         }
         A::OffsetDelete(a) => format!("{:?}", a.error_code),
-        A::DescribeGroups(groups, _) => {
+        A::DescribeGroups(Described { groups, .. }) => {
             let states = groups.iter().map(|group| (&group.group_id, group.group_state));
             format!("{:?}", states.collect::<Vec<_>>())
         }
         A::DeleteGroups(a) => format!("{:?}", a.results),
         A::ListGroups(a) => format!("{:?} {} groups", a.error_code, a.groups.len()),
-        A::ConsumerGroupHeartbeat(Ok(a)) => {
-            format!("epoch={} {:?}", a.member_epoch, a.assignment.as_deref().map(<[_]>::len))
-        }
-        A::ConsumerGroupHeartbeat(Err(refusal)) => format!("{:?}", refusal.error_code),
-        A::ConsumerGroupDescribe(groups, _) => {
-            let states = groups.iter().map(|group| (&group.group_id, group.group_state));
-            format!("{:?}", states.collect::<Vec<_>>())
-        }
+        other => format!("{other:?}"),
     }
 }

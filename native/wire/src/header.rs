@@ -2,6 +2,7 @@
 //! other APIs are only recognised here; nothing of them is read.
 
 use crate::reader::{DecodeError, DecodeErrorKind, MAX_STRING_LENGTH, Reader};
+use crate::table::with_apis;
 use crate::writer::Writer;
 
 /// An owned API and the versions it is served in.
@@ -17,12 +18,23 @@ pub struct ApiSpec {
     pub max_version: i16,
     /// First version with compact encodings and tag buffers; `i16::MAX` where there is none.
     pub flexible_from: i16,
+    /// A request names one group; else several, or none.
+    pub names_one_group: bool,
 }
 
 const NEVER: i16 = i16::MAX;
 
+macro_rules! names_one_group {
+    (group) => {
+        true
+    };
+    (groups) => {
+        false
+    };
+}
+
 macro_rules! apis {
-    ($($api:ident = $key:literal, $min:literal to $max:literal, flexible $flexible:expr;)+) => {
+    ($($api:ident = $key:literal, $min:literal to $max:literal, flexible $flexible:expr, $names:ident in $module:ident;)+) => {
         /// The owned APIs, by Kafka's numbers (`ApiKeys`).
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         #[repr(i16)]
@@ -40,6 +52,7 @@ macro_rules! apis {
             min_version: $min,
             max_version: $max,
             flexible_from: $flexible,
+            names_one_group: names_one_group!($names),
         }),+];
 
         /// The places of the APIs in the table.
@@ -68,23 +81,7 @@ macro_rules! apis {
     };
 }
 
-// The one table of keys, served versions and encodings: exactly those of Kafka 4.3. The minima (0
-// for the group APIs, OffsetCommit 2, OffsetFetch 1) are what clients with an exact-version feature
-// map need (librdkafka before 2.11; KAFKA-18659, KAFKA-19444).
-apis! {
-    OffsetCommit = 8, 2 to 10, flexible 8;
-    OffsetFetch = 9, 1 to 10, flexible 6;
-    JoinGroup = 11, 0 to 9, flexible 6;
-    Heartbeat = 12, 0 to 4, flexible 4;
-    LeaveGroup = 13, 0 to 5, flexible 4;
-    SyncGroup = 14, 0 to 5, flexible 4;
-    DescribeGroups = 15, 0 to 6, flexible 5;
-    ListGroups = 16, 0 to 5, flexible 3;
-    DeleteGroups = 42, 0 to 2, flexible 2;
-    OffsetDelete = 47, 0 to 0, flexible NEVER;
-    ConsumerGroupHeartbeat = 68, 0 to 1, flexible 0;
-    ConsumerGroupDescribe = 69, 0 to 1, flexible 0;
-}
+with_apis!(apis);
 
 impl ApiSpec {
     /// Whether it is served in this version.

@@ -9,6 +9,7 @@ pub mod api;
 pub mod header;
 pub mod reader;
 pub mod reencode;
+mod table;
 pub mod writer;
 
 pub use reader::{DecodeError, DecodeErrorKind};

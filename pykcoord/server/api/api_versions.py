@@ -9,6 +9,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord.protocol import GROUP_APIS
 from pykcoord.server.api.messages import NONE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
@@ -18,26 +19,11 @@ MINIMUM, MAXIMUM = 0, 4
 # org.apache.kafka.common.requests.ApiVersionsRequest
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-# What the native core owns (wire section 3.2): key, lowest and highest version.
-CORE_APIS = (
-    (8, 2, 10),  # OffsetCommit
-    (9, 1, 10),  # OffsetFetch
-    (11, 0, 9),  # JoinGroup
-    (12, 0, 4),  # Heartbeat
-    (13, 0, 5),  # LeaveGroup
-    (14, 0, 5),  # SyncGroup
-    (15, 0, 6),  # DescribeGroups
-    (16, 0, 5),  # ListGroups
-    (42, 0, 2),  # DeleteGroups
-    (47, 0, 0),  # OffsetDelete
-    (68, 0, 1),  # ConsumerGroupHeartbeat
-    (69, 0, 1),  # ConsumerGroupDescribe
-)
-
 
 def api_of(others: Iterable[NodeApi]) -> NodeApi:
     """ApiVersions over the core's APIs, `others` and itself."""
-    ranges = [*CORE_APIS, (KEY, MINIMUM, MAXIMUM)]
+    ranges = [(api.key, api.minimum, api.maximum) for api in GROUP_APIS]
+    ranges.append((KEY, MINIMUM, MAXIMUM))
     for other in others:
         lowest = other.minimum if other.advertised_minimum is None else other.advertised_minimum
         ranges.append((other.key, lowest, other.maximum))

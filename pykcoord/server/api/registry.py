@@ -1,7 +1,9 @@
-"""The node-level APIs that are served. A new one is a file, and a line here."""
+"""What is served: the node-level APIs, of which a new one is a file and a line here, and the group
+APIs of the native core, which has a table of its own."""
 
 from __future__ import annotations
 
+from pykcoord.protocol import GROUP_APIS
 from pykcoord.server.api import (
     api_versions,
     create_partitions,
@@ -35,3 +37,8 @@ _OTHERS = (
 )
 
 APIS: dict[int, NodeApi] = {api.key: api for api in (*_OTHERS, api_versions.api_of(_OTHERS))}
+# Of every API that is served, by key.
+NAMES: dict[int, str] = {
+    **{api.key: api.name for api in APIS.values()},
+    **{api.key: api.name for api in GROUP_APIS},
+}

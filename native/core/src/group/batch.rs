@@ -218,7 +218,7 @@ fn names<'a>(request: &Request<'a>) -> Option<Names<'a>> {
         Request::LeaveGroup(request) => Some((request.group_id, "")),
         Request::OffsetFetch(request) => Some((request.group_id, "")),
         Request::OffsetDelete(request) => Some((request.group_id, "")),
-        Request::DescribeGroup(request) => Some((request.group_id, "")),
+        Request::DescribeGroups(request) => Some((request.group_id, "")),
         Request::DeleteGroups(_) | Request::ListGroups(_) | Request::ListGroupRows(..) => None,
     }
 }

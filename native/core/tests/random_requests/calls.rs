@@ -130,7 +130,7 @@ pub fn request<'a>(
                 reason: None,
             }],
         }),
-        Api::Describe => Request::DescribeGroup(DescribeGroupRequest { group_id }),
+        Api::Describe => Request::DescribeGroups(DescribeGroupRequest { group_id }),
         Api::List => Request::ListGroups(ListGroupsRequest::default()),
         Api::DeleteGroup => {
             Request::DeleteGroups(DeleteGroupsRequest { groups_names: vec![group_id] })

@@ -35,7 +35,7 @@ impl World {
             "OffsetDelete" => self.offset_delete(command, &caller),
             "DescribeGroup" => {
                 let request = DescribeGroupRequest { group_id: caller.group_id };
-                self.send(&caller, Request::DescribeGroup(request));
+                self.send(&caller, Request::DescribeGroups(request));
             }
             "DeleteGroups" => {
                 let groups_names =
@@ -234,7 +234,7 @@ fn api_name(request: &Request<'_>) -> &'static str {
         Request::OffsetCommit(_) => "OffsetCommit",
         Request::OffsetFetch(_) => "OffsetFetch",
         Request::OffsetDelete(_) => "OffsetDelete",
-        Request::DescribeGroup(_) => "DescribeGroup",
+        Request::DescribeGroups(_) => "DescribeGroup",
         Request::DeleteGroups(_) => "DeleteGroups",
         Request::ConsumerGroupHeartbeat(_) => "ConsumerGroupHeartbeat",
         Request::ConsumerGroupDescribe(_) => "ConsumerGroupDescribe",

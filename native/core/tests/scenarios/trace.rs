@@ -195,7 +195,7 @@ fn administrative(response: &Response, names: &Names) -> String {
                 }
             }
         }
-        Response::DescribeGroup(group) => {
+        Response::DescribeGroups(group) => {
             let error_code = kafka_name(group.error_code);
             let message = group.error_message.as_deref().unwrap_or("-");
             let _ = write!(text, "{error_code} {} {}", group.group_id, group.group_state);

@@ -8,7 +8,7 @@ use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_core::request::*;
 use kcoord_node::Frame;
-use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response, open_response};
 

@@ -3,7 +3,7 @@
 use kcoord_core::ErrorCode;
 use kcoord_core::request::*;
 use kcoord_core::response::{OffsetFetchResponsePartition, OffsetFetchResponseTopic};
-use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::describing::{DescribeGroupsRequest, Described};
 use kcoord_wire::api::{RequestBody, ResponseBody};
 
 use crate::host::Host;
@@ -207,7 +207,9 @@ pub fn listed(answer: ResponseBody) -> (ErrorCode, Vec<String>) {
 
 /// Group id, state and code, of a description.
 pub fn described(answer: ResponseBody) -> Vec<(String, &'static str, ErrorCode)> {
-    let ResponseBody::DescribeGroups(groups, _) = answer else { panic!("{answer:?}") };
+    let ResponseBody::DescribeGroups(Described { groups, .. }) = answer else {
+        panic!("{answer:?}")
+    };
     let group = groups.into_iter();
     group.map(|group| (group.group_id.into(), group.group_state, group.error_code)).collect()
 }

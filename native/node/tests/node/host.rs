@@ -191,27 +191,10 @@ impl Host {
 /// Without its length, as the node takes it.
 pub fn frame(version: i16, body: &RequestBody<'_>) -> Vec<u8> {
     let mut out = Vec::new();
-    let start = begin_request(&mut out, api_of(body), version, 77, Some(CLIENT_ID));
+    let start = begin_request(&mut out, body.api(), version, 77, Some(CLIENT_ID));
     api::encode_request(&mut out, version, body);
     finish_response(&mut out, start);
     out.split_off(4)
-}
-
-fn api_of(body: &RequestBody<'_>) -> ApiKey {
-    match body {
-        RequestBody::JoinGroup(_) => ApiKey::JoinGroup,
-        RequestBody::SyncGroup(_) => ApiKey::SyncGroup,
-        RequestBody::Heartbeat(_) => ApiKey::Heartbeat,
-        RequestBody::LeaveGroup(_) => ApiKey::LeaveGroup,
-        RequestBody::OffsetCommit(_) => ApiKey::OffsetCommit,
-        RequestBody::OffsetFetch(_) => ApiKey::OffsetFetch,
-        RequestBody::OffsetDelete(_) => ApiKey::OffsetDelete,
-        RequestBody::DescribeGroups(_) => ApiKey::DescribeGroups,
-        RequestBody::DeleteGroups(_) => ApiKey::DeleteGroups,
-        RequestBody::ListGroups(_) => ApiKey::ListGroups,
-        RequestBody::ConsumerGroupHeartbeat(_) => ApiKey::ConsumerGroupHeartbeat,
-        RequestBody::ConsumerGroupDescribe(_) => ApiKey::ConsumerGroupDescribe,
-    }
 }
 
 fn batch(append: &kcoord_core::outbox::Append) -> Vec<u8> {

@@ -8,22 +8,9 @@ use crate::ask::*;
 use crate::host::Host;
 
 fn code(answer: &ResponseBody) -> ErrorCode {
-    match answer {
-        ResponseBody::JoinGroup(answer) => answer.error_code,
-        ResponseBody::SyncGroup(answer) => answer.error_code,
-        ResponseBody::Heartbeat(code) => *code,
-        ResponseBody::LeaveGroup(answer) => answer.error_code,
-        ResponseBody::OffsetCommit(answer) => answer.topics[0].partitions[0].1,
-        ResponseBody::OffsetFetch(groups) => groups[0].error_code(),
-        ResponseBody::OffsetDelete(answer) => answer.error_code,
-        ResponseBody::DescribeGroups(groups, _) => groups[0].error_code,
-        ResponseBody::DeleteGroups(answer) => answer.results[0].1,
-        ResponseBody::ListGroups(answer) => answer.error_code,
-        ResponseBody::ConsumerGroupHeartbeat(answer) => {
-            answer.as_ref().err().map_or(None, |refusal| refusal.error_code)
-        }
-        ResponseBody::ConsumerGroupDescribe(groups, _) => groups[0].error_code,
-    }
+    let mut codes = Vec::new();
+    answer.each_code(|code| codes.push(code));
+    codes[0]
 }
 
 fn session(body: RequestBody<'static>, session_timeout_ms: i32) -> RequestBody<'static> {

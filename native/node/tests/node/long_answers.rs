@@ -3,6 +3,7 @@
 use kcoord_core::ErrorCode;
 use kcoord_core::limits::MAX_ANSWER_BYTES;
 use kcoord_core::request::{JoinGroupProtocol, JoinGroupRequest};
+use kcoord_wire::api::describing::Described;
 use kcoord_wire::api::{RequestBody, ResponseBody};
 
 use crate::ask::*;
@@ -53,7 +54,9 @@ fn a_group_of_ten_thousand_members_with_long_subscriptions_is_described() {
     host.ask(3, &sync("g", &leader.member_id, leader.generation_id));
     let ticket = host.send(5, &describe(&["g"]));
     answered_one_by_one(&mut host, &[ticket]);
-    let ResponseBody::DescribeGroups(groups, _) = host.take(ticket) else { panic!() };
+    let ResponseBody::DescribeGroups(Described { groups, .. }) = host.take(ticket) else {
+        panic!()
+    };
     assert_eq!((groups[0].error_code, groups[0].group_state), (ErrorCode::None, "Stable"));
     assert_eq!(groups[0].members.len(), leader.members.len());
     assert!(groups[0].members.iter().all(|member| *member.member_metadata == *metadata));

@@ -1,4 +1,5 @@
-//! ConsumerGroupDescribe (69, KIP-848): v1 the protocol that a member uses (KIP-1099).
+//! ConsumerGroupDescribe (69): gives a consumer group's members, epochs and assignments (KIP-848).
+//! v1 the protocol that a member uses (KIP-1099).
 
 use kcoord_core::ErrorCode;
 use kcoord_core::response::{
@@ -6,96 +7,90 @@ use kcoord_core::response::{
     MemberType,
 };
 
+use super::describing::{self, DescribeGroupsRequest, Described, DescribedGroup};
 use super::{known_word, shorten};
 use crate::header::ApiKey;
 use crate::reader::{DecodeErrorKind, Reader, Result};
 use crate::writer::Writer;
 
-pub use super::describe_groups::DescribeGroupsRequest;
+pub(super) use super::describing::{decode_response, each_code, encode_response, error_response};
 
-const API: ApiKey = ApiKey::ConsumerGroupDescribe;
+/// What a request says.
+pub type Request<'a> = DescribeGroupsRequest<'a>;
+/// What a response says.
+pub type Response = Described<ConsumerGroupDescribeResponse>;
 
-/// Reads the body of a request.
-pub fn decode_request<'a>(
-    _version: i16,
-    body: &mut Reader<'a>,
-) -> Result<DescribeGroupsRequest<'a>> {
-    let groups = body.array("group_ids", 1, |body| body.string("group_id"))?;
-    let include_authorized_operations = body.boolean("include_authorized_operations")?;
-    body.tags()?;
-    Ok(DescribeGroupsRequest { groups, include_authorized_operations })
+pub(super) fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<Request<'a>> {
+    describing::decode_request::<ConsumerGroupDescribeResponse>(version, body)
 }
 
-/// `authorized_operations`: bits by `AclOperation` code, the same for all groups.
-pub fn encode_response<'a>(
-    out: &mut Vec<u8>,
-    version: i16,
-    groups: impl ExactSizeIterator<Item = &'a ConsumerGroupDescribeResponse>,
-    authorized_operations: i32,
-) {
-    begin_groups(out, version, groups.len());
-    for group in groups {
-        encode_group(out, version, group, authorized_operations);
+pub(super) fn encode_request(out: &mut Vec<u8>, version: i16, request: &Request<'_>) {
+    describing::encode_request::<ConsumerGroupDescribeResponse>(out, version, request);
+}
+
+impl DescribedGroup for ConsumerGroupDescribeResponse {
+    const API: ApiKey = ApiKey::ConsumerGroupDescribe;
+    const ASKED: &'static str = "group_ids";
+    const THROTTLE_FROM: i16 = 0;
+    const OPERATIONS_FROM: i16 = 0;
+    const LEAST_BYTES: usize = 20;
+
+    fn bytes(&self) -> usize {
+        let topic = |topic: &DescribedTopicPartitions| {
+            26 + topic.topic_name.len() + size_of::<i32>() * topic.partitions.len()
+        };
+        let topics = |topics: &[DescribedTopicPartitions]| topics.iter().map(topic).sum::<usize>();
+        let member = |member: &ConsumerGroupDescribedMember| {
+            let texts = [&member.member_id, &member.client_id, &member.client_host];
+            let maybe = [&member.instance_id, &member.rack_id];
+            let names = member.subscribed_topic_names.iter().map(|name| name.len() + 3);
+            48 + texts.map(|text| text.len()).iter().sum::<usize>()
+                + maybe.map(|text| text.as_deref().map_or(0, str::len)).iter().sum::<usize>()
+                + names.sum::<usize>()
+                + member.subscribed_topic_regex.len()
+                + topics(&member.assignment)
+                + topics(&member.target_assignment)
+        };
+        let message = self.error_message.as_deref().map_or(0, str::len);
+        let texts = message + self.group_id.len() + self.assignor_name.len();
+        48 + texts + self.members.iter().map(member).sum::<usize>()
     }
-    end_groups(out, version);
-}
 
-/// What comes before the groups.
-pub fn begin_groups(out: &mut Vec<u8>, version: i16, count: usize) {
-    let mut out = Writer::new(out, API.spec().is_flexible(version));
-    out.i32(0); // throttle_time_ms
-    out.array_length(count);
-}
-
-/// What comes behind the groups.
-pub fn end_groups(out: &mut Vec<u8>, version: i16) {
-    Writer::new(out, API.spec().is_flexible(version)).tags();
-}
-
-/// Bytes that a group takes at most; not much less.
-pub fn group_bytes(group: &ConsumerGroupDescribeResponse) -> usize {
-    let topic = |topic: &DescribedTopicPartitions| {
-        26 + topic.topic_name.len() + size_of::<i32>() * topic.partitions.len()
-    };
-    let topics = |topics: &[DescribedTopicPartitions]| topics.iter().map(topic).sum::<usize>();
-    let member = |member: &ConsumerGroupDescribedMember| {
-        let texts = [&member.member_id, &member.client_id, &member.client_host];
-        let maybe = [&member.instance_id, &member.rack_id];
-        let names = member.subscribed_topic_names.iter().map(|name| name.len() + 3);
-        48 + texts.map(|text| text.len()).iter().sum::<usize>()
-            + maybe.map(|text| text.as_deref().map_or(0, str::len)).iter().sum::<usize>()
-            + names.sum::<usize>()
-            + member.subscribed_topic_regex.len()
-            + topics(&member.assignment)
-            + topics(&member.target_assignment)
-    };
-    let message = group.error_message.as_deref().map_or(0, str::len);
-    let texts = message + group.group_id.len() + group.assignor_name.len();
-    48 + texts + group.members.iter().map(member).sum::<usize>()
-}
-
-/// One of the groups.
-pub fn encode_group(
-    out: &mut Vec<u8>,
-    version: i16,
-    group: &ConsumerGroupDescribeResponse,
-    authorized_operations: i32,
-) {
-    let mut out = Writer::new(out, API.spec().is_flexible(version));
-    out.error_code(group.error_code);
-    // It quotes the group's id, and may so be longer than a string can be.
-    out.nullable_string(group.error_message.as_deref().map(shorten));
-    out.string(&group.group_id);
-    out.string(group.group_state);
-    out.i32(group.group_epoch);
-    out.i32(group.assignment_epoch);
-    out.string(&group.assignor_name);
-    out.array_length(group.members.len());
-    for member in &group.members {
-        encode_member(&mut out, version, member);
+    fn error_code(&self) -> ErrorCode {
+        self.error_code
     }
-    out.i32(authorized_operations);
-    out.tags();
+
+    fn refused(group_id: &str, error_code: ErrorCode) -> Self {
+        ConsumerGroupDescribeResponse::refused(group_id, error_code.into())
+    }
+
+    fn encode(&self, out: &mut Writer<'_>, version: i16) {
+        out.error_code(self.error_code);
+        // It quotes the group's id, and may so be longer than a string can be.
+        out.nullable_string(self.error_message.as_deref().map(shorten));
+        out.string(&self.group_id);
+        out.string(self.group_state);
+        out.i32(self.group_epoch);
+        out.i32(self.assignment_epoch);
+        out.string(&self.assignor_name);
+        out.array_length(self.members.len());
+        for member in &self.members {
+            encode_member(out, version, member);
+        }
+    }
+
+    fn decode(version: i16, body: &mut Reader<'_>) -> Result<Self> {
+        Ok(ConsumerGroupDescribeResponse {
+            error_code: body.error_code("error_code")?,
+            error_message: body.nullable_string("error_message")?.map(Box::from),
+            group_id: body.string("group_id")?.into(),
+            group_state: known_word(body, "group_state")?,
+            group_epoch: body.i32("group_epoch")?,
+            assignment_epoch: body.i32("assignment_epoch")?,
+            assignor_name: body.string("assignor_name")?.into(),
+            members: body.array("members", 18, |body| decode_member(version, body))?,
+        })
+    }
 }
 
 fn encode_member(out: &mut Writer<'_>, version: i16, member: &ConsumerGroupDescribedMember) {
@@ -123,49 +118,6 @@ fn encode_member(out: &mut Writer<'_>, version: i16, member: &ConsumerGroupDescr
         out.i8(member.member_type as i8);
     }
     out.tags();
-}
-
-/// One group that cannot be served: its id and the code, nothing else.
-pub fn error_response(group_id: &str, error_code: ErrorCode) -> ConsumerGroupDescribeResponse {
-    ConsumerGroupDescribeResponse::refused(group_id, error_code.into())
-}
-
-/// Appends the body of a request, as clients do.
-pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &DescribeGroupsRequest<'_>) {
-    let mut out = Writer::new(out, API.spec().is_flexible(version));
-    out.array_length(request.groups.len());
-    for group_id in &request.groups {
-        out.string(group_id);
-    }
-    out.boolean(request.include_authorized_operations);
-    out.tags();
-}
-
-/// The groups, and the first one's authorized operations.
-pub fn decode_response(
-    version: i16,
-    body: &mut Reader<'_>,
-) -> Result<(Vec<ConsumerGroupDescribeResponse>, Option<i32>)> {
-    body.i32("throttle_time_ms")?;
-    let mut authorized_operations = None;
-    let groups = body.array("groups", 20, |body| {
-        let group = ConsumerGroupDescribeResponse {
-            error_code: body.error_code("error_code")?,
-            error_message: body.nullable_string("error_message")?.map(Box::from),
-            group_id: body.string("group_id")?.into(),
-            group_state: known_word(body, "group_state")?,
-            group_epoch: body.i32("group_epoch")?,
-            assignment_epoch: body.i32("assignment_epoch")?,
-            assignor_name: body.string("assignor_name")?.into(),
-            members: body.array("members", 18, |body| decode_member(version, body))?,
-        };
-        let operations = body.i32("authorized_operations")?;
-        authorized_operations.get_or_insert(operations);
-        body.tags()?;
-        Ok(group)
-    })?;
-    body.tags()?;
-    Ok((groups, authorized_operations))
 }
 
 fn decode_member(version: i16, body: &mut Reader<'_>) -> Result<ConsumerGroupDescribedMember> {

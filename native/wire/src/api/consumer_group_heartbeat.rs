@@ -1,4 +1,5 @@
-//! ConsumerGroupHeartbeat (68, KIP-848): v1 regular expressions, and the client makes the member id.
+//! ConsumerGroupHeartbeat (68): joins, keeps, moves and leaves in a consumer group (KIP-848). v1
+//! regular expressions, and the client makes the member id.
 
 use std::sync::Arc;
 
@@ -17,8 +18,10 @@ const API: ApiKey = ApiKey::ConsumerGroupHeartbeat;
 /// Bytes of a topic without partitions.
 const TOPIC_BYTES: usize = 18;
 
-/// What a member is told, or why it is refused.
-pub type Answer = core::result::Result<ConsumerGroupHeartbeatResponse, Refusal>;
+/// What a request says.
+pub type Request<'a> = ConsumerGroupHeartbeatRequest<'a>;
+/// What a response says.
+pub type Response = core::result::Result<ConsumerGroupHeartbeatResponse, Refusal>;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(
@@ -73,7 +76,7 @@ fn encode_partitions(out: &mut Writer<'_>, set: &[TopicPartition]) {
 
 /// Appends the body of a response.
 #[inline]
-pub fn encode_response(out: &mut Vec<u8>, version: i16, answer: &Answer) {
+pub fn encode_response(out: &mut Vec<u8>, version: i16, answer: &Response) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.i32(0); // throttle_time_ms
     match answer {
@@ -110,6 +113,16 @@ pub fn assignment_bytes(response: &ConsumerGroupHeartbeatResponse) -> usize {
     by_topic(set).count() * (TOPIC_BYTES + 4) + size_of::<i32>() * set.len()
 }
 
+/// A whole request answered with this error.
+pub fn error_response(_request: &Request<'_>, error_code: ErrorCode) -> Response {
+    Err(error_code.into())
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    found(response.as_ref().err().map_or(ErrorCode::None, |refusal| refusal.error_code));
+}
+
 /// Appends the body of a request, as clients do.
 pub fn encode_request(
     out: &mut Vec<u8>,
@@ -142,7 +155,7 @@ pub fn encode_request(
 }
 
 /// Reads the body of a response, as clients do.
-pub fn decode_response(_version: i16, body: &mut Reader<'_>) -> Result<Answer> {
+pub fn decode_response(_version: i16, body: &mut Reader<'_>) -> Result<Response> {
     body.i32("throttle_time_ms")?;
     let error_code = body.error_code("error_code")?;
     let error_message = body.nullable_string("error_message")?.map(Box::from);

@@ -1,4 +1,5 @@
-//! DeleteGroups (42): v2 flexible; v1 only says that quotas apply before the answer (KIP-219).
+//! DeleteGroups (42): deletes empty groups with their offsets. v2 flexible; v1 only says that quotas
+//! apply before the answer (KIP-219).
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::DeleteGroupsRequest;
@@ -9,6 +10,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::DeleteGroups;
+
+/// What a request says.
+pub type Request<'a> = DeleteGroupsRequest<'a>;
+/// What a response says.
+pub type Response = DeleteGroupsResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<DeleteGroupsRequest<'a>> {
@@ -38,6 +44,11 @@ pub fn error_response(
 ) -> DeleteGroupsResponse {
     let results = request.groups_names.iter().map(|&group_id| (group_id.into(), error_code));
     DeleteGroupsResponse { results: results.collect() }
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    response.results.iter().for_each(|(_, error_code)| found(*error_code));
 }
 
 /// Appends the body of a request, as clients do.

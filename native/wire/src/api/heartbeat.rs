@@ -1,4 +1,5 @@
-//! Heartbeat (12): v3 instance id, v4 flexible. The hot path: neither side allocates.
+//! Heartbeat (12): keeps a session alive, and says when a rebalance has begun. v3 instance id, v4
+//! flexible. The hot path: neither side allocates.
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::HeartbeatRequest;
@@ -8,6 +9,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::Heartbeat;
+
+/// What a request says.
+pub type Request<'a> = HeartbeatRequest<'a>;
+/// What a response says.
+pub type Response = ErrorCode;
 
 /// Reads the body of a request.
 #[inline]
@@ -27,13 +33,23 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<Heartbe
 
 /// Appends the body of a response.
 #[inline]
-pub fn encode_response(out: &mut Vec<u8>, version: i16, error_code: ErrorCode) {
+pub fn encode_response(out: &mut Vec<u8>, version: i16, error_code: &ErrorCode) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 1 {
         out.i32(0); // throttle_time_ms
     }
-    out.error_code(error_code);
+    out.error_code(*error_code);
     out.tags();
+}
+
+/// A whole request answered with this error.
+pub fn error_response(_request: &Request<'_>, error_code: ErrorCode) -> Response {
+    error_code
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    found(*response);
 }
 
 /// Appends the body of a request, as clients do.

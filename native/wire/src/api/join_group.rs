@@ -1,5 +1,5 @@
-//! JoinGroup (11): v1 rebalance timeout, v5 instance id, v6 flexible, v7 protocol type in the
-//! response, v8 reason, v9 skip assignment (KIP-814).
+//! JoinGroup (11): joins, rejoins, and starts the rebalance. v1 rebalance timeout, v5 instance id, v6
+//! flexible, v7 protocol type in the response, v8 reason, v9 skip assignment (KIP-814).
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{JoinGroupProtocol, JoinGroupRequest};
@@ -10,6 +10,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::JoinGroup;
+
+/// What a request says.
+pub type Request<'a> = JoinGroupRequest<'a>;
+/// What a response says.
+pub type Response = JoinGroupResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<JoinGroupRequest<'a>> {
@@ -88,6 +93,11 @@ pub fn error_response(request: &JoinGroupRequest<'_>, error_code: ErrorCode) -> 
         member_id: request.member_id.into(),
         members: Vec::new(),
     }
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    found(response.error_code);
 }
 
 /// Appends the body of a request, as clients do.

@@ -1,4 +1,5 @@
-//! LeaveGroup (13): one member up to v2, a batch from v3 (KIP-345), v4 flexible, v5 reason.
+//! LeaveGroup (13): leaves, alone or for others (v3+). One member up to v2, a batch from v3 (KIP-345),
+//! v4 flexible, v5 reason.
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{LeaveGroupMember, LeaveGroupRequest};
@@ -9,6 +10,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::LeaveGroup;
+
+/// What a request says.
+pub type Request<'a> = LeaveGroupRequest<'a>;
+/// What a response says.
+pub type Response = LeaveGroupResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<LeaveGroupRequest<'a>> {
@@ -59,9 +65,15 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &LeaveGroupRes
     out.tags();
 }
 
-/// A response with this error and nothing else.
-pub fn error_response(error_code: ErrorCode) -> LeaveGroupResponse {
+/// A whole request answered with this error.
+pub fn error_response(_request: &Request<'_>, error_code: ErrorCode) -> LeaveGroupResponse {
     LeaveGroupResponse { error_code, members: Vec::new() }
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    found(response.error_code);
+    response.members.iter().for_each(|member| found(member.error_code));
 }
 
 /// v0-2 carry the first member.

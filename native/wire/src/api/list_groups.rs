@@ -1,4 +1,5 @@
-//! ListGroups (16): v3 flexible, v4 states (KIP-518), v5 types (KIP-848).
+//! ListGroups (16): lists groups, filtered by state (v4+) and type (v5+). v3 flexible, v4 states
+//! (KIP-518), v5 types (KIP-848).
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::ListGroupsRequest;
@@ -10,6 +11,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::ListGroups;
+
+/// What a request says.
+pub type Request<'a> = ListGroupsRequest<'a>;
+/// What a response says.
+pub type Response = ListGroupsResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<ListGroupsRequest<'a>> {
@@ -71,9 +77,14 @@ pub fn encode_groups(out: &mut Vec<u8>, version: i16, groups: &[ListedGroup]) {
     }
 }
 
-/// A response with this error and nothing else.
-pub fn error_response(error_code: ErrorCode) -> ListGroupsResponse {
+/// A whole request answered with this error.
+pub fn error_response(_request: &Request<'_>, error_code: ErrorCode) -> ListGroupsResponse {
     ListGroupsResponse { error_code, groups: Vec::new() }
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    found(response.error_code);
 }
 
 /// Appends the body of a request, as clients do.

@@ -1,5 +1,5 @@
-//! OffsetCommit (8): v2-4 retention time, v6 leader epoch, v7 instance id, v8 flexible, v10 topics
-//! by id instead of name.
+//! OffsetCommit (8): commits offsets, of a member or without one (simple groups). v2-4 retention time,
+//! v6 leader epoch, v7 instance id, v8 flexible, v10 topics by id instead of name.
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic};
@@ -11,6 +11,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::OffsetCommit;
+
+/// What a request says.
+pub type Request<'a> = OffsetCommitRequest<'a>;
+/// What a response says.
+pub type Response = OffsetCommitResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetCommitRequest<'a>> {
@@ -82,6 +87,12 @@ pub fn error_response(
         partitions: topic.partitions.iter().map(|p| (p.partition_index, error_code)).collect(),
     });
     OffsetCommitResponse { topics: topics.collect() }
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+    partitions.for_each(|(_, error_code)| found(*error_code));
 }
 
 /// Appends the body of a request, as clients do.

@@ -1,4 +1,5 @@
-//! OffsetDelete (47): one version, not flexible (KIP-496).
+//! OffsetDelete (47): deletes offsets of topics without subscribers. One version, not flexible
+//! (KIP-496).
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{OffsetDeleteRequest, OffsetDeleteTopic};
@@ -6,6 +7,11 @@ use kcoord_core::response::{OffsetDeleteResponse, OffsetDeleteResponseTopic};
 
 use crate::reader::{Reader, Result};
 use crate::writer::Writer;
+
+/// What a request says.
+pub type Request<'a> = OffsetDeleteRequest<'a>;
+/// What a response says.
+pub type Response = OffsetDeleteResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(_version: i16, body: &mut Reader<'a>) -> Result<OffsetDeleteRequest<'a>> {
@@ -36,9 +42,16 @@ pub fn encode_response(out: &mut Vec<u8>, _version: i16, response: &OffsetDelete
     }
 }
 
-/// A response with this error and nothing else.
-pub fn error_response(error_code: ErrorCode) -> OffsetDeleteResponse {
+/// A whole request answered with this error.
+pub fn error_response(_request: &Request<'_>, error_code: ErrorCode) -> OffsetDeleteResponse {
     OffsetDeleteResponse { error_code, topics: Vec::new() }
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    found(response.error_code);
+    let partitions = response.topics.iter().flat_map(|topic| &topic.partitions);
+    partitions.for_each(|(_, error_code)| found(*error_code));
 }
 
 /// Appends the body of a request, as clients do.

@@ -1,4 +1,4 @@
-//! OffsetFetch (9): v2 null topics and a top-level error, v5 leader epoch, v6 flexible, v7 require
+//! OffsetFetch (9): gives committed offsets, of one group or many (v8+), by topic id from v10. v2 null topics and a top-level error, v5 leader epoch, v6 flexible, v7 require
 //! stable, v8 several groups (KIP-709), v9 member id and epoch, v10 topics by id instead of name.
 
 use kcoord_core::ErrorCode;
@@ -13,6 +13,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::OffsetFetch;
+
+/// What a request says.
+pub type Request<'a> = Vec<OffsetFetchRequest<'a>>;
+/// What a response says.
+pub type Response = Vec<OffsetFetchResponse>;
 
 /// One request per group: exactly one up to v7.
 pub fn decode_request<'a>(
@@ -133,16 +138,27 @@ fn encode_topics(out: &mut Writer<'_>, version: i16, group: &OffsetFetchResponse
 
 /// The answer for one group that cannot be served. The partitions asked for are in it for v1's
 /// sake; [`encode_response`] leaves them out where the error has a place of its own.
-pub fn error_response(
-    request: &OffsetFetchRequest<'_>,
-    error_code: ErrorCode,
-) -> OffsetFetchResponse {
+pub fn refused(request: &OffsetFetchRequest<'_>, error_code: ErrorCode) -> OffsetFetchResponse {
     let mut response = OffsetFetchResponseBuilder::new(request.group_id, error_code);
     for topic in request.topics.iter().flatten() {
         let OffsetFetchTopic { name, topic_id, partition_indexes } = topic;
         response.push_absent(name, *topic_id, partition_indexes, error_code);
     }
     response.finish()
+}
+
+/// See [`refused`].
+pub fn error_response(groups: &[OffsetFetchRequest<'_>], error_code: ErrorCode) -> Response {
+    groups.iter().map(|group| refused(group, error_code)).collect()
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    for group in response {
+        found(group.error_code());
+        let partitions = group.topics().flat_map(|topic| topic.partitions);
+        partitions.for_each(|partition| found(partition.error_code));
+    }
 }
 
 /// v7+ asks for stable offsets if any of the groups does.

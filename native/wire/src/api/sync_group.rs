@@ -1,4 +1,4 @@
-//! SyncGroup (14): v3 instance id, v4 flexible, v5 protocol type and name.
+//! SyncGroup (14): takes the leader's assignments, and gives each member its own. v3 instance id, v4 flexible, v5 protocol type and name.
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::{SyncGroupAssignment, SyncGroupRequest};
@@ -9,6 +9,11 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::SyncGroup;
+
+/// What a request says.
+pub type Request<'a> = SyncGroupRequest<'a>;
+/// What a response says.
+pub type Response = SyncGroupResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<SyncGroupRequest<'a>> {
@@ -58,10 +63,15 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &SyncGroupResp
     out.tags();
 }
 
-/// A response with this error and nothing else.
-pub fn error_response(error_code: ErrorCode) -> SyncGroupResponse {
+/// A whole request answered with this error.
+pub fn error_response(_request: &Request<'_>, error_code: ErrorCode) -> SyncGroupResponse {
     let assignment = Box::default();
     SyncGroupResponse { error_code, protocol_type: None, protocol_name: None, assignment }
+}
+
+/// Each code of a response.
+pub fn each_code(response: &Response, mut found: impl FnMut(ErrorCode)) {
+    found(response.error_code);
 }
 
 /// Appends the body of a request, as clients do.

@@ -4,7 +4,7 @@ use kcoord_core::ErrorCode;
 use kcoord_core::request::*;
 use kcoord_core::response::*;
 use kcoord_core::topic_partition::{TopicPartition, into_set};
-use kcoord_wire::api::describe_groups::DescribeGroupsRequest;
+use kcoord_wire::api::describing::{DescribeGroupsRequest, Described};
 use kcoord_wire::api::{RequestBody, ResponseBody};
 use kcoord_wire::header::ApiKey;
 use proptest::collection::vec;
@@ -258,9 +258,9 @@ pub fn responses(api: ApiKey) -> BoxedStrategy<ResponseBody> {
                 ResponseBody::OffsetDelete(OffsetDeleteResponse { error_code, topics })
             })
             .boxed(),
-        ApiKey::DescribeGroups => (vec(described_group(), 1..4), any::<i32>())
-            .prop_map(|(groups, operations)| ResponseBody::DescribeGroups(groups, operations))
-            .boxed(),
+        ApiKey::DescribeGroups => {
+            described(described_group()).prop_map(ResponseBody::DescribeGroups).boxed()
+        }
         ApiKey::DeleteGroups => some((boxed(), code()))
             .prop_map(|results| ResponseBody::DeleteGroups(DeleteGroupsResponse { results }))
             .boxed(),
@@ -271,12 +271,15 @@ pub fn responses(api: ApiKey) -> BoxedStrategy<ResponseBody> {
         ApiKey::ConsumerGroupHeartbeat => {
             consumer_heartbeat_response().prop_map(ResponseBody::ConsumerGroupHeartbeat).boxed()
         }
-        ApiKey::ConsumerGroupDescribe => (vec(described_consumer_group(), 1..4), any::<i32>())
-            .prop_map(|(groups, operations)| {
-                ResponseBody::ConsumerGroupDescribe(groups, operations)
-            })
+        ApiKey::ConsumerGroupDescribe => described(described_consumer_group())
+            .prop_map(ResponseBody::ConsumerGroupDescribe)
             .boxed(),
     }
+}
+
+fn described<S: Strategy>(group: S) -> impl Strategy<Value = Described<S::Value>> {
+    (vec(group, 1..4), any::<i32>())
+        .prop_map(|(groups, authorized_operations)| Described { groups, authorized_operations })
 }
 
 fn join_group_response() -> impl Strategy<Value = JoinGroupResponse> {

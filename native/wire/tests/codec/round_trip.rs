@@ -4,7 +4,7 @@
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
 use kcoord_core::response::{MemberType, OffsetFetchResponse, OffsetFetchResponseBuilder};
-use kcoord_wire::api::describe_groups::OPERATIONS_OMITTED;
+use kcoord_wire::api::describing::{Described, OPERATIONS_OMITTED};
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::APIS;
 use kcoord_wire::reader::Reader;
@@ -131,9 +131,7 @@ fn request_as_of(version: i16, mut request: RequestBody<'static>) -> RequestBody
             request.subscribed_topic_regex =
                 request.subscribed_topic_regex.filter(|_| version >= 1);
         }
-        RequestBody::ConsumerGroupDescribe(_)
-        | RequestBody::OffsetDelete(_)
-        | RequestBody::DeleteGroups(_) => {}
+        _ => {}
     }
     request
 }
@@ -172,9 +170,9 @@ fn response_as_of(version: i16, mut response: ResponseBody) -> ResponseBody {
             }
         }
         ResponseBody::OffsetFetch(groups) => offsets_as_of(version, groups),
-        ResponseBody::DescribeGroups(groups, operations) => {
+        ResponseBody::DescribeGroups(Described { groups, authorized_operations }) => {
             if version < 3 {
-                *operations = OPERATIONS_OMITTED;
+                *authorized_operations = OPERATIONS_OMITTED;
             }
             for group in groups {
                 group.error_message = group.error_message.take().filter(|_| version >= 6);
@@ -183,7 +181,7 @@ fn response_as_of(version: i16, mut response: ResponseBody) -> ResponseBody {
                 }
             }
         }
-        ResponseBody::ConsumerGroupDescribe(groups, _) if version < 1 => {
+        ResponseBody::ConsumerGroupDescribe(Described { groups, .. }) if version < 1 => {
             let members = groups.iter_mut().flat_map(|group| &mut group.members);
             members.for_each(|member| member.member_type = MemberType::Consumer);
         }

@@ -26,7 +26,7 @@ impl Machine {
                     Ok(()) => self.describe(group),
                     Err(error_code) => DescribeGroupResponse::refused(request.group_id, error_code),
                 };
-                let response = Response::DescribeGroup(Box::new(response));
+                let response = Response::DescribeGroups(Box::new(response));
                 self.respond_for_group(group, context.ticket, response);
             }
             Err(other) => {
@@ -37,7 +37,7 @@ impl Machine {
                 let response = undescribed(context.api_version, request.group_id, what);
                 self.respond_for_absent(
                     context.ticket,
-                    Response::DescribeGroup(Box::new(response)),
+                    Response::DescribeGroups(Box::new(response)),
                 );
             }
         }
