@@ -1,7 +1,8 @@
 """The engine, assembled once: a node of shards, the log they write, their topics, and the loop.
 
-`Coordinator`, `pykcoord serve` and the hosts of a cluster differ in who asks and in where the log
-is. What lies between is put together here. No sockets, and no decisions of the coordinator.
+`Coordinator`, `pykcoord serve` and the hosts of a cluster differ in their clients and in the place
+of the log. The parts between are put together here. No sockets, and no decisions of the
+coordinator.
 """
 
 from __future__ import annotations
@@ -56,7 +57,7 @@ class Directory:
 class Engine:
     """A coordinator that is loaded, and waits for a transport: `runtime.start` begins to serve.
 
-    Made by `open`. `close` is for what opened it, after the runtime was stopped or halted.
+    Made by `open`. The opener calls `close`, after the runtime was stopped or halted.
     """
 
     def __init__(
@@ -85,11 +86,11 @@ class Engine:
         A `Directory` leads all its shards from the start. Of a log that is open already none is
         led: `Runtime.adopt` says which to lead, and when. `catalogue`: topics that are to be there
         at least, or the catalogue of a cluster. `tells_events`: whether `Runtime.on_event` hears of
-        what loading starts, too. `new_runtime` makes the loop (a kind of `Runtime`).
+        rebalances that loading starts, too. `new_runtime` makes the loop (a kind of `Runtime`).
 
-        Raises LogLockedError, CorruptLogError, ConfigError, OSError and ReplayError for what the
-        directory holds, StoredCatalogueError and ArgumentError for its topics. Nothing is left
-        open then; a log that was given open stays its giver's.
+        Raises LogLockedError, CorruptLogError, ConfigError, OSError and ReplayError for a
+        directory, StoredCatalogueError and ArgumentError for its topics. Nothing is left open then,
+        but a log that was open already stays open.
         """
         seed = secrets.token_bytes(_SEED_BYTES)
 
@@ -116,7 +117,7 @@ class Engine:
         return engine
 
     def close(self) -> None:
-        """Close the log: what was handed to it is written and synced. Raises OSError or LogError
+        """Close the log: all appends so far are written and synced. Raises OSError or LogError
         where that fails."""
         self.log.close()
 
@@ -127,9 +128,9 @@ class Engine:
         self.close()
 
     def _load(self, log: LogDirectory) -> None:
-        """Every shard, from what opening the directory made of it; and what goes on beside it."""
+        """Takes every shard as the opened directory has loaded it, and starts the work in the
+        background."""
         AllShards(self.runtime).lead()
-        log.start_watching(self.runtime.lose_log)
         start_snapshots(log, self.config)
         start_compaction(log, self.config)
 
@@ -169,5 +170,5 @@ def _open_directory(
 
 
 def _texts(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields for the log: only what JSON has, and nothing named as a log record's own."""
+    """Fields for a line of log: only types of JSON."""
     return {name: value if isinstance(value, int) else str(value) for name, value in fields.items()}

@@ -10,7 +10,7 @@ import functools
 import logging
 from typing import Any, TypeGuard
 
-from pykcoord.log.protocol import Failure, ShardLostError
+from pykcoord.log.protocol import Failure, ShardLostError, WatchedLog
 from pykcoord.runtime import LOG_LOST, Runtime
 
 __all__ = ["AllShards"]
@@ -31,11 +31,14 @@ class AllShards:
         runtime.on_shard_lost = self._lost
 
     def lead(self) -> None:
-        """Take every shard. Blocks; raises what the log or replay raises."""
+        """Take every shard, and hear of it when another process does. Blocks; raises what the log
+        or replay raises."""
         runtime = self._runtime
         for shard in range(runtime.log.shards):
             taken = runtime.log.take(shard, runtime.node.loader)
             runtime.adopt(shard, taken.loader, taken.next_offset)
+        if isinstance(runtime.log, WatchedLog):
+            runtime.log.start_watching(runtime.lose_log)
 
     def _lost(self, shard: int, error: Failure) -> None:
         if _is_fenced(error):

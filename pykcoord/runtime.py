@@ -136,6 +136,7 @@ class Runtime:
         self._transport: Transport | None = None
         self._awake = False
         self._running = False
+        self._log_lost: LogError | None = None
         self._committed: list[tuple[int, int]] = []
         self._appends_in_flight: dict[int, int] = {}
         self._dropped: set[int] = set()
@@ -197,6 +198,8 @@ class Runtime:
         self._running = True
         self._settled.set()
         self.wake()
+        if self._log_lost is not None:
+            self._from_a_thread(self._fail, self._log_lost, LOG_LOST_TEXT)
 
     def wake(self) -> None:
         """Have a turn at the end of this loop iteration. On the loop's thread only."""
@@ -211,8 +214,9 @@ class Runtime:
         return len(self._dropped)
 
     def lose_log(self, error: LogError) -> None:
-        """End as after a failure: the log is not this process's any more. For any thread; does
-        nothing before `start`."""
+        """End as after a failure, at `start` at the earliest: the log is not this process's any
+        more. For any thread."""
+        self._log_lost = error
         if self._loop is not None:
             self._from_a_thread(self._fail, error, LOG_LOST_TEXT)
 

@@ -20,6 +20,7 @@ from pykcoord.log.protocol import (
     ShardLostError,
     ShardReleasedError,
     Taken,
+    WatchedLog,
 )
 from pykcoord.log.reader import LogReader, segment_files
 from pykcoord.log.segment import segment_name
@@ -50,6 +51,7 @@ __all__ = [
     "ShardReleasedError",
     "Snapshots",
     "Taken",
+    "WatchedLog",
     "decoded_id",
     "partition_directories",
     "partitions_of",

@@ -24,6 +24,7 @@ __all__ = [
     "ShardLostError",
     "ShardReleasedError",
     "Taken",
+    "WatchedLog",
 ]
 
 Flush = Literal["commit", "interval", "os"]
@@ -137,6 +138,20 @@ class Log(Protocol):
 
     def close(self) -> None:
         """Finishes what was handed over, and closes everything; nothing is appended afterwards."""
+
+
+@runtime_checkable
+class WatchedLog(Log, Protocol):
+    """A store that learns of a takeover without an append: one that can be asked who leads.
+
+    Without this, a coordinator that lost a shard answers heartbeats and fetches of offsets from
+    memory until it appends again.
+    """
+
+    def start_watching(self, lost: Callable[[LogError], None]) -> None:
+        """Called once, when all shards are taken. From then on, until `close`, the store calls
+        `lost` once another process leads one of them: with ShardLostError, on any thread, as often
+        as it likes. The coordinator ends."""
 
 
 class Loader(Protocol):

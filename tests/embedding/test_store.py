@@ -15,6 +15,7 @@ from kio.static.primitive import i32
 from support.memory_log import MemoryLog, record_batch
 
 from pykcoord import Config, Coordinator, CoordinatorClosedError
+from pykcoord.errors import LogError
 from pykcoord.log import Append, Done, ShardLostError, ShardReleasedError, Taken
 
 SECONDS = 30.0
@@ -67,6 +68,22 @@ class Forgetful(MemoryLog):
             done([], [(shard, ShardReleasedError(shard)) for shard in {a.shard for a in appends}])
         else:
             super().append(appends, done)
+
+
+class Watching(MemoryLog):
+    """A store that learns of takeovers."""
+
+    lost: Callable[[LogError], None]
+
+    def __init__(self, shards: int, *, is_lost_at_once: bool = False) -> None:
+        super().__init__(shards)
+        self._is_lost_at_once = is_lost_at_once
+
+    def start_watching(self, lost: Callable[[LogError], None]) -> None:
+        assert len(self.taken) == self.shards
+        self.lost = lost
+        if self._is_lost_at_once:
+            lost(ShardLostError(0, "taken over", fenced=True))
 
 
 class Unsound(MemoryLog):
@@ -168,6 +185,21 @@ def test_a_store_that_another_process_took_ends_the_coordinator() -> None:
     with pytest.raises(ShardLostError, match="taken over"):
         coordinator.close()
     assert store.taken == [0], "it was taken back"
+
+
+@pytest.mark.parametrize("is_lost_at_once", [False, True])
+def test_a_takeover_that_the_store_learns_of_ends_a_coordinator_that_appends_nothing(
+    is_lost_at_once: bool,
+) -> None:
+    store = Watching(2, is_lost_at_once=is_lost_at_once)
+    coordinator = Coordinator(store, topics=TOPICS, config=CONFIG)
+    coordinator.start()
+    if not is_lost_at_once:
+        store.lost(ShardLostError(1, "taken over", fenced=True))
+    with pytest.raises(CoordinatorClosedError, match="taken over"):
+        list(coordinator.events())
+    with pytest.raises(ShardLostError, match="taken over"):
+        coordinator.close()
 
 
 def test_a_store_that_cannot_be_loaded_is_closed_and_named() -> None:

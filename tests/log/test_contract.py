@@ -1,5 +1,6 @@
-"""What every log promises (`pykcoord.log.protocol.Log`), over each that there is, and over two
-small ones that work in other ways: a journal of all shards, and one whose end moves later."""
+"""The contract of every log (`pykcoord.log.protocol.Log`): over each kind of log, over the store
+that docs/embedding.md shows, and over two small ones that work in other ways: a journal of all
+shards, and one whose end moves later."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 from support.batches import data, decode
 from support.hosting import FaultyStore
+from support.pages import examples_of
 
 from pykcoord.cluster.hosted_log import HostedLog
 from pykcoord.log import Append, Done, Failure, LogDirectory, ShardReleasedError, Taken
@@ -19,7 +21,7 @@ from pykcoord.log._record_batch import frame
 
 SHARDS = 3
 SECONDS = 20
-WAYS = ("directory", "shared log", "journal", "high watermark")
+WAYS = ("directory", "shared log", "page", "journal", "high watermark")
 
 
 class Kept:
@@ -38,7 +40,7 @@ class Kept:
 
 
 class Told:
-    """What `done` named: ends by shard, in order, and errors by shard."""
+    """The calls of `done`: ends by shard, in order, and errors by shard."""
 
     def __init__(self) -> None:
         self.committed: list[tuple[int, int]] = []
@@ -105,7 +107,7 @@ class Journal:
 
 
 class HighWatermark(Journal):
-    """What is appended is durable once `advance` says so, as where replicas follow a leader."""
+    """Appends are durable once `advance` is called, as where replicas follow a leader."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -135,6 +137,15 @@ class HighWatermark(Journal):
         return super().take(shard, new_loader)
 
 
+def store_of_the_page() -> Any:
+    """The class of the example in docs/embedding.md, "A store of your own"."""
+    (example,) = [code for code, _ in examples_of("docs/embedding.md") if "def take(" in code]
+    names: dict[str, Any] = {}
+    exec(example.partition("\nfor ")[0], names)
+    names["Journal"].shards = SHARDS
+    return names["Journal"]
+
+
 class Backend:
     """A log of one kind; `again` opens what it wrote, as the next process does."""
 
@@ -147,6 +158,9 @@ class Backend:
             return LogDirectory.open(self._folder, partitions=SHARDS, new_loader=Kept)
         if self._way == "shared log":
             return HostedLog(self._store, SHARDS, "test", lambda: 0, lambda shard, log: None)
+        if self._way == "page":
+            self._folder.mkdir(exist_ok=True)
+            return store_of_the_page()(self._folder / "journal.log")
         return Journal() if self._way == "journal" else HighWatermark()
 
     def again(self) -> Any:
@@ -171,6 +185,8 @@ class Backend:
             monkeypatch.setattr("pykcoord.log.partition.Partition.prepare", no_space)
         elif self._way == "shared log":
             self._store.faults.append("before")
+        elif self._way == "page":
+            monkeypatch.setattr("os.fsync", no_space)
         else:
             self.log.fails = True
 

@@ -257,11 +257,15 @@ fn read_group(from: &mut Reader<'_>, machine: &mut Machine, row: u32) -> Result<
         soft.subscribed_topics = read_topics(from)?;
         machine.classic_mut(row).rebalance = Some(Box::new(soft));
     }
-    if group_type != GroupType::Classic {
-        machine.group_mut(row).kind = match group_type {
-            GroupType::Consumer => GroupKind::Consumer(Box::default()),
-            _ => GroupKind::Foreign(Box::new(ForeignGroup::new(group_type))),
-        };
+    match group_type {
+        GroupType::Classic => {}
+        GroupType::Consumer => {
+            machine.group_mut(row).kind = GroupKind::Consumer(Box::default());
+        }
+        GroupType::Share | GroupType::Streams => {
+            let foreign = Box::new(ForeignGroup::new(group_type));
+            machine.group_mut(row).kind = GroupKind::Foreign(foreign);
+        }
     }
     Ok(())
 }

@@ -2,10 +2,20 @@
 
 use core::fmt;
 
-/// Kafka's error codes, as values for a response (`org.apache.kafka.common.protocol.Errors`).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[repr(i16)]
-pub enum ErrorCode {
+macro_rules! error_codes {
+    ($($(#[$text:meta])* $name:ident = $code:literal,)+) => {
+        /// Kafka's error codes, as values for a response (`org.apache.kafka.common.protocol.Errors`).
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+        #[repr(i16)]
+        pub enum ErrorCode {
+            $($(#[$text])* $name = $code,)+
+        }
+
+        const ALL: [ErrorCode; [$($code),+].len()] = [$(ErrorCode::$name),+];
+    };
+}
+
+error_codes! {
     /// The coordinator failed.
     UnknownServerError = -1,
     /// No error.
@@ -65,38 +75,6 @@ pub enum ErrorCode {
     /// The pattern of a subscription cannot be compiled.
     InvalidRegularExpression = 128,
 }
-
-const ALL: [ErrorCode; 29] = [
-    ErrorCode::UnknownServerError,
-    ErrorCode::None,
-    ErrorCode::UnknownTopicOrPartition,
-    ErrorCode::RequestTimedOut,
-    ErrorCode::OffsetMetadataTooLarge,
-    ErrorCode::CoordinatorLoadInProgress,
-    ErrorCode::CoordinatorNotAvailable,
-    ErrorCode::NotCoordinator,
-    ErrorCode::IllegalGeneration,
-    ErrorCode::InconsistentGroupProtocol,
-    ErrorCode::InvalidGroupId,
-    ErrorCode::UnknownMemberId,
-    ErrorCode::InvalidSessionTimeout,
-    ErrorCode::RebalanceInProgress,
-    ErrorCode::UnsupportedVersion,
-    ErrorCode::InvalidRequest,
-    ErrorCode::NonEmptyGroup,
-    ErrorCode::GroupIdNotFound,
-    ErrorCode::MemberIdRequired,
-    ErrorCode::GroupMaxSizeReached,
-    ErrorCode::FencedInstanceId,
-    ErrorCode::GroupSubscribedToTopic,
-    ErrorCode::UnstableOffsetCommit,
-    ErrorCode::UnknownTopicId,
-    ErrorCode::FencedMemberEpoch,
-    ErrorCode::UnreleasedInstanceId,
-    ErrorCode::UnsupportedAssignor,
-    ErrorCode::StaleMemberEpoch,
-    ErrorCode::InvalidRegularExpression,
-];
 
 impl ErrorCode {
     /// The number on the wire.
