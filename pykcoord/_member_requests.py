@@ -87,7 +87,7 @@ def warn_of_missing(identity: Identity, known: Collection[str]) -> None:
             identity.group_id,
             ", ".join(map(repr, missing)),
             ", ".join(sorted(known)[:20]) or "none",
-            extra={"event": "topic_missing", "group": identity.group_id, "topics": missing},
+            extra={"event": "topic_missing", "group_id": identity.group_id, "topics": missing},
         )
 
 

@@ -114,17 +114,17 @@ def log_event(event: Event) -> None:
 
 
 def _log(level: int, event: Event, text: str, fields: dict[str, Any]) -> None:
-    fields |= {"group": event.group_id, "generation": event.generation_id}
+    fields |= {"group_id": event.group_id, "generation_id": event.generation_id}
     named = {"cause": event.cause, "count": event.count, "detail": event.detail}
     fields |= {name: value for name, value in named.items() if value is not None}
     if event.member is not None:
         member = event.member
         text += f": {_described(member)}"
         fields |= {
-            "member": member.member_id,
-            "instance": member.group_instance_id,
+            "member_id": member.member_id,
+            "group_instance_id": member.group_instance_id,
             "client_id": member.client_id,
-            "client": member.client_host,
+            "client_host": member.client_host,
             "reason": member.reason,
         }
     logger.log(

@@ -62,7 +62,7 @@ class LineRate:
                 return True
             kind.left_out += 1
             kind.last = record
-            client = getattr(record, "client", None)
+            client = getattr(record, "client_host", None)
             if client is not None and (client in kind.clients or len(kind.clients) < _CLIENTS):
                 kind.clients[client] = kind.clients.get(client, 0) + 1
             self.left_out_lines += 1

@@ -1,7 +1,7 @@
 """From a frame that the core does not own to its reply: header, version, handler, long poll.
 
-A frame that cannot be served closes its connection; it must never raise into the loop. Nor may
-one hold it up: answers are made in slices, one in each iteration of the loop, by turns.
+A frame that cannot be served closes its connection; nothing is raised into the loop. No frame may
+hold up the loop: answers are made in slices, one in each iteration, and requests take turns.
 """
 
 from __future__ import annotations
@@ -27,22 +27,23 @@ logger = logging.getLogger("pykcoord.server")
 
 # Longer Fetch requests are parsed each time rather than kept for every connection.
 _MEMO_BYTES = 16_384
-# A Fetch of 30,000 partitions fits, and what a producer sends unless its max.request.size is
-# raised. The elements are those of all arrays of a request together.
+# Room for a Fetch of 30,000 partitions, and for a producer with the default of max.request.size.
+# The elements are those of all arrays of a request together.
 _REQUEST_BYTES = 2 * 1024 * 1024
 _REQUEST_ELEMENTS = 250_000
-# What one answer may take, and all that are made or held back; small ones are always given.
+# The memory of one answer, and of all that are made or held back; small ones are always given.
 _ANSWER_BYTES = 32 * 1024 * 1024
 _ALL_ANSWERS_BYTES = 256 * 1024 * 1024
 _SMALL_ANSWER_BYTES = 64 * 1024
-# What memos may take in all.
+# The memory of all memos.
 _MEMOS_BYTES = 64 * 1024 * 1024
-# How much is kept of answers for all connections, and to questions of which length.
+# The memory of answers that are kept for all connections; the longest of them, and the longest
+# question.
 _KNOWN_BYTES = 8 * 1024 * 1024
 _KNOWN_ANSWER_BYTES = 1024 * 1024
 _QUESTION_BYTES = 1_024
 _ENTRY_BYTES = 300
-# What a request costs before its first element, in elements.
+# The cost of a request before its first element, in elements.
 _REQUEST_COST = 8
 # So many elements are checked in a slice: that takes a fraction of what answering them takes.
 _CHECKED_AT_ONCE = 16 * SLICE_ELEMENTS
@@ -50,7 +51,7 @@ _REPLY_HEAD = struct.Struct(">ii")
 
 
 class _Memo:
-    """A Fetch as it came, and what it was answered: consumers repeat themselves."""
+    """A Fetch as it came, with its answer: consumers repeat the same request."""
 
     __slots__ = ("_budget", "_size", "body", "request", "version", "wait_ms")
 
@@ -75,7 +76,7 @@ class _Memo:
 
 
 class _Known(NamedTuple):
-    """An answer that everybody gets who asks the same, and the software that the question named."""
+    """An answer to all who ask the same, and the software that the question named."""
 
     body: bytes
     software: tuple[str, str] | None
@@ -89,7 +90,7 @@ class _Poll(NamedTuple):
 
 
 class _Job:
-    """A request whose answer is being made; `size` is what it takes of the budget."""
+    """A request whose answer is being made; `size` is its share of the budget."""
 
     __slots__ = (
         "api", "body_at", "connection", "correlation_id", "frame", "out", "size", "slicer",
@@ -111,7 +112,7 @@ class _Job:
         self.software: tuple[str, str] | None = None
 
     def body(self) -> bytes:
-        """What was written behind the correlation id."""
+        """The bytes behind the correlation id."""
         return bytes(memoryview(self.out)[_REPLY_HEAD.size :])
 
     def reply(self) -> bytearray:
@@ -136,8 +137,8 @@ class Dispatcher:
         self._known: dict[tuple[int, int, bytes], _Known] = {}
         self._known_bytes = 0
         self._known_version = (-1, -1)
-        # API keys and versions that something was asked in: loading what says how one is laid out
-        # takes some milliseconds.
+        # API keys and versions that were asked for: loading the layout of a new one takes some
+        # milliseconds.
         self._loaded: set[tuple[int, int]] = set()
         self._jobs: dict[int, _Job] = {}
         self._spent = 0
@@ -155,7 +156,7 @@ class Dispatcher:
             self._failed(ticket, error)
 
     def abandon(self, ticket: int) -> None:
-        """The client is gone: its long poll ends, and what was being made for it."""
+        """The client is gone: its long poll ends, and so does the work on its answer."""
         poll = self._polls.pop(ticket, None)
         if poll is not None:
             poll.timer.cancel()
@@ -201,8 +202,8 @@ class Dispatcher:
         self._begin(_Job(connection, ticket, api, frame))
 
     def _known_answer(self, key: int, version: int, frame: bytes) -> _Known | None:
-        """The answer to a question that has the same answer until the cluster changes: when a
-        group starts, all of its members ask the same."""
+        """The kept answer to this question, which holds until the cluster changes: when a group
+        starts, all of its members ask the same."""
         if self._known_version != self._cluster.version or self._known_bytes > _KNOWN_BYTES:
             self._known.clear()
             self._known_bytes = 0
@@ -281,7 +282,7 @@ class Dispatcher:
         yield from job.slicer.write_response(api.key, version, fields)
         if api.wait_ms is not None:
             job.wait_ms = api.wait_ms(request, fields)
-        # Asking may have made topics, and others may have changed them meanwhile.
+        # The request may have created topics, and other requests may have changed them meanwhile.
         if cluster_version == cluster.version:
             self._remember(job, cluster_version)
 
@@ -354,7 +355,7 @@ class Dispatcher:
 
 
 def _note_software(connection: Connection, software: tuple[str, str] | None) -> None:
-    """What a client said of itself counts for all that it asks later."""
+    """The software that a client named holds for its later requests."""
     if software is None:
         return
     connection.session = session = with_software(connection.session, *software)
@@ -365,7 +366,7 @@ def _note_software(connection: Connection, software: tuple[str, str] | None) -> 
             *software,
             extra={
                 "event": "software",
-                "client": session.client_host,
+                "client_host": session.client_host,
                 "software": " ".join(software),
             },
         )

@@ -229,7 +229,7 @@ class Server:
 def _fields(session: Session) -> dict[str, str]:
     """A session in a line of log as JSON."""
     return {
-        "client": session.client_host,
+        "client_host": session.client_host,
         "listener": session.listener,
         "principal": session.principal,
         "software": f"{session.client_software_name} {session.client_software_version}",

@@ -29,7 +29,13 @@ ANY_LINE = logging.makeLogRecord({"msg": "a line", "levelno": logging.INFO})
 
 def _record(event: str, client: str | None = None) -> logging.LogRecord:
     return logging.makeLogRecord(
-        {"name": "test", "msg": "%s refused", "args": (client,), "event": event, "client": client}
+        {
+            "name": "test",
+            "msg": "%s refused",
+            "args": (client,),
+            "event": event,
+            "client_host": client,
+        }
     )
 
 
@@ -233,7 +239,7 @@ def test_a_rebalance_is_a_line_at_info_and_none_at_warning(tmp_path: Path) -> No
         joins = [line for line in lines if line.get("cause") == "member_joined"]
         assert len(joins) == expected
         for line in joins:
-            assert (line["group"], line["client_id"], line["client"]) == (
+            assert (line["group_id"], line["client_id"], line["client_host"]) == (
                 "g",
                 "ledger",
                 "/127.0.0.1",

@@ -89,7 +89,7 @@ def test_an_impossible_length_closes_that_connection_only(run, size, caplog):
     refused = [record for record in caplog.records if record.__dict__.get("event") == "refused"]
     assert len(refused) == 1
     assert str(size) in refused[0].getMessage()
-    assert refused[0].__dict__["client"] == "/127.0.0.1"
+    assert refused[0].__dict__["client_host"] == "/127.0.0.1"
 
 
 def test_a_length_may_be_as_large_as_the_limit(run):

@@ -1,4 +1,4 @@
-"""What happens to groups, as a host is told and as the log has it: over the real node."""
+"""Events of groups, for a host and in the lines of log: over the real node."""
 
 from __future__ import annotations
 
@@ -136,8 +136,14 @@ def test_a_rebalance_is_one_line_with_its_cause_and_the_member_that_caused_it(ca
         "group billing, generation 7: rebalance, member_left: member c-1, instance i-1 "
         "(client c /10.0.0.7), because: the consumer is being closed"
     )
-    fields = {"event": "rebalance", "group": "billing", "generation": 7, "cause": "member_left"}
-    fields |= {"member": "c-1", "instance": "i-1", "client_id": "c", "client": "/10.0.0.7"}
+    fields = {
+        "event": "rebalance",
+        "group_id": "billing",
+        "generation_id": 7,
+        "cause": "member_left",
+    }
+    fields |= {"member_id": "c-1", "group_instance_id": "i-1", "client_id": "c"}
+    fields |= {"client_host": "/10.0.0.7"}
     fields |= {"reason": "the consumer is being closed"}
     assert fields.items() <= first.__dict__.items()
     assert second.getMessage() == "group billing, generation 7: rebalance, topics_changed"

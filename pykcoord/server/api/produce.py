@@ -34,7 +34,7 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
             describe(session),
             count,
             _TEXT,
-            extra={"event": "produce", "client": session.client_host, "requests": count},
+            extra={"event": "produce", "client_host": session.client_host, "requests": count},
         )
     if request.acks == 0:
         return None
