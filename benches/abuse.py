@@ -1,9 +1,9 @@
-"""What a well-behaved member feels of an attack, beside Kafka: `python -m benches.abuse`.
+"""The effect of attacks on a well-behaved member, beside Kafka: `python -m benches.abuse`.
 
 For each attack of tests/attack a server of each kind is started, and a member sends a heartbeat
-every 10 ms from a process of its own; a latency counts from when a heartbeat was due. In each
-round it is watched without the attack and with it; the attacker is another process, at nice 19.
-Figures are medians of the rounds. Exit status 1 when a bound is missed.
+every 10 ms from a process of its own; a latency counts from the time at which a heartbeat was due.
+In each round it is watched without the attack and with it; the attacker is another process, at nice
+19. Figures are medians of the rounds. Exit status 1 when a bound is missed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
 
-# The attacks, and what starts both servers, are those of the tests.
+# The attacks, and the code that starts both servers, are those of the tests.
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
 from attack.__main__ import Attacker
@@ -42,7 +42,7 @@ from benches.kafka.servers import Kafka, Pykcoord, Server
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "build" / "bench" / "abuse.json"
 MOST_RATIO = 3.0
-# Below this nothing is asked for: a few slices of other work, and a three-hundredth of what lies
+# Below this there is no bound: it is a few slices of other work, and a three-hundredth of the time
 # between two heartbeats of a consumer.
 FLOOR_MS = 10.0
 
@@ -67,7 +67,7 @@ class Side:
 
 @dataclass
 class Row:
-    """One attack, and what both servers made of it."""
+    """One attack, with the figures of both servers."""
 
     name: str
     pykcoord: Side
@@ -146,7 +146,7 @@ def _create_topics(server: Server) -> None:
 
 
 def _end(server: Server) -> None:
-    """At once: what was attacked may take long, and may have ended already."""
+    """Ends it at once: a server under attack may take long, or may have ended already."""
     if server.is_running:
         os.kill(server.pid, signal.SIGKILL)
     server.stop()

@@ -1,9 +1,9 @@
-"""The gate on what hot paths cost: `make bench-gate`, or `python -m benches.counts`.
+"""The gate on the cost of hot paths: `make bench-gate`, or `python -m benches.counts`.
 
 Instructions of one operation of each axis (native/bench), counted by valgrind, against the bounds
-in instructions.txt; then the ratios of benches/ in their small size. Counts do not depend on what
-else the machine does, but on the compiler: another one than set the bounds gets more room. Must
-never gate on a clock.
+in instructions.txt; then the ratios of benches/ in their small size. Counts do not depend on the
+load of the machine, but they do on the compiler: a compiler other than that of the bounds gets more
+room. A time must never fail the gate.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ BOUNDS = Path(__file__).with_name("instructions.txt")
 PROGRAM = ROOT / "target" / "counts" / "kcoord-bench"
 PROFILES = ROOT / "build" / "bench" / "counts"
 TOLERANCE = 0.10
-# Where another compiler than that of the bounds made the code.
+# The room for code of another compiler than that of the bounds.
 OTHER_COMPILER_TOLERANCE = 0.25
 # The function of native/bench around what is measured.
 MEASURED = "kcoord_bench_measured"
@@ -89,7 +89,7 @@ class Verdict:
 
     @property
     def failure(self) -> str | None:
-        """What is wrong, and what to do; None where nothing is."""
+        """What is wrong and what to do, or None."""
         if self.bound is None:
             return (
                 f"{self.axis}: {self.found:,.1f} instructions, and no bound: "
@@ -107,7 +107,7 @@ class Verdict:
 
 
 def compile_program(profile: str, root: Path = ROOT, *options: str) -> None:
-    """Compiles native/bench by a profile of the project, whatever else the caller set."""
+    """Compiles native/bench with a profile of the project, whatever profile the caller has set."""
     asked = ("CARGO_PROFILE_", "RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS")
     environment = {name: text for name, text in os.environ.items() if not name.startswith(asked)}
     command = ["cargo", "build", "--quiet", f"--profile={profile}", "--locked"]
@@ -136,7 +136,8 @@ def compiler() -> str:
 
 
 def require_counter() -> None:
-    """Raises CannotCount where counts would be missing, or no match for the bounds."""
+    """Raises CannotCount where valgrind is missing, or its counts cannot be compared with the
+    bounds."""
     if platform.machine() not in ("x86_64", "AMD64"):
         raise CannotCount(f"the bounds are of x86_64, this is {platform.machine()}")
     if shutil.which("valgrind") is None:
@@ -158,7 +159,7 @@ def count(axis: str, arguments: tuple[str, ...] = ()) -> float:
 
 
 def count_all(axes: list[str], count: Callable[[str], float] = count) -> dict[str, float]:
-    """In the order of `axes`; side by side, since counts do not mind."""
+    """Counts in the order of `axes`. They run at the same time, which does not change counts."""
     found: dict[str, float] = {}
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         for axis, each in zip(axes, pool.map(count, axes), strict=True):
@@ -176,7 +177,7 @@ def judge(found: dict[str, float], bounds: Bounds, made_by: str) -> list[Verdict
 
 
 def renewed(bounds: Bounds, found: dict[str, float], made_by: str, commit: str) -> Bounds:
-    """Bounds that moved by more than a hundredth get the figure and the commit of now."""
+    """The new bounds: those that moved by more than 1 % get today's figure and commit."""
     by_axis = dict(bounds.by_axis)
     for axis, each in found.items():
         old = by_axis.get(axis)
@@ -198,7 +199,7 @@ def show(verdicts: list[Verdict]) -> None:
 
 
 def gate_counts(options: argparse.Namespace) -> list[str]:
-    """What failed. Sets bounds instead where that was asked for."""
+    """Returns the failures. Sets the bounds instead, if asked to."""
     try:
         require_counter()
     except CannotCount as reason:

@@ -1,9 +1,9 @@
 """Flame graphs of hot paths, by instructions: `make profile AXIS=storm`, or `python -m
 benches.flames storm`.
 
-valgrind counts an axis of native/bench with every function apart by who called it, so that stacks
-are exact, not sampled, and the picture is the same whatever else the machine does. A function that
-the compiler put into its caller is a part of that. Must never show where a machine keeps its files.
+valgrind counts an axis of native/bench, and each function apart by its callers. So stacks are
+exact, not sampled, and the picture does not depend on the load of the machine. A function that the
+compiler inlined is a part of its caller. The picture must not show paths of a machine.
 """
 
 from __future__ import annotations
@@ -85,14 +85,15 @@ def stacks(profile: str) -> Iterator[tuple[Stack, int]]:
         elif line.startswith("calls="):
             is_call = True
         elif re.match(r"[+\-*\d]", line):
-            # What a called function took is told after its call, and again as its own.
+            # The cost of a called function stands behind its call, and again as its own.
             if not is_call and stack:
                 yield stack, int(line.split()[-1])
             is_call = False
 
 
 def _stack(name: str) -> Stack:
-    """callgrind's `innermost'its caller'...`, cut at what is measured; a number is a recursion."""
+    """callgrind's `innermost'its caller'...`, cut at the function that is measured; a number is a
+    recursion."""
     functions = [each for each in name.split("'") if not each.isdigit()]
     if MEASURED not in functions:
         return ()
@@ -119,7 +120,7 @@ def short(name: str) -> str:
 
 
 def draw(root: Frame, operations: int, title: str) -> str:
-    """An SVG; what a function is in full, and what it takes, stands in its tool tip."""
+    """An SVG. The full name of a function and its cost stand in its tool tip."""
     root = root.pruned(LEAST_SHARE * root.instructions)
     height = root.depth * ROW + 3 * ROW
     scale = (WIDTH - 2 * MARGIN) / root.instructions
@@ -156,7 +157,7 @@ def draw(root: Frame, operations: int, title: str) -> str:
 
 
 def shares(root: Frame) -> list[tuple[str, float, float]]:
-    """Functions with their own share and with what they call, the largest first."""
+    """Functions with their own share and with that of their callees included, the largest first."""
     own: dict[str, int] = defaultdict(int)
     whole: dict[str, int] = defaultdict(int)
 

@@ -1,8 +1,9 @@
-"""What pykcoord costs on Spark, two cores, beside what it is to cost: `python -m benches.spark`.
+"""What pykcoord costs on Spark with two cores, beside its goals: `python -m benches.spark`.
 
-Figures of time are told and never gated on. What Spark itself needs for the same rows is measured
-in the same run, with tasks that do nothing: a goal in time holds where that is as fast as where the
-goal was set, and elsewhere the same share of it counts. Must only touch folders that it made.
+Times are shown, and never fail a gate. The same run measures what Spark itself needs for the same
+rows, with tasks that do nothing. A goal in time holds on a machine where Spark alone is as fast as
+on the one where the goal was set; elsewhere the same ratio counts. It touches only folders that it
+made.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ console = Console(width=None if sys.stdout.isatty() else 110)
 
 @dataclass(frozen=True)
 class Size:
-    """How much of it: events, groups and shards of a replay, groups that are assigned, groups of a
-    log that is read, requests of a micro-batch and how many, events, ids and shards of the history;
-    shards of a live host, connections to it, and how long each is used.
+    """How large a run is: events, groups and shards of a replay; groups to assign; groups of a log;
+    requests of a micro-batch, and the number of micro-batches; events, ids and shards of the
+    history; shards of a live host, connections to it, and the seconds of each.
     """
 
     events: int = 4_000_000
@@ -76,7 +77,7 @@ SMOKE = Size(
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured, in words, beside its goal."""
+    """A measured value, in words, beside its goal."""
 
     axis: str
     measured: str
@@ -85,7 +86,8 @@ class Figure:
 
 
 def replay_ratio(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
-    """Rows a second of a replay, of those of the same plan whose tasks return what they get."""
+    """Rows a second of a replay, as a share of those of the same plan with tasks that return their
+    rows."""
     from pykcoord_spark.partition import repartitioned, with_shard
     from pykcoord_spark.replaying import replay
 
@@ -100,7 +102,7 @@ def replay_ratio(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure
         yield from batches
 
     with replay(events, size.shards) as replayed:
-        pass  # and its rows are not kept: it runs anew each time
+        pass  # the rows are not kept, so it runs each time
     plans = {
         "identity": routed.mapInArrow(returned, routed.schema),
         "replay": replayed.envelope,
@@ -127,7 +129,7 @@ def assign(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
 
 
 def source(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
-    """Records a second, of those that Spark takes from a source whose batches are there already."""
+    """Records a second, as a share of those from a source whose batches are in memory."""
     write_log(root / "log", size.logged)
     log = str(root / "log")
     everything = spark.read.format("consumer_offsets").load(log)
@@ -148,7 +150,7 @@ def source(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
 
 
 def _ready(spark: SparkSession, plan: DataFrame, records: int) -> DataFrame:
-    """As many rows of the same columns from two tasks that have them in memory."""
+    """The same number of rows, with the same columns, from two tasks that have them in memory."""
     from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 
     schema = plan.schema
@@ -178,7 +180,7 @@ def _ready(spark: SparkSession, plan: DataFrame, records: int) -> DataFrame:
 
 
 def micro_batch(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
-    """The whole of a trigger, Spark's own log of it included, beside one that answers nothing."""
+    """A whole trigger, with Spark's own log of it, beside a trigger of a query without answers."""
     from pykcoord_spark.partition import route
     from pykcoord_spark.schemas import REQUEST, RESPONSE, ddl
     from pykcoord_spark.streaming import coordinate
@@ -237,7 +239,7 @@ def history(spark: SparkSession, size: Size, root: Path) -> Iterator[Figure]:
     def summary(part: int) -> DataFrame:
         events = requests(spark, size.history // part, size.history_ids // part, per_second=10_000)
         with replay(events, size.history_shards) as replayed:
-            return replayed.summary  # its rows are not kept: it runs when they are asked for
+            return replayed.summary  # the rows are not kept: it runs when they are asked for
 
     summary(20).collect()
     began = time.perf_counter()
@@ -312,7 +314,7 @@ class _Host(Server):
         return host.pid
 
 
-# The history first: its workers' memory is what they ever had.
+# The history first: memory is measured as the highest that its workers ever had.
 AXES: dict[str, Callable[[SparkSession, Size, Path], Iterator[Figure]]] = {
     "history": history,
     "replay": replay_ratio,
@@ -321,7 +323,7 @@ AXES: dict[str, Callable[[SparkSession, Size, Path], Iterator[Figure]]] = {
     "micro-batch": micro_batch,
     "hosting": hosting,
 }
-# Takes minutes and gigabytes: only when it is named.
+# Takes minutes and gigabytes, so it runs only when it is named.
 _LONG = "history"
 
 
@@ -364,7 +366,7 @@ def _rates_in_turns(plans: Mapping[str, DataFrame], rows: int) -> dict[str, floa
 
 
 def _seconds(plan: DataFrame) -> float:
-    """Of a run whose rows are thrown away."""
+    """The seconds of a run whose rows are thrown away."""
     began = time.perf_counter()
     plan.write.format("noop").mode("overwrite").save()
     return time.perf_counter() - began

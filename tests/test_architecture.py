@@ -1,4 +1,4 @@
-"""The map of the project as tests: who may know whom, and how large a file may be.
+"""The map of the project as tests: which part may import which, and how large a file may be.
 
 Python imports by `ast`, crates by `cargo metadata`, the rest by reading what git tracks.
 """
@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "pykcoord"
 MAX_LINES = 500
 
-# A part may import itself and what stands below it here; `cli` knows everything.
+# A part may import itself and the parts above it in this list; `cli` may import all.
 LAYERS = [
     {"errors", "kafka_names", "properties", "clock", "arrow", "events", "observers"},
     {"assignment_rules", "_arguments"},
@@ -45,11 +45,11 @@ LAYERS = [
     },
     {"_serving", "coordinator", "member", "assignors"},
     {"server", "clients"},
-    # A server whose shards come and go: beside `coordinator`, of which it knows nothing.
+    # A server whose shards come and go: beside `coordinator`, which it does not import.
     {"cluster"},
     {"cli", "__main__"},
 ]
-# What a layer alone would allow.
+# Forbidden although the layers would allow it.
 FORBIDDEN = {
     "log": {"_native", "runtime", "config", "clock", "catalogue"},
     "server": {"_native", "log", "coordinator", "member", "shard"},
@@ -78,7 +78,7 @@ RESERVED = {
     "subprocess": {"cli"},
     "obstore": {"log"},
 }
-# What a part must not know, but for this package of it: a writer on shared storage may have slept.
+# Exceptions for one package of a part: a writer on shared storage may have slept.
 EXCEPTIONS = {("log/shared", "clock")}
 CRATES = {
     "kcoord-timer": set(),
@@ -230,7 +230,7 @@ def test_the_engine_is_assembled_in_one_place() -> None:
 
 
 def test_pyarrow_is_imported_only_where_it_is_asked_for() -> None:
-    """Never at the top of a module: who brings no Arrow needs no pyarrow."""
+    """Never at the top of a module: without Arrow batches, pyarrow is not needed."""
     for path in _modules():
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.Import | ast.ImportFrom):
@@ -342,12 +342,12 @@ def test_no_file_names_a_path_of_one_machine() -> None:
         assert found is None, f"{name}: {found[0].decode()}" if found else ""
 
 
-# What is not taken apart yet: no other circle may come, and one that goes must go from here.
+# Circles that exist still. No other may be added; one that is gone must be deleted here.
 KNOWN_CIRCLES = {
     "node": [{"arrive", "sliced", "slices"}],
     "sim": [{"agenda", "server", "world"}, {"ask", "client"}, {"faults", "plan"}],
 }
-# A file that knows what stands beside it, and is known by it, as the head of a folder does.
+# A file that uses its neighbours and is used by them, like the head of a folder.
 HEADS = {"group::kind"}
 
 

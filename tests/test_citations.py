@@ -85,7 +85,7 @@ def _sources() -> list[Path]:
         for path in (ROOT / folder).rglob("*")
         if path.suffix in ENDINGS and not {"target", "node_modules", "build"} & set(path.parts)
     ]
-    # This file, and what Kafka wrote.
+    # This file, and files that Kafka wrote.
     return [path for path in found if path != Path(__file__) and "segments" not in path.parts]
 
 

@@ -71,7 +71,8 @@ def _explained(value: type, text: str) -> str:
 
 
 def _silent(name: str, value: Any) -> Iterator[str]:
-    """What of `value` has no docstring: itself, its public methods, properties and fields."""
+    """The parts of `value` without a docstring: itself, its public methods, properties and
+    fields."""
     if not inspect.isclass(value):
         if inspect.isroutine(value) and not inspect.getdoc(value):
             yield name

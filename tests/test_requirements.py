@@ -1,5 +1,5 @@
-"""What `make` needs and fetches, and what it says: of a tool that is missing one line, and how to
-get it; of what takes long, how far it is."""
+"""What `make` needs, fetches and prints: for a missing tool one line and how to get it; for a long
+step, its progress."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NEEDED = ("bash", "cut", "dirname", "head", "sed", "sort")
 
 @pytest.fixture
 def bare_path(tmp_path: Path) -> str:
-    """A PATH with what a shell script needs, and no tool chain."""
+    """A PATH with the commands of shell scripts, and without a tool chain."""
     for name in NEEDED:
         found = shutil.which(name)
         assert found is not None
@@ -89,7 +89,7 @@ def test_a_test_after_the_demo_fetches_the_rest_and_builds_nothing_again(tmp_pat
 
 
 def test_the_demo_and_the_tests_use_the_same_versions() -> None:
-    """So that neither takes away what the other installed."""
+    """So that neither uninstalls a package of the other."""
     demo, dev = (_locked(f"requirements-{name}.txt") for name in ("demo", "dev"))
     assert demo.items() <= dev.items()
     with (ROOT / "pyproject.toml").open("rb") as file:

@@ -3,8 +3,8 @@
 Each round loads Kafka, then pykcoord (`--flush os`, as Kafka does), then pykcoord with `--flush
 commit`, and kfake where there is Go, all with the same program (load.c); figures are medians of the
 rounds. Afterwards both read the log that Kafka wrote; and 100,000 one-member groups and a million
-offsets are weighed, in Kafka's broker and in pykcoord's core. It must never touch servers or files
-of anybody else.
+offsets are weighed, in Kafka's broker and in pykcoord's core. It touches no servers and files but
+its own.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ KAFKA, OS, SYNCED, KFAKE = "kafka", "os", "commit", "kfake"
 ALL_PHASES = ["find", "join", "hb", "commit", "fetch", "leave"]
 A_TENTH = 10  # of a group leaves it at once
 WARM_UP = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
-JVM_WARM_UPS = 3  # its compiler takes so long to be done with what is hot
+JVM_WARM_UPS = 3  # its compiler takes this long until the hot code is compiled
 LONGER_LOG = ["find", "join", "commit", "leave"]  # of OFFSETS_A_GROUP partitions, to be recovered
 STORM = ["find", "join", "storm", "leave"]
 SYNCED_PHASES = ["find", "join", "commit", "leave"]
@@ -62,7 +62,7 @@ class Size:
     crowd: int  # members of a group, where they are many
     seconds: float
     rounds: int
-    storms: int  # a round: a storm is short, and one alone says little
+    storms: int  # a round: a storm is short, and a single one is too noisy
     groups: int
     offset_groups: int
 
@@ -181,7 +181,7 @@ def measure_recovery_of_groups(size: Size, load: Load, directory: Path) -> Speed
 def measure_memory(size: Size, load: Load, kafka: Kafka) -> tuple[float, float]:
     """Bytes of heap of a one-member group, and of a committed offset at 100 a group: what 99 more
     take than the first, so that the group is left out, as it is of the core's."""
-    # What requests in flight take is there before, as it is in any server that was busy once.
+    # The memory of requests in flight is there before, as in any server that was busy once.
     warm = size.connections
     load.run(kafka, ["find", "join", f"fill={warm}", "leave"])
     load.run(kafka, [f"fill-offsets={warm}"], OFFSETS_A_GROUP)
@@ -217,7 +217,7 @@ def rows_of_load(runs: dict[str, list[Run]], size: Size) -> list[Row]:
         return Row.of_rounds(name, unit, *sides, **bounds)
 
     def kfake(figure: Callable[[Run], float]) -> str:
-        """What it has, in no ratio: it keeps everything in memory, and no log."""
+        """Its figures, without ratios: it keeps everything in memory, and has no log."""
         found = [figure(run) for run in runs.get(KFAKE, [])]
         return f"kfake {told_figure(statistics.median(found))}" if found else ""
 

@@ -1,10 +1,10 @@
 """Kafka's own classes in process beside pykcoord's core, in turns, for benches.kafka.run.
 
 Kafka's side is benches/kafka/java/inprocess, measured by JMH as single shots in a JVM of its own,
-warm; pykcoord's is native/bench, with the allocator of the extension. A ratio is that of the two
-medians of a round; told is that of the medians of all rounds, with the spread. Both keep one thread
-busy, and the JVM's collector has the other core; but "whole service" is Kafka's with all of its
-threads, on both. Must never gate on anything but a ratio of one run.
+warm; pykcoord's is native/bench, with the allocator of the extension. The ratio of a round is that
+of its two medians; shown are the ratio of the medians of all rounds, and the spread. Both sides
+keep one thread busy, and the JVM's collector has the other core. Only "whole service" has all of
+Kafka's threads, on both cores. Only ratios of one run may fail a gate.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-# The way to Maven is that of the tests.
+# Maven is found as in the tests.
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
 from support.kafka.jars import maven
@@ -35,7 +35,8 @@ SOURCES = Path(__file__).parent / "java" / "inprocess"
 BUILD = ROOT / "build" / "bench" / "in-process"
 PROGRAM = ROOT / "target" / "timed" / "kcoord-bench"
 HEAP = ("-Xms4g", "-Xmx8g")
-# Shots go on until the compiler is done with what is hot, and then until they make a figure.
+# Shots go on until the compiler is done with the hot code, and then until there are enough for a
+# figure.
 WARM_OPERATIONS, OPERATIONS = 3_000_000, 2_000_000
 LEAST_SHOTS, MOST_SHOTS = 5, 3_000
 NATIVE_SECONDS = 1.0
@@ -45,7 +46,7 @@ console = Console(width=None if sys.stdout.isatty() else 140)
 
 @dataclass(frozen=True)
 class Pair:
-    """What is measured on both sides: JMH's benchmarks and native/bench's axes, whose times are
+    """One measurement on both sides: JMH's benchmarks and native/bench's axes, whose times are
     added up."""
 
     name: str
@@ -173,7 +174,7 @@ def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> float:
 
 
 def pykcoord_ns(axes: Sequence[str], entries: int, is_smoke: bool) -> float:
-    """The same; the first round, which finds nothing in its caches, is left out."""
+    """The same; the first round, with cold caches, is left out."""
     seconds = 0.0 if is_smoke else NATIVE_SECONDS
 
     def median(axis: str) -> float:

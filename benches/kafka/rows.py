@@ -1,8 +1,7 @@
-"""The rows of the comparison: what was measured, what is to be reached, and whether it was.
-
-Goals are ratios between the two servers of one run. Absolute by intention are those of memory over
-the wire (live bytes) and of the two cold starts (seconds: who restarts a server waits for them,
-whatever another takes). No other goal may be, least of all on a wall-clock figure.
+"""The rows of the comparison: figures, goals, and whether the goals are met. Goals are ratios
+between the two servers of one run. On purpose, the goals of memory over the wire (live bytes) and
+of the two cold starts (seconds) are absolute: an operator waits for a start, however long another
+server takes. No other goal may be absolute, least of all on a wall-clock figure.
 """
 
 from __future__ import annotations
@@ -78,7 +77,7 @@ class Row:
 
     @property
     def is_met(self) -> bool | None:
-        """None where nothing is asked for."""
+        """None where there is no goal."""
         if self.least is not None:
             return self.ratio >= self.least
         if self.most is not None:

@@ -1,7 +1,8 @@
-"""The servers that are compared, as processes: what starts, stops and weighs them is the same.
+"""The servers that are compared, as processes. All are started, stopped and weighed in the same
+way.
 
-All run with their defaults but for what is named here; Kafka's JVM is given what Kafka's own
-scripts give it. None may outlive the run that started it, nor listen beyond 127.0.0.1.
+All run with their defaults, except for the settings named here; Kafka's JVM has the options of
+Kafka's own scripts. No server may outlive the run that started it, or listen beyond 127.0.0.1.
 """
 
 from __future__ import annotations
@@ -26,11 +27,11 @@ from support.ports import free_port
 TOPIC = "topic"
 PARTITIONS = 100
 _HERE = Path(__file__).parent
-# kio imports hypothesis where it finds it, as it does here, where tests are run: half of what all
-# imports take. Who installs pykcoord to serve does not have it.
+# kio imports hypothesis where it is installed, as in this environment of tests: half of the time of
+# all imports. An installation that serves does not have it.
 _AS_INSTALLED = "import sys; sys.modules['hypothesis'] = None; from pykcoord import cli; cli.main()"
-# KAFKA_JVM_PERFORMANCE_OPTS of kafka-run-class.sh, without -XX:+ExplicitGCInvokesConcurrent: it is
-# about collections that are asked for alone, and that of live_bytes() has to be a full one.
+# KAFKA_JVM_PERFORMANCE_OPTS of kafka-run-class.sh, without -XX:+ExplicitGCInvokesConcurrent: it
+# concerns only collections on request, and live_bytes() needs a full one.
 _JVM_OPTIONS = (
     "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
@@ -44,7 +45,7 @@ class ServerError(RuntimeError):
 
 
 class Loaded(NamedTuple):
-    """What a server says of its start: records or None where it does not count them."""
+    """A server's report of its start; records are None where it does not count them."""
 
     records: int | None
     seconds: float
@@ -94,7 +95,7 @@ class Server:
             time.sleep(0.05)
 
     def launch(self) -> None:
-        """Start, and wait for nothing."""
+        """Start without waiting."""
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
                 self.command(),
@@ -124,7 +125,7 @@ class Server:
         raise AssertionError("each server has its own")
 
     def loaded(self) -> Loaded:
-        """What the last start read back."""
+        """The report of the last start."""
         raise AssertionError("each server has its own")
 
 
@@ -174,7 +175,7 @@ class Kafka(Server):
         return "Kafka Server started" in output
 
     def live_bytes(self) -> int:
-        """The heap in use after a full collection: what its state costs is the growth of it."""
+        """The heap in use after a full collection; its growth is the cost of the state."""
         subprocess.run(["jcmd", str(self.pid), "GC.run"], check=True, capture_output=True)
         command = ["jcmd", str(self.pid), "GC.heap_info"]
         info = subprocess.run(command, check=True, capture_output=True, text=True).stdout

@@ -12,8 +12,9 @@ Names = Mapping[bytes, str]
 
 
 def described(partition: int, row: tuple[Any, ...], names: Names) -> dict[str, Any]:
-    """The group of a `Node.groups` row, in the field names of ConsumerGroupDescribe v1. What a
-    member has to give up is its own still, as there. `topicName` is None where none is known."""
+    """The group of a `Node.groups` row, in the field names of ConsumerGroupDescribe v1. Partitions
+    that a member has yet to give up count as its own, as there. `topicName` is None where none is
+    known."""
     *_, members, of = row
     return {
         "partition": partition,
@@ -28,8 +29,8 @@ def described(partition: int, row: tuple[Any, ...], names: Names) -> dict[str, A
 
 
 def reconciling(row: tuple[Any, ...], names: Names) -> dict[str, Any]:
-    """What the records of the group say besides: how far its members are on the way to their
-    targets, and what regular expressions were found to match."""
+    """What the records of the group say besides: how far its members are from their targets, and
+    which topics the regular expressions match."""
     *_, members, of = row
     return {
         "assignmentTimestamp": of["assignment_timestamp_ms"],

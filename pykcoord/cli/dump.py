@@ -66,8 +66,8 @@ def command(
 def _records(
     reader: LogReader, partition: int, group_id: str | None, since_ms: int | None
 ) -> Iterator[dict[str, Any]]:
-    """The records that are asked for, as the fields that are shown. A transaction's outcome stands
-    behind it in the log: the markers are gathered first."""
+    """The records that are asked for, as the fields that are shown. The outcome of a transaction
+    stands behind its records in the log, so the markers are gathered first."""
     outcomes: dict[int, list[tuple[int, str]]] = defaultdict(list)
     for chunk in reader.read(partition):
         for _, _, attributes, _, producer_id, _, offset, _, kind, _, _ in dump(chunk):
@@ -105,7 +105,8 @@ def _records(
 def _decoded(
     key: dict[str, Any], value: dict[str, Any] | None
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
-    """The fields of what the core only keeps; bytes where they are not what is known here."""
+    """The fields of a record that the core keeps without interpreting it; bytes where they cannot
+    be decoded."""
     raw = key.get("raw")
     if raw is None or (fields := decode_key(raw)) is None:
         return key, None if value is None else with_protocol(value)

@@ -29,7 +29,7 @@ Ends = dict[tuple[str, int], int]
 
 
 class EndOffsetsError(KcoordError):
-    """A line of the file that says nothing; the message names file and line."""
+    """A line of the file that cannot be read; the message names file and line."""
 
 
 def read_end_offsets(path: Path) -> Ends:
@@ -118,7 +118,8 @@ class _File:
         )
 
     def _tell(self) -> int:
-        """What is new to the catalogue, in one change; how many partitions it does not have."""
+        """Tell the catalogue what is new, in one change; returns how many partitions it does not
+        have."""
         topics = self._catalogue.topics()
         news: Ends = {}
         unknown = 0
@@ -134,7 +135,7 @@ class _File:
         return unknown
 
     def _look(self) -> tuple[int, ...]:
-        """What changes with the file's content; empty where there is no file."""
+        """A value that changes with the file's content; empty where there is no file."""
         try:
             status = self._path.stat()
         except OSError:

@@ -1,6 +1,6 @@
 """Rows for people: framed tables for a few on a terminal, plain aligned lines for a pipe or many.
 
-A framed table costs forty times as much as the lines, and what reads a pipe wants no frames.
+A framed table costs forty times as much as the lines, and programs that read a pipe want no frames.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import click
 
 __all__ = ["Listing", "print_listings"]
 
-# As many as are looked at on a terminal rather than searched.
+# The most rows that a person looks at; more are searched.
 _FRAMED_ROWS = 200
 # A longer cell moves what follows it in its own line only.
 _WIDEST = 64

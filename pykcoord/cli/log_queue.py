@@ -1,8 +1,8 @@
 """Lines on their way to stderr: a bounded queue and a thread that writes.
 
-A write to a pipe that is not read, or to a disk that hangs, blocks for as long as its reader likes.
-Here only the thread waits. The code that logs a line puts it into the queue and goes on; where the
-queue is full, the line is dropped and counted.
+A write to a pipe that is not read, or to a disk that hangs, blocks until its reader goes on. Here
+only the thread waits. The code that logs a line puts it into the queue and goes on; where the queue
+is full, the line is dropped and counted.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from collections.abc import Callable
 
 from pykcoord.cli.log_rate import LineRate
 
-# What waits at most: together these hold the burst of a start, and never much memory.
+# The most that may wait: enough for the burst of a start, and never much memory.
 MAX_LINES = 4_096
 MAX_BYTES = 4 << 20
 # How often the numbers of lines left out are looked at, while there are any.
@@ -64,14 +64,15 @@ class LineQueue(logging.Handler):
         self._put(_own_record(logging.ERROR, text, (record.pathname, record.lineno, record.msg)))
 
     def flush_within(self, seconds: float) -> bool:
-        """Wait until all lines so far are written, at most so long; whether they are."""
+        """Wait until all lines so far are written, for at most this long; returns whether they
+        are."""
         with self._changed:
             return self._changed.wait_for(
                 lambda: not self._lines and not self._is_busy, timeout=seconds
             )
 
     def end_within(self, seconds: float) -> None:
-        """Write what waits, with the numbers of lines left out, for at most so long, and end."""
+        """Write what waits, with the numbers of lines left out, for at most this long, and end."""
         for record in self._rate.reports(at_end=True):
             self._put(record)
         self.flush_within(seconds)

@@ -17,13 +17,13 @@ from pykcoord.clock import monotonic_seconds
 LogFormat = Literal["text", "json"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
-# What every record has: the rest of it came with `extra` and belongs to the event.
+# What every record has; everything else came with `extra` and belongs to the event.
 _OWN = set(logging.makeLogRecord({}).__dict__) | {"message", "asctime", "taskName"}
 # Group ids, member ids and reasons are up to 32 KiB each, as their clients like.
 _LONGEST_TEXT = 4_096
 # A line stays one line, even if a client's name has line breaks.
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
-# What the end of the process waits for a stderr that takes nothing.
+# How long the end of the process waits for a stderr that takes nothing.
 _END_SECONDS = 1.0
 
 

@@ -24,7 +24,7 @@ def plain(value: Any) -> Any:
 
 
 def time_text(timestamp_ms: int) -> str:
-    """A time in ms since the epoch in ISO 8601; the number where it is none of this calendar."""
+    """A time in ms since the epoch in ISO 8601; the number where the calendar does not have it."""
     try:
         moment = datetime.fromtimestamp(timestamp_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):

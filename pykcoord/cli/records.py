@@ -198,7 +198,7 @@ _KEYS = dict.fromkeys((10, 13, 14, 19, 21, 22), "memberId")
 
 
 def decode_key(raw: bytes) -> dict[str, Any] | None:
-    """The fields of a key; None if it is of no type known here, or not what its type says."""
+    """The fields of a key; None for an unknown type, or bytes that do not fit the type."""
     reader = _Reader(raw)
     try:
         record_type = reader.number(">h")
@@ -213,7 +213,8 @@ def decode_key(raw: bytes) -> dict[str, Any] | None:
 
 
 def decode_value(key: bytes, raw: bytes) -> dict[str, Any] | None:
-    """The fields of the value under a key, with its version; None as above, or if it is newer."""
+    """The fields of the value under a key, with its version; None as above, or for a newer
+    version."""
     record_type, reader = int.from_bytes(key[:2], "big"), _Reader(raw)
     try:
         version = reader.number(">h")
@@ -226,7 +227,7 @@ def decode_value(key: bytes, raw: bytes) -> dict[str, Any] | None:
 
 
 def subscription_of(data: bytes) -> dict[str, Any] | None:
-    """The fields of a ConsumerProtocolSubscription; None where the bytes are none."""
+    """The fields of a ConsumerProtocolSubscription; None where the bytes are not one."""
     if (decoded := decode_subscription(data)) is None:
         return None
     version, topics, user_data, owned_partitions, generation_id, rack_id = decoded
@@ -241,7 +242,7 @@ def subscription_of(data: bytes) -> dict[str, Any] | None:
 
 
 def assignment_of(data: bytes) -> dict[str, Any] | None:
-    """The fields of a ConsumerProtocolAssignment; None where the bytes are none."""
+    """The fields of a ConsumerProtocolAssignment; None where the bytes are not one."""
     if (decoded := decode_assignment(data)) is None:
         return None
     version, partitions, user_data = decoded
@@ -277,7 +278,7 @@ def _member(member: dict[str, Any]) -> dict[str, Any]:
 
 
 def _sorted(topics: list[tuple[str, list[int]]]) -> dict[str, list[int]]:
-    """Partitions in the order of their numbers: an assignor's own order means nothing."""
+    """Partitions in the order of their numbers: the order in the bytes means nothing."""
     return {topic: sorted(partitions) for topic, partitions in topics}
 
 

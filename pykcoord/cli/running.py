@@ -17,7 +17,7 @@ from pykcoord.errors import KcoordError
 
 __all__ = ["load_command", "run_commands"]
 
-# What the last line waits for a stderr that is not read.
+# How long the last line waits for a stderr that is not read.
 _STDERR_SECONDS = 1.0
 
 
@@ -67,7 +67,8 @@ def run_commands(
 
 
 def _tell(line: str) -> None:
-    """The line on stderr; without it where stderr takes nothing: a supervisor waits for the end."""
+    """Write the line to stderr; end without it where stderr takes nothing, for a supervisor
+    waits."""
     try:
         writable = select.select([], [sys.stderr], [], _STDERR_SECONDS)[1]
     except (OSError, ValueError):  # no file behind it

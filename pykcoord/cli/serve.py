@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger("pykcoord.serve")
 
 _NOWHERE = ("0.0.0.0", "::")
-# What a stop waits for connections and for the disk, all together.
+# How long a stop waits for connections and for the disk, all together.
 _STOP_SECONDS = 10.0
-# What the ready line and the end wait for a stderr that takes nothing.
+# How long the ready line and the end wait for a stderr that takes nothing.
 _LINES_SECONDS = 1.0
 
 
@@ -243,7 +243,7 @@ async def _run(
             logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
         with _naming("--listen", options.listen):
             await server.start()
-        # What a start made stays. Looking whether it is garbage takes 15 ms, each time.
+        # Objects of the start stay. To look for garbage among them takes 15 ms each time.
         gc.freeze()
         lines.flush_within(_LINES_SECONDS)  # they come before the ready line
         click.echo(f"pykcoord ready listen={_text(server.address)} {ready_fields}")
@@ -294,7 +294,8 @@ def _ready_fields(node: Node, load_ms: int) -> str:
 
 
 def _end_in_time(directory: Path, lines: LineQueue) -> None:
-    """A disk that hangs holds every thread that waits for it, and Python's own end with them."""
+    """End even where a disk hangs: Python waits at its end for the threads that wait for the
+    disk."""
 
     def give_up() -> None:
         logger.critical(

@@ -14,10 +14,10 @@ __all__ = ["topic_names"]
 
 
 def topic_names(path: Path) -> dict[bytes, str]:
-    """What lies beside a log says: a catalogue, or the folders of a broker's topics.
+    """Names from what lies beside a log: a catalogue, or the folders of a broker's topics.
 
-    `path` is a data directory, one partition's folder, or a segment file. What cannot be read
-    names nothing: a log is worth looking at without it.
+    `path` is a data directory, one partition's folder, or a segment file. What cannot be read is
+    left out: a log is worth looking at without names.
     """
     names: dict[bytes, str] = {}
     path = path.absolute()

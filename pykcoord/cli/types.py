@@ -18,7 +18,7 @@ _AGO = re.compile(r"([0-9]{1,9})([smhd])")
 
 
 class TopicType(click.ParamType[tuple[str, int]]):
-    """NAME:PARTITIONS, as the name and the number of a topic that can be."""
+    """NAME:PARTITIONS, as name and number of partitions of a valid topic."""
 
     name = "NAME:PARTITIONS"
 

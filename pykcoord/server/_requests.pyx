@@ -1,10 +1,10 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Requests as bytes: checked whole before anything is made of them, then read piece by piece.
 
-A `Walk` goes through a request by the shape of its API and version, some elements at a time. It
-believes no count and no length before the bytes are there, and reserves nothing. What passes is
-read by `Walk.read`: plain values now, the elements of arrays only when they are asked for, one by
-one. A request of a hundred thousand elements thus costs its bytes and no more.
+A `Walk` checks a request against the shape of its API and version, some elements at a time. It
+believes no count and no length before the bytes are there, and reserves no memory for them.
+`Walk.read` then gives plain values, and arrays whose elements are read one by one when they are
+asked for. So a request of a hundred thousand elements costs its bytes and no more.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -14,14 +14,14 @@ from libc.stdint cimport int64_t, uint64_t, uint8_t
 from datetime import timedelta
 from uuid import UUID
 
-# Kinds of fields. The size of what is fixed; 0 for what says its own.
+# Kinds of fields, and their sizes in bytes; 0: the field begins with its length.
 BOOL, INT8, INT16, INT32, INT64, MILLISECONDS, UUID_, STRING, BYTES, STRUCT = range(10)
 cdef int[10] _SIZES
 _SIZES[:] = [1, 1, 2, 4, 8, 4, 16, 0, 0, 0]
 cdef int _STRING = STRING, _BYTES = BYTES, _STRUCT = STRUCT
-# Structures within structures, at most.
+# The most structures within each other.
 cdef enum: DEEPEST = 8
-# Where a longer array ends is remembered, so that it is walked once.
+# The end of a longer array is remembered, so that the array is walked once.
 cdef Py_ssize_t SHORT_ARRAY = 256
 
 
@@ -38,14 +38,14 @@ cdef struct Cursor:
 
 
 cdef struct Level:
-    # A structure that is walked. Objects are borrowed: the outermost shape holds them.
+    # A structure that is being walked. Its objects are borrowed: the outermost shape owns them.
     void* shape
     Py_ssize_t field     # the next one
     void* array          # the field whose elements are walked; NULL: none
-    Py_ssize_t left      # of its elements
+    Py_ssize_t left      # its elements that were not walked yet
     Py_ssize_t begin     # where its elements begin
-    Py_ssize_t walked    # what was walked before them
-    Py_ssize_t tags      # that are left; -1: they were not come to
+    Py_ssize_t walked    # elements of the request that were walked before them
+    Py_ssize_t tags      # tagged fields that are left; -1: their number was not read yet
     Py_ssize_t last_tag
 
 
@@ -149,7 +149,7 @@ cdef class Field:
         return length
 
     cdef Py_ssize_t count(self, Cursor* c) except -2:
-        """How many elements follow, -1 for null: all of them fit into the bytes that are left."""
+        """How many elements follow, -1 for null. The bytes that are left have room for them."""
         cdef Py_ssize_t count = self.length(c, 4, self.is_nullable)
         if count > 0:
             if count > (c.end - c.at) // self.smallest(True):
@@ -185,7 +185,7 @@ cdef class Field:
         return 0
 
     cdef bint is_null(self, Cursor* c) except -1:
-        """The byte before a structure that may be null (KIP-893)."""
+        """Reads the byte before a structure that may be null (KIP-893)."""
         return _signed(c, 1) < 0
 
     cdef object read(self, bytes frame, Cursor* c, dict ends):
@@ -291,7 +291,7 @@ cdef class Shape:
         return self._make(values)
 
     cdef int walk_tags(self, bytes frame, Cursor* c, dict found, dict ends) except -1:
-        """Over the tagged fields; with a `frame` the known ones are read into `found`."""
+        """Walks the tagged fields; with a `frame`, reads the known ones into `found`."""
         cdef Py_ssize_t count = _uvarint(c)
         cdef Py_ssize_t index, last = -1
         for index in range(count):
@@ -300,7 +300,7 @@ cdef class Shape:
 
     cdef Py_ssize_t walk_tag(self, bytes frame, Cursor* c, Py_ssize_t last, dict found,
                              dict ends) except -1:
-        """Over one of them, behind the tag `last`; which it is."""
+        """Walks one tagged field, whose tag must be above `last`; returns its tag."""
         cdef Py_ssize_t tag = _uvarint(c)
         cdef Py_ssize_t size = _uvarint(c)
         cdef Py_ssize_t end
@@ -310,7 +310,7 @@ cdef class Shape:
             raise MalformedError("tags are not in their order")
         end = c.at + size
         field = self.tagged.get(tag) if self.tagged else None
-        if field is None:  # work as an element is
+        if field is None:  # unknown; it is work as an element is, and counts as one
             _count_elements(c, 1)
             c.at = end
             return tag
@@ -325,7 +325,7 @@ cdef class Shape:
 
 cdef class Walk:
     """One request of a `shape` that begins at `at` of a frame: checked by `go_on`, then `read`.
-    What follows it is not looked at, as in Kafka."""
+    Bytes behind the request are ignored, as in Kafka."""
 
     cdef bytes _frame
     cdef Shape _shape
@@ -347,17 +347,17 @@ cdef class Walk:
 
     @property
     def at(self):
-        """How far it came: at the end, where the request ends."""
+        """How far the walk has come in the frame."""
         return self._cursor.at
 
     @property
     def elements(self):
-        """How many elements the arrays have that it came to, and tags that nobody knows."""
+        """The elements of all arrays that the walk has reached, and unknown tags."""
         return self._cursor.elements
 
     def go_on(self, Py_ssize_t most):
-        """Walk `most` elements, or the rest; whether that was the end. Raises MalformedError where
-        the bytes are no request, or it has more elements than may be."""
+        """Walk `most` elements, or the rest. Returns whether the request ended. Raises
+        MalformedError where the bytes are no request, or have more elements than `most_elements`."""
         cdef Py_ssize_t enough = self._walked + most
         while self._depth > 0:
             if self._walked >= enough:
@@ -366,7 +366,7 @@ cdef class Walk:
         return True
 
     def read(self):
-        """The request: `go_on` must have come to its end."""
+        """The request. Raises ValueError unless `go_on` has reached its end."""
         cdef Cursor c = _cursor(self._frame, self._start, PyBytes_GET_SIZE(self._frame))
         if self._depth != 0:
             raise ValueError("a request is read when all of it was checked")
@@ -378,7 +378,7 @@ cdef class Walk:
         return 0
 
     cdef int _step(self, Cursor* c) except -1:
-        """One field, element or tag."""
+        """Walks one field, element or tag."""
         cdef Level* level = &self._levels[self._depth - 1]
         cdef Shape shape = <Shape>level.shape
         if level.array != NULL:
@@ -429,7 +429,7 @@ cdef class Walk:
 
 
 cdef class Elements:
-    """The elements of an array, read each time that they are asked for."""
+    """The elements of an array. Each iteration reads them from the frame."""
 
     cdef Field _field
     cdef bytes _frame

@@ -1,9 +1,9 @@
 # cython: language_level=3, boundscheck=False, wraparound=False
 """Responses of the node-level APIs: from plain values to bytes.
 
-`Layout.write` writes one structure, with all that is in it, at the end of a bytearray. Arrays of
-structures may be written element by element by the caller (`Layout.parts`): so a long answer is
-made in slices. No tags are written: no answer here has a value in one.
+`Layout.write` appends one structure, with all that is in it, to a bytearray. A caller may write
+arrays of structures element by element (`Layout.parts`), so that a long answer is made in slices.
+Tagged fields are never written: no answer here has one.
 """
 
 from cpython.bytes cimport PyBytes_GET_SIZE
@@ -11,13 +11,13 @@ from libc.stdint cimport int64_t, uint64_t, uint8_t
 
 from datetime import timedelta
 
-# Kinds of fields, and the size of what is fixed; 0 for what says its own.
+# Kinds of fields, and their sizes in bytes; 0: the field begins with its length.
 BOOL, INT8, INT16, INT32, INT64, MILLISECONDS, UUID_, STRING, BYTES, STRUCT = range(10)
 cdef int[10] _SIZES
 _SIZES[:] = [1, 1, 2, 4, 8, 4, 16, 0, 0, 0]
 cdef int _MILLISECONDS = MILLISECONDS, _UUID = UUID_
 cdef int _STRING = STRING, _BYTES = BYTES, _STRUCT = STRUCT
-# No string of the protocol may be longer; texts for people are cut there.
+# No string of the protocol may be longer. Error messages are cut there.
 cdef Py_ssize_t _LONGEST_STRING = 32_767
 cdef object _MILLISECOND = timedelta(milliseconds=1)
 cdef bytes _NO_UUID = bytes(16)
@@ -43,7 +43,7 @@ cdef int _uvarint(bytearray out, uint64_t value) except -1:
 
 cdef class Item:
     """One field of a layout: `kind` is one of the constants of this module. `default` is written
-    where no value is given; `is_required` where there must be one."""
+    where no value is given, unless the field `is_required`."""
 
     cdef readonly str name
     cdef readonly int kind
@@ -83,7 +83,7 @@ cdef class Item:
         self.put_count(out, count)
 
     def insert_count(self, bytearray out not None, Py_ssize_t at, Py_ssize_t count):
-        """The same at `at`, in front of elements that were written already."""
+        """Insert that number at `at`, in front of elements that were written already."""
         cdef bytearray written = bytearray()
         self.put_count(written, count)
         out[at:at] = written
@@ -172,13 +172,13 @@ cdef class Layout:
         return any(item.is_in_parts for item in self.parts)
 
     def write(self, bytearray out not None, fields):
-        """Write a structure of `fields`, a mapping of names to values: what a version has not
-        got is left out. Raises KeyError for a missing field, OverflowError, TypeError and
-        ValueError for values that cannot be written."""
+        """Write a structure of `fields`, a mapping of names to values. Names that this version
+        does not have are left out. Raises KeyError for a missing field; OverflowError, TypeError
+        and ValueError for values that cannot be written."""
         self.put(out, fields)
 
     def write_end(self, bytearray out not None):
-        """What follows the fields: that there are no tags."""
+        """Write what follows the fields: the number of tagged fields, which is 0."""
         self.put_end(out)
 
     cdef int put(self, bytearray out, fields) except -1:

@@ -17,7 +17,7 @@ import click
 from pykcoord.cli.running import load_command, run_commands
 
 _JOBS = ("assign", "export", "host", "inspect", "pack", "replay", "stream")
-# How an exception of a worker reads in what Spark says: below a traceback, with its module.
+# An exception of a worker in the message of Spark: below a traceback, with its module.
 _WORKER_ERROR = re.compile(r"^(?:[\w.]+\.)?(\w+(?:Error|Exception)): (.+)$", re.MULTILINE)
 
 
@@ -66,7 +66,7 @@ def _of_spark(error: Exception) -> str | None:
 
 
 def _reason(text: str) -> str:
-    """What Spark says of a failed job, or what a worker raised, if that is in it."""
+    """Spark's message of a failed job, or the exception of a worker, if the message has one."""
     raised = [
         said
         for kind, said in _WORKER_ERROR.findall(text)

@@ -1,4 +1,4 @@
-"""`assign`: who gets which partitions, for all groups of a table in one job.
+"""`assign`: the partitions of each member, for all groups of a table in one job.
 
 A task gets whole groups, in rows sorted by group and member, and hands them to the native assignor
 batch by batch. Nothing is decided here.
@@ -26,11 +26,11 @@ _Batches: TypeAlias = Iterator[pa.RecordBatch]
 _PARTITION = pa.struct(
     [pa.field("topic", pa.string(), False), pa.field("partition", pa.int32(), False)]
 )
-# What every row must have, beside `topics`.
+# The columns that every row must have, beside `topics`.
 MEMBERS = pa.schema(
     [pa.field("group_id", pa.string(), False), pa.field("member_id", pa.string(), False)]
 )
-# What comes out.
+# The columns of the result.
 ASSIGNMENT = MEMBERS.append(
     pa.field("partitions", pa.list_(pa.field("element", _PARTITION)), False)
 )
@@ -123,7 +123,7 @@ def _assigned(strategy: str, topics: dict[str, object]) -> Callable[[_Batches], 
 
 
 def whole_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows, cut where a group ends: what a batch has of its last group waits."""
+    """The same rows, cut where a group ends: the last group of a batch waits for the next batch."""
     waiting: list[pa.RecordBatch] = []
     for batch in batches:
         if not batch.num_rows:

@@ -1,7 +1,7 @@
 """A shard log as a data directory: `__consumer_offsets-N` folders of segments that Kafka reads.
 
-Carries what is left of each shard, as `pykcoord log export` does, and checks the result against
-the source before it gets its name. Must never write into the log.
+Carries the live records of each shard, as `pykcoord log export` does, and checks the result against
+the source before it gets its name. It never writes into the log.
 """
 
 from __future__ import annotations
@@ -47,8 +47,8 @@ def export(
     """Makes `directory`, which must be new or empty, of the shard log at a folder or URL.
 
     It is one for `pykcoord serve`, or with `topic_id` (16 bytes) the partitions of the broker's
-    topic of that id. `progress` gets the shard that is read. Writers may go on: what they write
-    meanwhile is in it or not.
+    topic of that id. `progress` gets the shard that is read. Writers may go on: their records of
+    that time are in it or not.
 
     Raises ArgumentError if there is no log or `directory` is not empty, LogError for what cannot be
     applied or lies in the wrong shard, and what the store raises.
@@ -78,8 +78,8 @@ def _exported(shards: int, amount: Amount, size_bytes: int) -> Exported:
 
 
 class _Shards:
-    """A shard log as `carry` reads one: the records of each shard. What is read first is kept
-    aside for the second time: a log that is written meanwhile loses its oldest entries."""
+    """A shard log as `carry` reads one: the records of each shard. The first reading is kept for
+    the second: a log that is written meanwhile loses its oldest entries."""
 
     aside: IO[bytes]
 

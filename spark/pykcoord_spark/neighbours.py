@@ -1,12 +1,11 @@
-"""The worker of this executor that has a shard loaded: others that get its task ask that one.
+"""The worker of an executor that has a shard loaded serves the rows of workers that get its task.
 
-Spark gives a task to any worker that is idle. Each would have to serve again what the others
-served meanwhile, so that an executor of sixteen workers did everything sixteen times. Therefore
-who has a shard listens (a link of the shard's name leads to its socket, in a folder that Spark
-makes for the executor), and others send it their rows.
-
-It is a short cut and no more: a worker without an answer serves the rows itself, and the shard's
-log decides who may write. No Spark in here.
+Spark gives a task to any idle worker. Each worker would have to apply again what the others have
+served meanwhile: an executor of sixteen workers would do everything sixteen times. So a worker that
+has a shard listens, and the others send it their rows. (A link with the shard's name leads to its
+socket, in a folder that Spark makes for the executor.) This only saves time. A worker that gets no
+answer serves the rows itself, and the shard's log decides which worker may write. Nothing here uses
+Spark.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from pykcoord_spark.tables import packed, unpacked
 
 __all__ = ["Neighbours", "Serve", "shard_name"]
 
-# A micro-batch's answers: to (shard's name, source, sequence, rows). None: not from here.
+# The answers to a micro-batch (name of the shard, source, sequence, rows). None: not from here.
 Serve = Callable[[str, str, int, pa.Table], pa.Table | None]
 
 # Spark's own folders of this executor, which go when it goes.
 _FOLDERS = "SPARK_LOCAL_DIRS"
-# Whoever serves says so this often; after so much silence it counts as stopped, and what it does
-# later its shard's log does not take.
+# A worker that serves says so this often. After this much silence it counts as stopped, and the
+# shard's log takes nothing that it writes later.
 _BEAT_S = 2.0
 _PATIENCE_S = 30.0
 _PAUSE_S = 0.1
@@ -44,10 +43,8 @@ _NOT_HERE, _ANSWERED, _STILL_AT_IT = range(3)
 
 
 class Neighbours:
-    """The other workers of this executor. Thread-safe.
-
-    `serve` is called in threads of its own, for rows that others were given; whatever it raises,
-    who asked finds out by itself.
+    """The other workers of this executor. Thread-safe. `serve` is called in threads of its own, for
+    rows that other workers send; if it raises, the sender gets no answer and serves them itself.
     """
 
     def __init__(self, serve: Serve) -> None:
@@ -56,8 +53,8 @@ class Neighbours:
         self._socket: str | None = None
 
     def ask(self, name: str, source: str, sequence: int, rows: pa.Table) -> pa.Table | None:
-        """What whoever has the shard answers; None if that is this one, or nobody, or nobody
-        answers.
+        """The answer of the worker that has the shard; None if that is this worker, if no worker
+        has it, or if there is no answer.
         """
         try:
             with _here() as here:

@@ -1,7 +1,7 @@
 """`pack`: one archive with everything that executors need and a cluster does not have.
 
-Made of what is installed where it is called, without asking an index: pykcoord, pykcoord-spark and
-what they depend on. An archive, not `--py-files`: Python imports no extension module from a zip.
+Made of the packages that are installed here, without asking an index: pykcoord, pykcoord-spark and
+their dependencies. An archive, not `--py-files`: Python imports no extension module from a zip.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ __all__ = ["Packed", "pack"]
 
 # Packages by the folder that is imported: an editable install lists no files of theirs.
 _OURS = {"pykcoord": ["pykcoord"], "pykcoord-spark": ["pykcoord_spark", "pyspark_kcoord"]}
-# Taken if installed: what an optional part needs.
+# Needed by optional parts; taken if installed.
 _EXTRAS = ("confluent-kafka",)
-# What PySpark itself wants on executors; only packed when asked for.
+# Needed by PySpark on executors; packed only when asked for.
 _OF_SPARK = {"pandas", "pyarrow"}
 # Comes with Spark.
 _NEVER = {"pyspark", "py4j", "grpcio", "grpcio-status", "googleapis-common-protos"}
@@ -31,7 +31,7 @@ _SOURCES = {".pyx", ".pxd", ".c", ".pyc"}
 
 @dataclass(frozen=True, slots=True)
 class Packed:
-    """What is in an archive: distributions by name with their versions, and its size."""
+    """The content of an archive: distributions by name with their versions, and its size."""
 
     versions: dict[str, str]
     size_bytes: int
@@ -56,7 +56,7 @@ def pack(output: Path, *, with_arrow: bool = False) -> Packed:
 
 
 def _distributions(with_arrow: bool) -> Iterator[Distribution]:
-    """What is installed of the two packages and all that they need, each once."""
+    """The distributions of the two packages and of all that they need, each once."""
     left_out = _NEVER if with_arrow else _NEVER | _OF_SPARK
     waiting = [*_OURS, *_EXTRAS]
     seen = set(left_out)

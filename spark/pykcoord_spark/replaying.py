@@ -35,7 +35,7 @@ __all__ = ["SUMMARY", "Replay", "ReplayTask", "replay", "shard_seed"]
 
 _Batches: TypeAlias = Iterator[pa.RecordBatch]
 
-# One row per shard: what it did, what it cost.
+# One row per shard: its work and its cost.
 SUMMARY = (
     "shard INT, requests BIGINT, responses BIGINT, errors BIGINT, waiting BIGINT, records BIGINT, "
     "next_offset BIGINT, first_ts BIGINT, last_ts BIGINT, checkpoint_bytes BIGINT, "
@@ -46,7 +46,7 @@ _WAKE_TS = -(2**63)
 
 
 class Replay:
-    """What a replay gave, as tables that were computed once.
+    """The result of a replay, as tables that are computed once.
 
     `responses` and `records` are of `pykcoord.arrow.RESPONSE` and `RECORD`, `summary` has a row per
     shard, `envelope` is all of them. Without `out`, executors keep the rows on their disks from
@@ -59,13 +59,13 @@ class Replay:
 
     @classmethod
     def load(cls, spark: SparkSession, out: str | Path) -> Self:
-        """What a replay wrote to `out`."""
+        """The result that a replay wrote to `out`."""
         return cls(spark.read.schema(ddl(ENVELOPE)).parquet(str(out)))
 
     @property
     def responses(self) -> DataFrame:
-        """The answers: `ts` is when they left; a request that is not here is waiting still, or its
-        member repeated it while it waited."""
+        """The answers; `ts` is when they left. A request without an answer still waits, or its
+        member sent it again while it waited."""
         rows = self.envelope.where(F.col("kind") == KIND_RESPONSE)
         names = "shard, seq, ts, group_id, member_id, api_key, error_code, generation"
         return rows.select(*names.split(", "), F.col("body").alias("payload"))
@@ -79,7 +79,7 @@ class Replay:
 
     @property
     def summary(self) -> DataFrame:
-        """A row per shard: counts, the first and the last `ts`, and what it cost."""
+        """A row per shard: counts, the first and the last `ts`, and its cost."""
         rows = self.envelope.where(F.col("kind") == KIND_SUMMARY)
         parsed = F.from_json(F.col("body").cast("string"), SUMMARY)
         return rows.select(parsed.alias("summary")).select("summary.*")
@@ -149,7 +149,7 @@ def shard_seed(seed: bytes, shard: int) -> bytes:
 
 
 def _wake(spark: SparkSession, shards: int) -> DataFrame:
-    """A row per shard: without one, a shard of no requests would not run, and leave no state."""
+    """A row per shard: a shard without any row would not run, and would leave no state."""
     there = {
         "seq": F.lit(-1).cast("bigint"), "ts": F.lit(_WAKE_TS), "group_id": F.lit(""),
         "api_key": F.lit(-1).cast("smallint"), "api_version": F.lit(0).cast("smallint"),

@@ -1,7 +1,7 @@
-"""The columns of what goes into a shard on Spark and of what comes out: Arrow's, and Spark's DDL.
-
-Plain types only. Spark takes what mapInArrow returns by position, not by name, and refuses
-dictionaries; so the schemas are `pykcoord.arrow`'s, and never written down beside a query.
+"""The columns of the input and the output of a shard on Spark: as Arrow schemas, and as Spark's
+DDL. Plain types only. Spark takes the columns that mapInArrow returns by position, not by name, and
+refuses dictionaries. So the schemas are those of `pykcoord.arrow`, and are never repeated in a
+query.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What a Python worker of Spark does for a streaming query: one micro-batch of one shard.
+"""The work of a Python worker of Spark in a streaming query: one micro-batch of one shard.
 
 Every request is answered once, also if a process dies at any moment. The shard's log is the
 authority: an entry holds the requests of a micro-batch, the time, the records and the answers, put
-there at once. A worker that comes after another, or after itself, makes the same state by serving
-the same requests, and a micro-batch that is there already is answered from its entry. Shards stay
-loaded in this module between tasks of one process, and other workers of the executor ask there;
-nothing depends on that. No Spark in here but in `run`.
+there at once. A worker that follows another, or its own earlier self, makes the same state by
+serving the same requests. A micro-batch that is in the log already is answered from its entry.
+Shards stay loaded in this module between the tasks of a process, and other workers of the executor
+send their rows here. This only saves time: the result does not depend on it. Only `run` uses Spark.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ __all__ = ["DivergedError", "Settings", "run", "step"]
 _ATTEMPTS = 20
 # Rows of one batch of answers, as Spark's own batches have them.
 _ANSWERS_A_BATCH = 10_000
-# A shard that this worker was not asked for so long is another worker's by now, or of a query that
-# has ended.
+# A shard without a request for this long belongs to another worker by now, or to a query that has
+# ended.
 _IDLE_SECONDS = 300.0
 _STORED = struct.Struct(">qqq")  # time, bytes of requests, bytes of answers; -1: no time was given
 _NO_TIME = -1
 
 
 class DivergedError(KcoordError):
-    """The requests of an entry do not give its records again: under other settings or topics."""
+    """The requests of an entry do not give its records again: settings or topics are different."""
 
     def __init__(self, shard: int, index: int) -> None:
         super().__init__(
@@ -56,7 +56,8 @@ class DivergedError(KcoordError):
 
 @dataclass(frozen=True)
 class Settings:
-    """What a query says once. `topics`: names with partitions; None: all are there.
+    """Settings of a query, the same in all of its tasks. `topics`: names with partitions; None: all
+    are there.
 
     `uses_clock`: time goes on with this machine's clock at the end of each micro-batch, and not
     with the rows alone. A snapshot is made after every `snapshot_every` entries of a shard.
@@ -97,11 +98,11 @@ def step(settings: Settings, shard: int, source: str, sequence: int, rows: pa.Ta
     name = shard_name(settings, shard)
     told = _neighbours.ask(name, source, sequence, rows)
     if told is not None:
-        _leaders.pop(name, None)  # there is no use for two
+        _leaders.pop(name, None)  # one is enough
         return told
     with _lock(name):
         for _ in range(_ATTEMPTS):
-            # Kept only if all went well: after an error its state is not known.
+            # Kept only after a success: after an error its state is unknown.
             leader = _leaders.pop(name, None)
             try:
                 leader = leader or _Leader(settings, shard)
@@ -192,7 +193,7 @@ class _Leader:
         return answers
 
     def _follow(self) -> None:
-        """Does what other workers wrote meanwhile."""
+        """Applies the entries that other workers have written meanwhile."""
         for entry in self._log.follow():
             self._log.leads = False
             if entry.begins_epoch:
@@ -220,14 +221,14 @@ class _Leader:
         self._shard.take_batches(self._log.epoch)
 
     def _begun(self, rows: pa.Table, now_ms: int) -> bytes:
-        """What a new shard is before its first request. It holds what member ids are made of: the
-        first of those who draw that decides it for all."""
+        """The first entry of a new shard, before its first request. It holds the seed of member
+        ids: the first worker that draws one decides it for all."""
         first_ms = pc.min(rows["ts"]).as_py() if rows.num_rows else now_ms
         self._shard.advance(max(first_ms, 0))
         return self._shard.checkpoint()
 
     def _serve(self, rows: pa.Table, now_ms: int) -> pa.Table:
-        """Answers to sorted rows. What comes late is served when it comes."""
+        """Answers to sorted rows. A row with an earlier time than the shard's is served now."""
         told = []
         for batch in rows.combine_chunks().to_batches():
             told.append(self._shard.process(_not_before(batch, self._shard.now_ms)))
@@ -242,8 +243,8 @@ class _Leader:
             self._entries = 0
 
 
-# What this process has loaded, by the shard's name; who is at it, its own task or a neighbour's,
-# has the lock.
+# Shards that this process has loaded, by name. The lock is held by the task that works on one: its
+# own, or a neighbour's.
 _leaders: dict[str, _Leader] = {}
 _locks: dict[str, threading.Lock] = {}
 _neighbours = Neighbours(_step_for_neighbour)

@@ -1,4 +1,4 @@
-"""`pykcoord assign`: the table, the JSON, and what is wrong with a file."""
+"""`pykcoord assign`: the table, the JSON, and the errors of a file."""
 
 from __future__ import annotations
 

@@ -1,6 +1,5 @@
-"""The drop-in assignors without a server: what they send, what they take, and from whom.
-
-How they do in groups with Java's consumers is `tests/clients/test_mixed.py`.
+"""The drop-in assignors without a server: their bytes, their results, and the origin of their
+input. Groups with Java's consumers are in `tests/clients/test_mixed.py`.
 """
 
 from __future__ import annotations
@@ -92,7 +91,7 @@ def _kafka_python_metadata(
 
 
 class AiokafkaCoordinator(GroupCoordinator):  # type: ignore[misc]
-    """The one consumer's coordinator, as far as it calls an assignor."""
+    """A consumer's coordinator, as far as it calls an assignor."""
 
     def __init__(self, generation: int = -1) -> None:
         self.generation = generation
@@ -128,7 +127,8 @@ def kafka_python_coordinator(
 def lead(
     client: ModuleType, assignor: Any, topics: Mapping[str, Any], members: Mapping[str, Any]
 ) -> Assignment:
-    """What a leader of that client sends; `members`: subscriptions, or bytes as they came."""
+    """The assignments that a leader of that client sends; `members`: subscriptions, or bytes as
+    they came."""
     rows = [
         (member, given.group_instance_id, assignors.encode_subscription(given))
         if isinstance(given, Subscription)
@@ -193,7 +193,7 @@ def test_kafka_python_members_send_what_javas_do() -> None:
 
 
 def test_an_expelled_cooperative_member_claims_nothing() -> None:
-    """A leader would wait for it to give back what it does not have."""
+    """A leader would wait until it gives up partitions that it does not have."""
     assignor = of_kafka_python.CooperativeStickyAssignor()
     given = ConsumerProtocolAssignment.decode(assignors.encode_assignment([("t", 0), ("t", 1)]))
     assignor.on_assignment(given, 7)
@@ -243,7 +243,7 @@ def test_a_leader_sees_all_that_javas_does(strategy: str, client: ModuleType) ->
         )
     }  # fmt: skip
     members["m0"] = Subscription(["t", "u"], rack_id="b")
-    # What the client's metadata has no racks for, has none.
+    # Members and replicas without a rack in the client's metadata have none.
     known = {"t": racks, "u": [[]] * 3}
     expected = pykcoord.assign(strategy, known, members, compat="java")
     assert lead(client, getattr(client, CLASSES[strategy]), topics, members) == expected
@@ -299,7 +299,7 @@ def test_a_leader_that_is_shown_no_claims_refuses_cooperative_members() -> None:
 
 
 class Remembering(pykcoord.Assignor):
-    """Everything to the member whose user data say so."""
+    """Gives everything to the member that its user data name."""
 
     name = "remembering"
 

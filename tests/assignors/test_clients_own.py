@@ -1,4 +1,4 @@
-"""Where the clients' own assignors part from Java's of the same name, and the drop-ins do not.
+"""Differences of the clients' own assignors from Java's of the same name; the drop-ins have none.
 
 When a case here fails because a client has mended it, the case may go.
 """
@@ -82,7 +82,7 @@ def test_kafka_pythons_range_forgets_static_members_that_joined_apart() -> None:
 
 
 def test_kafka_pythons_cooperative_leader_believes_stale_claims() -> None:
-    """Its members send no generation, so that what an expelled one had is as good as owned."""
+    """Its members send no generation, so partitions that an expelled one had count as owned."""
     own = KafkaPythonCooperative()
     own.member_assignment = [kafka.structs.TopicPartition("t", 0)]
     own.generation = 9
@@ -91,7 +91,7 @@ def test_kafka_pythons_cooperative_leader_believes_stale_claims() -> None:
 
 
 def test_aiokafkas_sticky_consumers_of_one_process_claim_the_same() -> None:
-    """What a member was given is kept in the class, which all consumers share."""
+    """The assignment of a member is kept in the class, which all consumers share."""
     given = ConsumerProtocol.ASSIGNMENT(0, [("t", [5])], b"")
 
     class Own(AiokafkaSticky):  # type: ignore[misc]

@@ -1,9 +1,7 @@
 """Random groups beside Kafka's own classes: with `compat="java"` the same lists in the same order,
-or a failure of the same kind; without it the same wherever those keep the laws.
-
-What the server's classes return are sets, so lists are compared in the order of (topic, number).
-They go through members and topics as the maps do that they are given: here in the order of ids and
-names, as pykcoord does.
+or a failure of the same kind; without it the same wherever Java's keep the laws. The server's
+classes return sets, so lists are compared in the order of (topic, number). They go through members
+and topics in the order of their input maps: here in the order of ids and names, as pykcoord does.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """One attack, again and again: `python -m attack PORT SCALE NAME`, at low priority.
 
-It says `ready` once it is prepared, attacks for as long as stdin says with each line (seconds,
-one pass at least), and answers with a line of JSON: passes, and what became of the requests.
+It says `ready` once it is prepared, attacks for the seconds in each line of stdin (one pass at
+least), and answers with a line of JSON: the passes, and the outcome of their requests.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _LOWEST_PRIORITY = 19
 
 
 class Passes(NamedTuple):
-    """How often an attack was made, and what became of the requests of all passes."""
+    """The number of passes of an attack, and the outcome of their requests."""
 
     passes: int
     answered: int
@@ -31,7 +31,7 @@ class Passes(NamedTuple):
 
 
 class Attacker:
-    """The process, as who started it sees it."""
+    """The process, seen by its parent."""
 
     def __init__(self, port: int, name: str, scale: float = 1.0) -> None:
         self._process = subprocess.Popen(
@@ -49,7 +49,7 @@ class Attacker:
         self._process.communicate()
 
     def attack(self, seconds: float) -> Passes:
-        """Passes for so long, one at least."""
+        """Makes passes for this long, one at least."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{seconds}\n")
         self._process.stdin.flush()

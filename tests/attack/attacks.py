@@ -1,7 +1,8 @@
-"""Attacks on a port. Each prepares what it needs, and gives what is done again and again.
+"""Attacks on a port. Each has a part that prepares it, and returns a function for one pass, which
+is called again and again.
 
-`scale` 1 is the size that hurts; tests use less. An attack never judges: it says what became of
-its requests.
+`scale` 1 is the size that hurts; tests use less. An attack does not judge; it reports the outcome
+of its requests.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ _SEED = 7
 
 
 class Outcome(NamedTuple):
-    """What became of the requests of one pass: how many, and the bytes of all answers."""
+    """The outcome of one pass: how many requests were answered or refused, and the bytes of all
+    answers."""
 
     answered: int = 0
     refused: int = 0
@@ -55,7 +57,7 @@ Prepare = Callable[[int, float], Pass]
 
 
 def send(port: int, frame: bytes) -> Outcome:
-    """One frame on a connection of its own, and half a minute for what becomes of it."""
+    """Sends one frame on a connection of its own, and waits half a minute for the outcome."""
     with Connection(port, _PATIENCE_S) as connection:
         try:
             connection.send(frame)
@@ -96,7 +98,7 @@ def _fat_member(port: int, scale: float) -> Pass:
     frame = frames.describe_groups("fat", _DESCRIBED_TIMES)
 
     def once() -> Outcome:
-        holder.ask(heartbeat_frame(member))  # or its session ends, and with it what is described
+        holder.ask(heartbeat_frame(member))  # otherwise its session ends, and its metadata go
         return send(port, frame)
 
     return once
@@ -170,7 +172,7 @@ def _joins_and_leaves(port: int, scale: float) -> Pass:
 
 
 def _fat_group(port: int, scale: float) -> Pass:
-    """1,500 members with 20 KB of metadata each, who all join again with other metadata."""
+    """1,500 members with 20 KB of metadata each, which all join again with other metadata."""
     connections = [Connection(port) for _ in range(max(2, int(1_500 * scale)))]
     changes = itertools.count()
     members: list[str] = [""] * len(connections)

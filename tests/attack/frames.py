@@ -75,7 +75,7 @@ def fetch(scale: float) -> bytes:
 
 
 def describe_groups(group_id: str, times: int) -> bytes:
-    """v5: one group so many times."""
+    """v5: the same group many times."""
     names = (uvarint(len(group_id) + 1) + group_id.encode()) * times
     return header(15, 5, flexible=True) + uvarint(times + 1) + names + b"\0\0"
 

@@ -1,8 +1,8 @@
 """A well-behaved member in a process of its own: `python -m attack.heartbeats PORT GROUP EVERY_S`.
 
-It sends a heartbeat at fixed times, and counts a latency from when one was due: what a server
-that stands still makes a client wait counts as often as it is waited. For each line on stdin it
-answers with a line of JSON: the latencies since the last one, in seconds, and what went wrong.
+It sends a heartbeat at fixed times, and counts a latency from the time at which one was due, so
+that a server that stands still is counted for each heartbeat that waits. For each line on stdin it
+answers with a line of JSON: the latencies since the last one, in seconds, and the errors.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _READY = "ready"
 
 
 class Beats(NamedTuple):
-    """What a member saw: latencies in seconds, and error codes or exceptions as text."""
+    """The heartbeats of a member: latencies in seconds, and error codes or exceptions as text."""
 
     seconds: list[float]
     wrong: list[str]
@@ -45,7 +45,7 @@ def percentile(values: Sequence[float], part: float) -> float:
 
 
 class Victim:
-    """The process, as who started it sees it."""
+    """The process, seen by its parent."""
 
     def __init__(self, port: int, group_id: str = "good", every_s: float = 0.01) -> None:
         self._process = subprocess.Popen(
@@ -62,7 +62,7 @@ class Victim:
         self._process.communicate()
 
     def beats(self) -> Beats:
-        """What it saw since the last call, or since it joined."""
+        """Its heartbeats since the last call, or since it joined."""
         assert self._process.stdin is not None
         self._process.stdin.write("\n")
         self._process.stdin.flush()

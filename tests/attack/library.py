@@ -1,5 +1,5 @@
-"""The library with what it does not expect, in a process of its own: `python -m attack.library
-CASE SEED TIMES`. It prints how many calls raised what; a panic or a signal ends it.
+"""The library with unexpected arguments, in a process of its own: `python -m attack.library CASE
+SEED TIMES`. It prints how many calls raised each exception; a panic or a signal ends it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _raised: Counter[str] = Counter()
 
 @contextmanager
 def counted() -> Iterator[None]:
-    """Any Exception is an answer; what is none, such as pyo3's panic, ends the process."""
+    """Any Exception is an answer; other exceptions, such as pyo3's panic, end the process."""
     try:
         yield
         _raised["nothing"] += 1
@@ -43,7 +43,7 @@ def counted() -> Iterator[None]:
 
 
 def native(rng: random.Random, times: int) -> None:
-    """Every class and function of the native module, and every method of what it makes."""
+    """Every class and function of the native module, and every method of its objects."""
     for name in dir(_native):
         made = []
         thing = getattr(_native, name)
@@ -96,7 +96,7 @@ def shard(rng: random.Random, times: int) -> None:
 
 
 def arrow(rng: random.Random, times: int) -> None:
-    """ArrowShard.process with batches that are not what it asks for; what it returns is sound."""
+    """ArrowShard.process with batches of other types; its results are sound."""
     for _ in range(times):
         with counted():
             batch = _odd_batch(rng)

@@ -84,7 +84,7 @@ def _change(rng: random.Random, data: bytearray, at: int, kind: int) -> None:
 
 
 def read(directory: Path) -> Counter[str]:
-    """What each command, and a start, makes of it. Raises what should not be raised."""
+    """Runs each command, and a start, on it. Raises what they must not raise."""
     ends: Counter[str] = Counter()
     for first, second, *more in _COMMANDS:
         told = io.StringIO()

@@ -1,4 +1,4 @@
-"""A server that is attacked, and what must hold afterwards whatever the attack was."""
+"""A server under attack, and the checks after every attack."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from attack.wire import Connection, alive_frame
 
 TOPICS = {"orders": 12}
 _OURS = re.compile(r"Traceback|panicked|memory allocation of|a node-level request failed")
-# What an attack of a test may make the server hold at once, beyond what it held before.
+# The memory that an attack of a test may add to the server's at any moment.
 MOST_BYTES = 256 << 20
 _MOST_ADDRESSES = 8 << 30
 _SETTLES_WITHIN_S = 30.0

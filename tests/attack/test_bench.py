@@ -1,4 +1,4 @@
-"""What the bench of attacks makes of a member that hears nothing."""
+"""The bench of attacks, with a member that gets no answer."""
 
 from __future__ import annotations
 

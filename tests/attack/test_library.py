@@ -14,7 +14,7 @@ from attack.library import CASES
 _TESTS = Path(__file__).parents[1]
 _TIMES = {"native": 40, "shard": 60, "arrow": 200, "coordinator": 1, "assign": 300}
 _FULL_TIMES = 20
-# What a caller's mistake must not look like: an ArgumentError says what is wrong.
+# Forms that an error for a caller's mistake must not have: an ArgumentError says what is wrong.
 _NOWHERE = {"SystemError"}
 _NEVER = dict.fromkeys(
     ("coordinator", "assign"),

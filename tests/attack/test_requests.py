@@ -1,4 +1,4 @@
-"""Requests that cost more than they should: answered or refused, and nobody else is hurt."""
+"""Requests that cost more than they should: answered or refused, without harm to other clients."""
 
 from __future__ import annotations
 

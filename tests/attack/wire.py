@@ -1,5 +1,5 @@
-"""The little of Kafka's protocol that attacks and their victims speak, by hand: no library that
-checks what it sends, nothing to import, the same bytes to every server.
+"""The part of Kafka's protocol that attacks and their victims need, written by hand: without a
+library that checks requests, and with the same bytes for every server.
 
 Frames are without their length until they are sent.
 """
@@ -22,7 +22,7 @@ class Refused(ConnectionError):
 
 
 class Member(NamedTuple):
-    """Who a member is, as the coordinator said it."""
+    """The ids of a member, as the coordinator gave them."""
 
     group_id: str
     member_id: str
@@ -76,7 +76,7 @@ class Connection:
         return self._read(self._size())
 
     def skip(self) -> int:
-        """Reads a reply and keeps nothing of it: its size in bytes."""
+        """Reads a reply without keeping it; returns its size in bytes."""
         size = left = self._size()
         while left:
             left -= len(self._piece(left))
@@ -116,7 +116,7 @@ def join_frame(
 
 
 def joined(reply: bytes, group_id: str) -> Member:
-    """What an answer to JoinGroup v3 says."""
+    """The member in an answer to JoinGroup v3."""
     _, _, error, generation = struct.unpack_from(">iihi", reply)
     if error:
         raise AssertionError(f"JoinGroup: error {error}")
@@ -173,5 +173,5 @@ def commit_frame(
 
 
 def alive_frame() -> bytes:
-    """ApiVersions v0: what every server answers to everybody."""
+    """ApiVersions v0, which every server answers."""
     return header(API_VERSIONS, 0)

@@ -1,4 +1,4 @@
-"""The gate on instruction counts: what it lets pass, what it fails, and what it says then."""
+"""The gate on instruction counts: what passes, what fails, and the messages."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-# benches is no part of the package; what runs it stands at the root.
+# benches is not part of the package; it is run from the root.
 sys.path.append(str(Path(__file__).parents[2]))
 
 from benches import counts, slow_downs
@@ -25,7 +25,7 @@ timer-add                    60.0  def5678
 def gate(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, found: dict[str, float], **options: object
 ) -> list[str]:
-    """What the gate says of these counts, with the bounds above."""
+    """The failures of the gate for these counts, with the bounds above."""
     bounds = tmp_path / "instructions.txt"
     if not bounds.exists():
         bounds.write_text(ONE)

@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-# benches is no part of the package; what runs it stands at the root.
+# benches is not part of the package; it is run from the root.
 sys.path.append(str(Path(__file__).parents[2]))
 
 from benches import flames

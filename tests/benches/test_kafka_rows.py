@@ -1,4 +1,5 @@
-"""What stands beside Kafka: the pairs fit both programs, and the pages' tables can be written."""
+"""The comparison with Kafka: the pairs fit both programs, and the tables of the pages can be
+written."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from support.kafka.jars import VERSION
 
-# benches is no part of the package; what runs it stands at the root.
+# benches is not part of the package; it is run from the root.
 sys.path.append(str(Path(__file__).parents[2]))
 
 from benches import counts
@@ -87,7 +88,7 @@ def pages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _around(page: str) -> tuple[str, str]:
-    """What stands before and behind the table."""
+    """The text before and behind the table."""
     before, _, rest = page.partition(run.MARK)
     return before, rest.partition("<!-- end -->")[2]
 

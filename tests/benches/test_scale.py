@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-# benches is no part of the package; what runs it stands at the root.
+# benches is not part of the package; it is run from the root.
 sys.path.append(str(Path(__file__).parents[2]))
 
 from benches import scale

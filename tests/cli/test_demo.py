@@ -1,4 +1,4 @@
-"""`pykcoord demo` as a newcomer runs it, and what it leaves behind."""
+"""`pykcoord demo` as a newcomer runs it, and the files that it leaves behind."""
 
 from __future__ import annotations
 

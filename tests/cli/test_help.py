@@ -1,4 +1,4 @@
-"""What `--help` says: an example to paste for each command, and nothing cut off."""
+"""The output of `--help`: for each command an example to paste, and no text cut off."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def classic(tmp_path: Path) -> Path:
 def test_subscriptions_and_assignments_of_consumers_are_decoded(
     classic: Path, pykcoord: Run
 ) -> None:
-    """What the last record of each group says is what Kafka read."""
+    """The last record of each group says what Kafka has read."""
     found = segments.expected(classic)["groups"]
     last = {
         record["key"]["group"]: record["value"]

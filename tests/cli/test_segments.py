@@ -160,7 +160,7 @@ def test_a_consumer_group_for_people(tmp_path: Path, pykcoord: Run) -> None:
 
 
 def test_a_topic_without_a_name_has_its_id(tmp_path: Path, pykcoord: Run) -> None:
-    """What committed offsets say is known without a catalogue; the rest is not."""
+    """Names that stand in committed offsets are known without a catalogue; others are not."""
     log = segments.unpack(segments.OWN / "consumer-1", tmp_path / "log")
     known = {id_of["id"]: name for name, id_of in segments.expected(log)["topics"].items()}
     found = {

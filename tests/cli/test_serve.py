@@ -1,4 +1,4 @@
-"""`pykcoord serve`: its ready line, its end, its metrics and logs, and what it refuses."""
+"""`pykcoord serve`: its ready line, its end, its metrics and logs, and its refusals."""
 
 from __future__ import annotations
 

@@ -50,13 +50,14 @@ def owners_of(consumers: list[ClientConsumer]) -> Owners:
 
 
 def moved(before: Owners, after: Owners, stayed: list[ClientConsumer]) -> set[Partition]:
-    """What left one member for another though it could have stayed."""
+    """Partitions that moved from one member to another without need."""
     names = {consumer.name for consumer in stayed}
     return {row for row, owner in before.items() if owner in names and after[row] != owner}
 
 
 def test_one_group_of_every_library(cluster: Cluster, crew: Crew, programs: Programs) -> None:
-    """Who joins takes what it must, and what somebody leaves goes round, in all of them at once."""
+    """A new member takes no more than its share, and the partitions of one that left are shared
+    out, with all libraries in one group."""
     topic = cluster.create_topic(12)
     everything = partitions_of(topic, 12)
     libraries = [library for library in LIBRARIES if programs.is_available(library)]

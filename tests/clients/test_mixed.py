@@ -1,7 +1,7 @@
 """Java's consumers and the drop-in assignors of `pykcoord.clients` in one group, over TCP.
 
-What the group settles on is compared, byte by byte, with what the Java class makes of the
-subscriptions that the coordinator was sent, whoever leads. Whoever joins first leads.
+The assignment of the group is compared, byte by byte, with that of the Java class for the
+subscriptions that the coordinator received. The first member to join leads; each client leads once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.client
 
 PAGE = "docs/assignors.md"
 LIBRARIES = ("java", "kafka_python", "aiokafka")
-# aiokafka revokes everything before it joins, and owns nothing that it could keep.
+# aiokafka revokes everything before it joins, so it has nothing to keep.
 KEEPERS = {"sticky": LIBRARIES, "cooperative-sticky": ("java", "kafka_python")}
 SHORT_SESSION_MS = 4_000
 
@@ -76,13 +76,15 @@ def test_members_of_other_topics_and_static_ones(
     for number, library in enumerate(LIBRARIES):
         group.join(library, topics=next(wanted), instance=f"static-{9 - number}")
     group.settled()
-    # The leader last: its leaving makes the others join, and who is away for good is waited for.
+    # The leader last: when it leaves the others join again, and members that are gone are waited
+    # for.
     for consumer in reversed(group.consumers):
         consumer.close()
 
 
 def test_the_random_assignor_of_the_docs(cluster: Cluster, crew: Crew, tmp_path: Path) -> None:
-    """As its page shows it, in a group of both clients; none of the leaders could know it."""
+    """The assignor of the docs' page, in a group of both clients; neither library knows it by
+    itself."""
     (code,) = (code for code, _ in examples_of(PAGE) if "class RandomAssignor" in code)
     (tmp_path / "mine.py").write_text(code.partition("\nassignment = ")[0])
     topic = cluster.create_topic(60)
@@ -101,7 +103,7 @@ def test_the_random_assignor_of_the_docs(cluster: Cluster, crew: Crew, tmp_path:
 
 
 class Mixed:
-    """Members of several libraries that use the same assignor, and what they agreed on."""
+    """Members of several libraries that use the same assignor, and their assignments."""
 
     def __init__(
         self, crew: Crew, cluster: Cluster, strategy: str, topics: dict[str, int], own: str = ""
@@ -121,7 +123,7 @@ class Mixed:
         self.consumers.append(self.crew.open(library, library, **settings))
 
     def keepers(self, owned: Owned) -> list[str]:
-        """Those of the members that may not lose what they need not."""
+        """The members that must not lose a partition without need."""
         return [
             consumer.name
             for consumer in self.consumers
@@ -130,14 +132,14 @@ class Mixed:
         ]  # fmt: skip
 
     def settled(self) -> Owned:
-        """What each member owns; asserts that it is what Java's class computes."""
+        """The partitions of each member; asserts that they are those that Java's class computes."""
         owned = self.wait_settled()
         members = self._described().members
         subscriptions = {
             member.member_id: decode_subscription(member.member_metadata, member.group_instance_id)
             for member in members
         }
-        # The oracle is held against Java's own results by the recorded cases (tests/vectors).
+        # The recorded cases (tests/vectors) hold this oracle to the results of Java's classes.
         expected = pykcoord.assign(self.strategy, self.topics, subscriptions, compat="java")
         for member in members:
             assert member.member_assignment == encode_assignment(expected[member.member_id])

@@ -1,4 +1,5 @@
-"""Hosts of shards without Spark: who leads, who is fenced, and nothing acknowledged is lost."""
+"""Hosts of shards without Spark: which host leads, which is fenced, and nothing acknowledged is
+lost."""
 
 from __future__ import annotations
 
@@ -299,7 +300,7 @@ def test_a_shard_moves_with_its_offsets_and_the_old_leader_is_fenced() -> None:
         assert second.leadership.led[shard] == first.leadership.led[shard] + 1
         assert await second.committed("g0") == (0, 1)
         assert await second.commit("g0", 2) == 0
-        # The first has heard of nothing, and must not acknowledge.
+        # The first does not know of the takeover, and must not acknowledge.
         assert await first.commit("g0", 3) == NOT_COORDINATOR
         assert shard not in first.leadership.led
         assert await first.committed("g0") == (NOT_COORDINATOR, -1)
@@ -428,7 +429,8 @@ def test_a_claim_begins_at_the_snapshot_and_entries_before_it_go() -> None:
         for number in (1, 2):
             for offset in range(4 * number - 4, 4 * number):
                 assert await host.commit("g0", offset) == 0
-            # One that waits for the thread is of what the next is of: then there is no second.
+            # A snapshot that waits for the thread covers the same entries as the next would: there
+            # is no second.
             while len(store.names(f"shard-{shard:05}/snapshots")) < number:
                 await asyncio.sleep(0.001)
         await host.close()

@@ -1,1 +1,2 @@
-"""The server is killed with SIGKILL under load: what it acknowledged has to be there afterwards."""
+"""The server is killed with SIGKILL under load: everything acknowledged must be there
+afterwards."""

@@ -1,8 +1,7 @@
-"""A disk that fails as a test says: faults.c preloaded into the server, and what a power cut takes.
-
-The directory that the server gets is real. A power cut is played after the process died, from the
-journal of what it did: whatever was not synced, of files and of names, is taken away, which is the
-most that a file system may lose. Must never touch anything outside its root.
+"""A disk with the faults of a test: faults.c preloaded into the server, and power cuts. The
+server's directory is real. A power cut is played after the death of the process, from the journal
+of its changes: everything that was not synced, of files and of names, is taken away, which is the
+most that a file system may lose. It touches nothing outside its root.
 """
 
 from __future__ import annotations
@@ -63,7 +62,7 @@ class Disk:
         }
 
     def fail(self, *rules: str) -> None:
-        """From now on the server meets these (see faults.c); without any, the disk is well."""
+        """From now on the server meets these faults (see faults.c); without any, the disk works."""
         fresh = self._rules.with_suffix(".tmp")
         fresh.write_text("".join(f"{rule}\n" for rule in rules))
         fresh.replace(self._rules)

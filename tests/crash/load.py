@@ -15,7 +15,7 @@ from crash import frames
 TOPIC = "orders"
 PARTITIONS_EACH = 3
 MEMBERS_EACH = 2
-SESSION_TIMEOUT_MS = 600_000  # nobody is expelled while the rounds last
+SESSION_TIMEOUT_MS = 600_000  # no member is expelled while the rounds last
 # Kafka's error codes, as the load meets them.
 _COORDINATOR_NOT_READY = {14, 15, 16}
 _ILLEGAL_GENERATION, _UNKNOWN_MEMBER_ID = 22, 25
@@ -23,7 +23,7 @@ _REBALANCE_IN_PROGRESS, _MEMBER_ID_REQUIRED = 27, 79
 
 
 class Member(asyncio.Protocol):
-    """One member on one connection: what it was told, and what it asked last."""
+    """One member on one connection, with its last request and the answers so far."""
 
     def __init__(self, load: Load, group: str, index: int) -> None:
         self.load = load
@@ -184,7 +184,7 @@ async def find_coordinator(host: str, port: int) -> None:
 
 
 async def verify(load: Load, host: str, port: int) -> list[Finding]:
-    """Compares what the server has with what it acknowledged to the members of a round."""
+    """Compares the server's state with the acknowledged commits of the members of a round."""
     reader, writer = await asyncio.open_connection(host, port)
     findings = []
     for group, members in load.groups().items():

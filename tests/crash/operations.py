@@ -1,4 +1,4 @@
-"""What the server is doing when its disk fails: the columns of the crash matrix.
+"""The operations of the server during which its disk fails: the columns of the crash matrix.
 
 Each operation says which fault points it passes; test_matrix.py holds it to that.
 """
@@ -18,7 +18,7 @@ from crash.world import PARTITIONS, ROLLING_SHARD, TIMEOUT_S, TOPIC, Seen, World
 
 _UNKNOWN_MEMBER_ID, _ILLEGAL_GENERATION = 25, 22
 _ROLLING_COMMITS = 40
-# Several times what makes the next snapshot due, and no full segment.
+# Enough for several snapshots, and less than a full segment.
 _SNAPSHOT_COMMITS = 8
 
 
@@ -27,10 +27,10 @@ class Attempt:
     """One run of an operation, prepared but not begun.
 
     `ask` does it and returns the error code, or raises OSError when the server dies meanwhile.
-    `allowed(seen, acknowledged)`: whether `subject` may look so afterwards. `before`: what was
-    seen, where the operation begins without a server. `rules` are faults that belong to the
-    operation, and `passed` says how often they let it pass a point. `asks_nothing`: a kill (not a
-    power cut) may change nothing at all.
+    `allowed(seen, acknowledged)`: whether `seen` is a possible state of `subject` afterwards.
+    `before`: the state before an operation that begins without a server. `rules` are faults that
+    belong to the operation, and `passed` says how often they let it pass a point. `asks_nothing`: a
+    kill (not a power cut) may change nothing at all.
     """
 
     subject: str
@@ -44,8 +44,8 @@ class Attempt:
 
 @dataclass(frozen=True)
 class Operation:
-    """`is_start`: `prepare` stops the server and `ask` starts it. `is_first`: it needs a world that
-    no other attempt had."""
+    """`is_start`: `prepare` stops the server and `ask` starts it. `is_first`: it needs a world
+    without an earlier attempt."""
 
     name: str
     points: tuple[str, ...]
@@ -69,7 +69,7 @@ def _first_start(world: World) -> Attempt:
 
 
 def _stopped(world: World) -> Attempt:
-    """Killed with groups in every shard; what is there stays as it is."""
+    """A server that was killed with groups in every shard; its files stay as they are."""
     return _killed(world, world.groups[-1])
 
 
@@ -80,7 +80,7 @@ def _torn(world: World) -> Attempt:
     segment = [first, *(path for path in others if path.parent == first.parent)][-1]
     with open(segment, "r+b") as file:
         batch = file.read()
-        file.write(batch[: len(batch) // 2])  # ends within a batch; what is whole is out of place
+        file.write(batch[: len(batch) // 2])  # ends within a batch; whole ones repeat old offsets
         file.truncate(len(batch) + 60)
     return attempt
 
@@ -261,7 +261,7 @@ def _create_topic(world: World) -> Attempt:
     number = len(world.groups)
     name = f"made-{number}"
     subject = world.new_group()
-    # What an earlier cell left beside the catalogue would be written over, not created.
+    # The file that an earlier cell left beside the catalogue would be overwritten, not created.
     world.expect(frames.only_error(world.ask(frames.create_topic(f"before-{number}", 1))), 0)
 
     def allowed(seen: Seen, acknowledged: bool) -> bool:
@@ -293,7 +293,7 @@ def _delete_topic(world: World) -> Attempt:
 
 
 def _stop(world: World) -> Attempt:
-    """Of a server that leaves syncing to the system: its end is the first sync."""
+    """The end of a server that leaves syncing to the system: it is the first sync."""
     subject = world.new_group(prefix="plain")
     world.expect(world.commit(subject, 0, 7), 0)
 

@@ -13,7 +13,7 @@ _PARTITION = "data/__consumer_offsets-*"
 
 
 class Point(NamedTuple):
-    """A system call on a path (a shell pattern, see faults.c), and what it is for."""
+    """A system call on a path (a shell pattern, see faults.c), and its purpose."""
 
     name: str
     call: str

@@ -1,4 +1,4 @@
-"""What a power cut takes away, by the journal alone."""
+"""The losses of a power cut, by the journal alone."""
 
 from __future__ import annotations
 

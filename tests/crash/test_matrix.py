@@ -1,7 +1,6 @@
-"""The crash matrix: at every change that an operation makes to the disk the server is killed.
-
-After that all that was acknowledged is there, the operation happened whole or not at all, and
-nobody else's group noticed. docs/crash-testing.md shows the cells.
+"""The crash matrix: the server is killed at every change that an operation makes to the disk.
+Afterwards everything acknowledged is there, the operation has happened whole or not at all, and
+other groups are as before. docs/crash-testing.md shows the cells.
 """
 
 from __future__ import annotations
@@ -75,8 +74,8 @@ def worlds(tmp_path_factory: pytest.TempPathFactory, faults: Path) -> Iterator[W
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """With --crash-matrix each cell in all ways; else in the one that is hardest to survive, and
-    what every start does only in one of them."""
+    """With --crash-matrix each cell in all ways. Otherwise each only in the way that is hardest to
+    survive; changes that every start makes are tried in one cell only."""
     if "cell" not in metafunc.fixturenames:
         return
     if metafunc.config.getoption("--crash-matrix"):
@@ -99,8 +98,8 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.mark.parametrize("operation", OPERATIONS.values(), ids=lambda operation: operation.name)
 def test_every_change_of_the_disk_has_its_cell(operation: Operation, worlds: Worlds) -> None:
-    """Nothing else is written, synced, named or cut than the table says; and what was answered
-    is there after a power cut."""
+    """Nothing is written, synced, renamed or cut besides the changes of the table, and everything
+    acknowledged survives a power cut."""
     world = worlds.take(operation)
     try:
         attempt = operation.prepare(world)
@@ -174,7 +173,7 @@ def was_acknowledged(attempt: Attempt) -> bool:
 
 
 def await_kill(world: World) -> None:
-    """What comes behind the answer may be what kills it."""
+    """A change of the disk after the answer may be the one at which it is killed."""
     world.disconnect()
     if world.server.running:
         assert world.server.wait() == -signal.SIGKILL, world.server.stderr()

@@ -1,6 +1,7 @@
-"""One server on a disk that may fail, a client, and what the client may expect to see.
+"""One server on a disk that may fail, a client, and the state that the client may expect.
 
-Must stay independent of the product's code: all is seen through the wire, as a client sees it.
+It must stay independent of the product's code: it looks at everything through the wire, as a client
+does.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from crash.disk import Disk
 TOPIC = "orders"
 PARTITIONS = 6
 SHARDS = 3
-# Operations that want a new segment have this one for themselves.
+# A shard for operations that need a new segment, and for no others.
 ROLLING_SHARD, USUAL_SHARD = 0, 1
 SESSION_TIMEOUT_MS = 600_000
 TIMEOUT_S = 20.0
@@ -37,7 +38,7 @@ _UNKNOWN_MEMBER_ID, _MEMBER_ID_REQUIRED = 25, 79
 
 
 class Member(NamedTuple):
-    """What an acknowledged SyncGroup gave."""
+    """A member, as of its acknowledged SyncGroup."""
 
     group: str
     member_id: str
@@ -45,8 +46,8 @@ class Member(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What a client sees of a group: whether it is listed, its offsets by partition, and the
-    error that the last member known hears to a heartbeat (-1 where there was none)."""
+    """A group as a client sees it: whether it is listed, its offsets by partition, and the error
+    code of a heartbeat of its last known member (-1 where there was none)."""
 
     listed: bool
     offsets: dict[int, int]
@@ -77,15 +78,16 @@ class World:
             self.server.kill()
 
     def populate(self) -> None:
-        """A member with a commit in a group of each shard, and offsets of nobody."""
+        """In each shard a group with a member and a commit, and offsets without a member."""
         for shard in range(SHARDS):
             self.expect(self.join(self.new_group(shard)), 0)
             self.expect(self.commit(self.groups[-1], 0, 100 + shard), 0)
             self.expect(self.commit(self.new_group(shard, "plain"), 1, 200 + shard), 0)
 
     def warm_up(self) -> None:
-        """The shards have been written to since the last start: the second answer says that what
-        follows the first one is done too. What is to expire is gone: it would do so later."""
+        """After this all shards have been written to since the last start: the second answer shows
+        that the work after the first one is done, too. Groups that are due to expire are gone, so
+        that none expires later."""
         deadline = time.monotonic() + TIMEOUT_S
         while late := self.expiring & frames.listed_groups(self.ask(frames.list_groups())):
             assert time.monotonic() < deadline, f"not expired: {late}"
@@ -154,13 +156,13 @@ class World:
             time.sleep(0.01)
         return error
 
-    # What is seen.
+    # The state, as seen by the client.
 
     def expect(self, error: int, wanted: int) -> None:
         assert error == wanted, f"error {error}\n{self.server.stderr()}"
 
     def look(self) -> dict[str, Seen]:
-        """Every group that was ever asked for, as a client sees it now."""
+        """Every group of any request so far, as a client sees it now."""
         listed = frames.listed_groups(self.ask(frames.list_groups()))
         return {group: self._look_at(group, listed) for group in self.groups}
 

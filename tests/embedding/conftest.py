@@ -31,7 +31,7 @@ def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
 
 @pytest.fixture
 def join(coordinator: Coordinator) -> Iterator[Join]:
-    """`coordinator.join` with a fast heartbeat; what it makes is closed at the end."""
+    """`coordinator.join` with a fast heartbeat; its members are closed at the end."""
     members: list[Member] = []
 
     def join(group_id: str = "billing", topics: Any = ("orders",), **options: Any) -> Member:

@@ -23,8 +23,8 @@ from pykcoord import (
 from pykcoord.errors import ArgumentError
 from pykcoord.shard import Request
 
-# What is neither a name nor a number nor a container of the right form; NaN is no number of ms, and
-# Python writes no number of more than 4,300 digits.
+# Values that are neither a name nor a number nor a container of the right form; NaN is no number of
+# ms, and Python writes no number of more than 4,300 digits.
 WRONG: list[Any] = [object(), 1.5, float("nan"), b"\xff", lambda: 1, [None], "\ud800", "x" * 70_000]
 WRONG.append(10**5_000)
 NO_NUMBERS: list[Any] = [*WRONG, None, "", (), {}, -(2**100), 2**64]

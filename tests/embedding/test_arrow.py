@@ -1,4 +1,4 @@
-"""A shard behind Arrow batches: the same as behind frames, and what no batch may say."""
+"""A shard behind Arrow batches: the same as behind frames, and the batches that are refused."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def beat(seq: int = 0, ts: int = START_MS, group: str = "billing", **columns: An
 
 
 class Told:
-    """What came out of a shard, in the form of a story."""
+    """The output of a shard, in the form of a story."""
 
     def __init__(self) -> None:
         self.answers: dict[int, tuple[int, bytes]] = {}
@@ -93,7 +93,7 @@ def test_rows_are_served_as_frames_are(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_shard_goes_on_from_its_checkpoint(seed: int) -> None:
-    """After every batch another shard takes over, and nobody notices."""
+    """After every batch another shard takes over, without any difference."""
     story = Story(seed).tell(250)
     told, shard, chooser = Told(), new_shard(), random.Random(seed)
     shard.advance(START_MS)
@@ -109,9 +109,10 @@ def test_a_shard_goes_on_from_its_checkpoint(seed: int) -> None:
 
 
 def test_what_a_turn_left_behind_is_no_part_of_the_next() -> None:
-    """A shard that did much answers as one does that has only its checkpoint."""
+    """A shard that has served many requests answers like one that was made of its checkpoint."""
     used, named = new_shard(), commit_body("billing", 0, 0)
-    # Four thousand answers that name a long topic are more than is kept for the next turn.
+    # Four thousand answers with a long topic name take more than the memory that is kept for the
+    # next turn.
     unknown = named.replace(string("orders"), string("t" * 200))
     used.process(batch([commit(seq, payload=unknown) for seq in range(4_000)]))
     member = Story(0)._members[0]
@@ -136,8 +137,8 @@ def test_what_a_turn_left_behind_is_no_part_of_the_next() -> None:
 
 
 def test_what_time_did_is_no_measure_for_the_next_batch() -> None:
-    """One request behind thousands of records of time, and then thousands of requests: room is
-    not asked for as if each of these came with as many records."""
+    """One request behind thousands of records of time, and then thousands of requests: memory is
+    not reserved as if each of these came with as many records."""
     program = """if True:
         import resource, sys
         sys.path.insert(0, sys.argv[1])
@@ -236,7 +237,7 @@ def test_an_answer_says_what_it_came_to() -> None:
 
 @pytest.mark.parametrize("seed", range(4))
 def test_a_record_names_the_request_that_it_came_of(seed: int) -> None:
-    """In batches of any size the same as one by one, where nothing else can have been it."""
+    """In batches of any size the same as one by one, where the cause is certain."""
     story, causes = Story(seed).tell(250), {}
     alone, together, chooser = new_shard(), new_shard(), random.Random(seed)
     for asked in story.requests:
@@ -244,7 +245,7 @@ def test_a_record_names_the_request_that_it_came_of(seed: int) -> None:
             if told["kind"] == 1:
                 causes[told["offset"]] = told["seq"]
                 assert told["seq"] in (None, asked["seq"])
-                # Time's doing is of its own time, but for what is due with the request.
+                # A record due to time has its own time, unless it is due together with the request.
                 assert told["seq"] is None or told["ts"] == asked["ts"]
     told = [row for rows in cuts(story.requests, chooser)
             for row in together.process(batch(rows)).to_pylist() if row["kind"] == 1]  # fmt: skip
@@ -279,7 +280,7 @@ def test_a_heartbeat_needs_no_payload() -> None:
 
 
 def test_a_heartbeat_of_a_client_with_too_long_a_name_is_refused_alone() -> None:
-    """Heartbeats are served together: one that cannot be has no part in that."""
+    """Heartbeats are served together, but for one that cannot be served."""
     rows = [beat(0), beat(1, client_id="c" * 32_767), beat(2, payload=b"")]
     answers = new_shard().process(batch(rows)).to_pylist()
     codes = {told["seq"]: told["error_code"] for told in answers}

@@ -35,7 +35,7 @@ def assigning(groups: str, **more: Any) -> Config:
 
 @pytest.fixture
 def members() -> Iterator[list[Member]]:
-    """What is put in is closed at the end, before its coordinator."""
+    """Members in this list are closed at the end, before their coordinator."""
     made: list[Member] = []
     yield made
     for member in made:

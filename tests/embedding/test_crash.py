@@ -1,4 +1,5 @@
-"""A process that embeds a coordinator is killed: what it said was committed is there."""
+"""A process that embeds a coordinator is killed: everything that it reported as committed is
+there."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ coordinator.close()
 
 
 def run(use: str, directory: Path) -> tuple[str, list[str]]:
-    """What the child says, and what the parent does."""
+    """The output of the child, and the actions of the parent."""
     script = PROGRAM.replace("    USE", f"    {use}")
     command = [sys.executable, "-c", script, str(directory / "data")]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)

@@ -1,4 +1,5 @@
-"""What ends by sys.exit() or a broken loop: the listener alone, or every call at once and why."""
+"""The effects of sys.exit() and of a broken loop: the listener ends alone, or every call fails at
+once with the reason."""
 
 from __future__ import annotations
 
@@ -145,7 +146,7 @@ def test_a_directory_is_free_after_its_loop_failed(
 
 
 def test_a_call_that_never_began_fails_too() -> None:
-    """What was handed to a loop that then never ran again."""
+    """Calls that were handed to a loop which never ran again."""
 
     async def never() -> None:
         raise AssertionError("it ran")

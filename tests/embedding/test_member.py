@@ -1,4 +1,4 @@
-"""Members in process: who owns what, through joins, leaves, expiry, listeners and failures."""
+"""Members in process: their partitions through joins, leaves, expiry, listeners and failures."""
 
 from __future__ import annotations
 

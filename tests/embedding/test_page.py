@@ -17,7 +17,7 @@ def test_every_example_says_what_it_prints() -> None:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One for all examples, as a reader has who tries one after another."""
+    """One folder for all examples, as a reader has."""
     return tmp_path_factory.mktemp("reader")
 
 

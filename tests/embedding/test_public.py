@@ -1,4 +1,4 @@
-"""What `import pykcoord` offers, and what it costs."""
+"""The names of `import pykcoord`, and its cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A shard without I/O: the host's loop, the same bytes twice, and what a host may not say."""
+"""A shard without I/O: the host's loop, the same bytes twice, and inputs that are refused."""
 
 from __future__ import annotations
 

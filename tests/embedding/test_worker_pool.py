@@ -20,7 +20,7 @@ def _run(directory: Path) -> list[str]:
 
 
 def test_work_is_done_once_and_remembered(tmp_path: Path) -> None:
-    """One worker leaves early; what it gave back was committed, so that nobody does it again."""
+    """One worker leaves early. It has committed its work, so that no other does it again."""
     end = ["group adders has members: 0", "committed: 4000 of 4000"]
     assert _run(tmp_path / "groups-data") == ["processed now: 4000", *end]
     assert _run(tmp_path / "groups-data") == ["processed now: 0", *end]

@@ -1,6 +1,5 @@
-"""`python -m fuzz`, in tests/: rounds of frames for so many seconds, or a saved file again.
-
-A failure is saved with what was sent in its round, and told with the line that sends it again.
+"""`python -m fuzz`, in tests/: rounds of frames for a number of seconds, or a saved file again. A
+failure is saved with the frames of its round, and reported with the command that sends them again.
 """
 
 from __future__ import annotations

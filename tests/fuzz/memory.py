@@ -1,4 +1,4 @@
-"""What stands in for sockets, disk and time, so that a round of frames is the same each time."""
+"""Replacements for sockets, disk and time, so that a round of frames is the same each time."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Client:
     def is_closed(self) -> bool:
         return self._closing
 
-    # What the connection asks of its transport.
+    # The transport of a connection, as far as it is used.
 
     def get_extra_info(self, name: str) -> Any:
         return ("127.0.0.1", 1) if name == "peername" else None

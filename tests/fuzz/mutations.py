@@ -1,11 +1,11 @@
-"""What becomes of a good frame: bits flipped, counts that lie, cut off, spliced."""
+"""Mutations of a good frame: flipped bits, false counts, cuts, splices."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable
 
-# What arrays, strings and tags are counted with, and what a reader may stumble over.
+# Numbers that stand for counts of arrays, strings and tags, and the edges of their ranges.
 _INT32 = (b"\x7f\xff\xff\xff", b"\xff\xff\xff\xff", b"\x80\0\0\0", b"\xff\xff\xff\xfe", b"\0\1\0\0")
 _VARINT = (
     b"\xff\xff\xff\xff\x0f",  # 2^32 - 1: 2^32 - 2 elements

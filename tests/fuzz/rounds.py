@@ -1,7 +1,7 @@
-"""Rounds of frames in a process of their own, whose memory is bounded: what ends it, ends no more.
+"""Rounds of frames in a child process with bounded memory: a crash ends only the child.
 
-Each frame is written to a file before it is sent: what the process died of is there to be sent
-again.
+Each frame is written to a file before it is sent, so that the one that ended the process can be
+sent again.
 """
 
 from __future__ import annotations
@@ -54,8 +54,8 @@ def run_in_child(
     seconds: float | None = None,
     told: Callable[[dict[str, Any]], None] = lambda line: None,
 ) -> int:
-    """Rounds from `first` on, `rounds` of them or for so many seconds; how many were run.
-    Raises Found; what was sent in the bad round is in `frames` then."""
+    """Runs `rounds` rounds from `first` on, or as many as fit into the seconds; returns their
+    number. Raises Found; the frames of the bad round are in `frames` then."""
     command = [sys.executable, "-m", "fuzz", "--child", "--seed", str(seed), "--first", str(first)]
     command += ["--write", str(frames)]
     command += ["--rounds", str(rounds)] if rounds is not None else []
@@ -64,7 +64,7 @@ def run_in_child(
 
 
 def run_again(frames: Path) -> None:
-    """What a file holds, through a new server in a child. Raises Found."""
+    """Sends the frames of a file to a new server in a child. Raises Found."""
     _output([sys.executable, "-m", "fuzz", "--child", "--frames", str(frames)], frames)
 
 
@@ -105,7 +105,7 @@ def limit_memory() -> None:
 
 
 def rounds_of_child(seed: int, first: int, path: Path, go_on: Callable[[int], bool]) -> int:
-    """What the child does: the exit status. One line of JSON for each round."""
+    """The work of the child, with one line of JSON for each round; returns the exit status."""
     settled = 0
     number = first
     while go_on(number - first):
@@ -124,7 +124,7 @@ def rounds_of_child(seed: int, first: int, path: Path, go_on: Callable[[int], bo
 
 
 def replay_of_child(path: Path) -> int:
-    """Sends what a file holds: the exit status."""
+    """Sends the frames of a file; returns the exit status."""
     try:
         tally = _run(replay(read_frames(path)))
     except Finding as finding:

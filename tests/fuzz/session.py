@@ -1,7 +1,7 @@
-"""Frames through the whole server, one after another, and what must hold for each.
+"""Frames through the whole server, one after another, and the checks after each.
 
-The server is the real one: connections, loop, native node, dispatch. What becomes of a frame
-depends on the frames before it and on nothing else, so that a saved list of them repeats it.
+The server is the real one: connections, loop, native node, dispatch. The outcome of a frame depends
+only on the frames before it, so a saved list of frames repeats it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _SPINS_UNTIL_PARKED = 25
 _SPINS_UNTIL_PAUSE = 300
 _MOST_PARKED = 8
 _API_VERSIONS, _HIGHEST_API_VERSIONS = 18, 4
-# A hang is no measurement: nothing else is decided by a clock that runs.
+# For a server that hangs. Nothing else here depends on the time.
 _HANGS_AFTER_SECONDS = 60
 _DECODED_BYTES = 65_536
 _PAUSES_MS = (*(0,) * 40, 1, 100, 10_000, 600_000)
@@ -48,7 +48,7 @@ MOST_CALLS_AT_ONCE = 30_000
 
 
 class Finding(Exception):
-    """What must not be; the text says what."""
+    """A check that failed; the text says which."""
 
 
 @dataclass
@@ -88,7 +88,7 @@ class _Errors(logging.Handler):
 
 @dataclass
 class Session:
-    """A server, and what it was sent so far."""
+    """A server, and the frames that it got so far."""
 
     server: Server
     runtime: Runtime
@@ -161,11 +161,11 @@ class Session:
         return reply
 
     def refused(self, session: object, reason: str) -> None:
-        """What the hub calls for each connection that it closes."""
+        """The hub calls this for each connection that it closes."""
         self._refusals.append(reason)
 
     async def end(self) -> None:
-        """Stop the server: whatever waits is answered or closed, and nothing is left."""
+        """Stop the server. All that waits must be answered or closed, and nothing may be left."""
         await self.server.stop(grace_seconds=5)
         for _, client in self._parked:
             if client.reply is None and not client.is_closed:
@@ -228,7 +228,7 @@ async def replay(frames: Iterable[bytes]) -> Tally:
 
 
 def resident_bytes() -> int:
-    """What this process holds of memory, after a collection."""
+    """The memory of this process, after a collection."""
     gc.collect()
     with open("/proc/self/statm") as file:
         return int(file.read().split()[1]) * 4096

@@ -30,7 +30,8 @@ def scenario(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Starts `pykcoord serve DIRECTORY`; what still runs at the end of the test is ended."""
+    """Starts `pykcoord serve DIRECTORY`; servers that still run at the end of the test are
+    ended."""
     with ExitStack() as stack:
 
         def start(directory: Path, partitions: int, *arguments: str) -> PykcoordServer:

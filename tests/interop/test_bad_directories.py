@@ -1,5 +1,5 @@
-"""Directories that cannot be served as they are: each is refused in one line that names the file,
-what is wrong and the way out, and nothing in it is changed."""
+"""Directories that cannot be served as they are. Each is refused with one line that names the file,
+the fault and the way out, and stays unchanged."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FIRST = f"{0:020d}.log"
 
 
 def _line(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
-    """The one line that a command which fails with 1 leaves on stderr."""
+    """The one line on stderr of a command that fails with exit code 1."""
     assert cli.run([str(argument) for argument in arguments]) == 1
     lines = capsys.readouterr().err.splitlines()
     assert len(lines) == 1
@@ -33,7 +33,8 @@ def _line(capsys: pytest.CaptureFixture[str], *arguments: object) -> str:
 
 @pytest.fixture
 def refused(capsys: pytest.CaptureFixture[str]) -> Callable[..., str]:
-    """What `pykcoord serve DIRECTORY` with so many partitions says when it refuses to start."""
+    """The line with which `pykcoord serve DIRECTORY` refuses to start with this number of
+    partitions."""
 
     def run(directory: Path, partitions: int, *arguments: str) -> str:
         before = _contents(directory)
@@ -79,7 +80,7 @@ def test_message_formats_before_kafka_0_11(
     (folder / _FIRST).write_bytes(b"".join(messages))
     reason = f"{folder / _FIRST}: byte 0, offset 0: magic {magic}, of Kafka before 0.11"
     advice = "let a broker of Kafka 0.11 to 3.9 write it anew, as docs/migration.md says"
-    # It is no damage: what cuts damage must not cut it.
+    # It is not damage: an option that cuts damage must not cut it.
     for arguments in ([], ["--on-corruption", "truncate"]):
         line = refused(folder.parent, 1, *arguments)
         assert line.startswith(f"pykcoord: {reason}")
@@ -91,7 +92,7 @@ def test_message_formats_before_kafka_0_11(
 
 
 def test_a_directory_of_a_zookeeper_broker_is_served(directory: Path, serve: Serve) -> None:
-    """Its log is the same; only what says whose it is differs, and nobody needs that."""
+    """The log is the same. Only the file that names its broker differs, and it is not needed."""
     (directory / "meta.properties").write_text("version=0\nbroker.id=7\ncluster.id=abc\n")
     for path in directory.glob("*/partition.metadata"):
         path.unlink()
@@ -152,7 +153,7 @@ def test_two_processes_on_one_directory(
         second.start()
     with Asked(first.address) as asked:
         assert asked.offsets(expected["groups"]) == expected["offsets"]
-    # Whoever only looks is in nobody's way.
+    # Commands that only read take no lock.
     for verb in ("state", "dump", "verify"):
         assert cli.run(["log", verb, str(directory)]) == 0
         assert capsys.readouterr().err == ""
@@ -160,7 +161,7 @@ def test_two_processes_on_one_directory(
 
 @pytest.fixture
 def read_only() -> Iterator[Path]:
-    """A data directory of which nothing may be written by whoever runs the test."""
+    """A data directory in which the user of the test may write nothing."""
     with tempfile.TemporaryDirectory(prefix="pykcoord-read-only-") as name:
         directory = segments.unpack(segments.OWN / "gzip-1", Path(name) / "data")
         folders = [directory, *directory.glob("*/")]

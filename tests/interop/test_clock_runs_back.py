@@ -1,5 +1,5 @@
-"""A log whose timestamps lie ahead of the clock: somebody set the time back, or brought the log
-from a machine that was ahead. It is served; sessions run by the clock of now, and nothing expires
+"""A log whose timestamps lie ahead of the clock: the time was set back, or the log comes from a
+machine whose clock was ahead. It is served; sessions run by today's clock, and nothing expires
 early.
 """
 
@@ -88,7 +88,8 @@ def _beat(host: _Host, member_id: str) -> ErrorCode:
 
 @pytest.fixture(scope="module")
 def ahead() -> tuple[list[Append], str]:
-    """A log of 30 days ahead: a group `crew` of one member, an offset of its, and of nobody's."""
+    """A log from 30 days ahead: a group `crew` with one member and its offset, and an offset
+    without a member."""
     host = _Host(_AHEAD_MS)
     timeout = timedelta(milliseconds=_SESSION_MS)
     joined = host.ask(
@@ -130,7 +131,7 @@ def test_an_emptied_group_expires_by_the_clock_of_now(ahead: tuple[list[Append],
 def test_an_offset_of_the_future_lives_as_long_from_its_own_time(
     ahead: tuple[list[Append], str],
 ) -> None:
-    """Late, never early: nothing says how far off the clock that wrote it was."""
+    """Late, never early: it is not known how far off the other clock was."""
     log, _ = ahead
     host = _Host(_NOW_MS, log)
     host.run_until(_AHEAD_MS + _RETENTION_MS - 1)

@@ -60,7 +60,7 @@ def _with_ours(expected: dict[str, Any], classic: str | None) -> dict[str, Any]:
 
 
 def _simple_group(expected: dict[str, Any]) -> str | None:
-    """A group of Kafka's that takes a commit of nobody, if there is one."""
+    """A group of Kafka's that takes a commit without a member, if there is one."""
     empty = (
         name
         for name, group in sorted(expected["groups"].items())
@@ -93,7 +93,7 @@ def _check(asked: Asked, expected: dict[str, Any]) -> None:
 
 
 def _members(group: dict[str, Any]) -> list[dict[str, Any]]:
-    """What DescribeGroups tells of them."""
+    """The answer of DescribeGroups for them."""
     told = (
         "memberId", "groupInstanceId", "clientId", "clientHost", "memberMetadata",
         "memberAssignment",

@@ -36,7 +36,7 @@ def commands(heading: str) -> list[str]:
 
 
 class _Operator:
-    """Somebody who pastes the commands of the page, on a machine with one broker."""
+    """A reader who pastes the commands of the page, on a machine with one broker."""
 
     def __init__(self, directory: Path, broker: KafkaBroker, stack: ExitStack) -> None:
         self.directory = directory
@@ -144,7 +144,7 @@ def test_from_pykcoord_to_kafka(operator: _Operator) -> None:
 
 
 def _check_printed(operator: _Operator, before: tuple[Any, ...]) -> None:
-    """The tool shows consumers' groups, and those of nobody; not Connect's."""
+    """The tool shows groups of consumers, and simple groups; not Connect's."""
     listing, describing = operator.printed[-2:]
     shown = {group for group, (_, _, protocol) in before[0].items() if protocol != "connect"}
     assert set(listing.split()) == shown

@@ -1,5 +1,5 @@
-"""Records and groups that are kept and not interpreted: consumer (KIP-848), share and streams. What
-`log dump` shows of them is what Kafka's own tool shows, and no classic request changes them."""
+"""Records and groups that are kept and not interpreted: consumer (KIP-848), share and streams. `log
+dump` shows of them the same as Kafka's own tool, and no classic request changes them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def log(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def dumped(log: Path, capsys: pytest.CaptureFixture[str]) -> Dumped:
-    """What `log dump` shows of records that are not interpreted, by partition and offset."""
+    """The lines of `log dump` for records that are not interpreted, by partition and offset."""
     assert cli.run(["log", "dump", str(log), "--json"]) == 0
     records = map(json.loads, capsys.readouterr().out.splitlines())
     return {
@@ -104,7 +104,7 @@ def _as_kafka(record: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _subscriptions_read(value: Any) -> Any:
-    """What Kafka's tool shows, with the bytes of classic members' subscriptions read as well."""
+    """The output of Kafka's tool, with the subscriptions of classic members decoded as well."""
     if isinstance(value, dict) and (classic := value.get("classicMemberMetadata")):
         for protocol in classic["supportedProtocols"]:
             read = subscription_of(base64.b64decode(protocol["metadata"]))
@@ -138,8 +138,8 @@ def test_bytes_that_are_no_record_are_shown_as_they_are(record_type: int, data: 
 
 
 def test_no_classic_request_changes_them(log: Path, serve: Serve) -> None:
-    """Nothing of such a group may be lost because a client comes with a classic request. An Empty
-    group gives way to classic members, as in Kafka, but for a share group: it is not asked here."""
+    """No record of such a group may be lost by a client's classic request. An Empty group gives way
+    to classic members, as in Kafka, but for a share group: it is not asked here."""
     expected = segments.expected(log)
     partitions = expected["offsets_topic_num_partitions"]
     for number in range(partitions):
@@ -166,7 +166,7 @@ def test_no_classic_request_changes_them(log: Path, serve: Serve) -> None:
             if is_share:
                 assert forgotten.error_code is ErrorCode.group_id_not_found
             else:
-                # A streams group may read any topic; what a consumer group reads is known.
+                # A streams group may read any topic; the topics of a consumer group are known.
                 is_read = group_type == "streams"
                 refusal = ErrorCode.group_subscribed_to_topic if is_read else ErrorCode.none
                 assert forgotten.topics[0].partitions[0].error_code is refusal

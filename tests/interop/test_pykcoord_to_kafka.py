@@ -1,5 +1,5 @@
-"""What pykcoord wrote, as it lies there or compacted: Kafka's dump tool reads every segment without
-a complaint, and a broker whose partitions are replaced by these serves the same groups and
+"""Logs that pykcoord wrote, also compacted ones: Kafka's dump tool reads every segment without an
+error, and a broker with these partitions in the place of its own serves the same groups and
 offsets."""
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""Transactions in a log: what is committed and what is pending after replay, against a model of a
-dozen lines; by the native core, over TCP after a start, and carried into another log."""
+"""Transactions in a log: committed and pending offsets after replay, compared with a model of a
+dozen lines. By the native core, over TCP after a start, and carried into another log."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class Model:
             offsets.pop(key, None)
 
     def end(self, producer_id: int, committed: bool) -> None:
-        """With transaction.version 2 the marker has the data's epoch + 1, and what follows too."""
+        """With transaction.version 2 the marker has the epoch of the data + 1, and so has the data
+        after it."""
         self.epochs[producer_id] = self.epochs.get(producer_id, 0) + 1
         self.log.marker((producer_id, self.epochs[producer_id]), committed)
         for key, (offset, written_at) in self.pending.pop(producer_id, {}).items():
@@ -73,7 +74,7 @@ def replayed(data: bytes) -> tuple[dict[Key, int], set[Key]]:
 
 
 def carried(data: bytes, keep_open: bool) -> bytes:
-    """What `log import` would write of it."""
+    """The log that `log import` would write of it."""
     live = LiveRecords()
     live.add(data)
     batches, offset = [], 0

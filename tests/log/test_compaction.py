@@ -1,5 +1,5 @@
-"""Kafka's rules for what compaction keeps, on small logs whose outcome can be told by hand; then on
-random ones, whose meaning must stay; then on Kafka's own."""
+"""Kafka's rules of compaction: on small logs with a result worked out by hand; on random logs,
+whose state after replay must stay the same; and on Kafka's own."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_the_last_record_of_each_key_stays_where_it_was(tmp_path):
     compact(root)
     found = read_log(root)
     assert offsets(found) == [1, 3, 4, 1000]
-    # The batch keeps its extent; its times are those of what is left.
+    # The batch keeps its range of offsets; its times are those of the records that are left.
     assert (found[0].base_offset, found[0].last_offset) == (0, 2)
     assert (found[0].base_timestamp, found[0].max_timestamp) == (1001, 1001)
     assert found[1] == second
@@ -110,7 +110,7 @@ def test_what_was_aborted_goes_and_its_marker_a_retention_later(tmp_path):
 
     assert again(NOW_MS)[1].base_timestamp == NOW_MS + DAY_MS
     assert len(again(NOW_MS + DAY_MS - 1)[1].records) == 1
-    # It is the last batch of its file: its offset is still told.
+    # It is the last batch of its file, so its header stays for its offset.
     emptied = again(NOW_MS + DAY_MS)[1]
     assert (emptied.records, emptied.last_offset, emptied.base_timestamp) == ([], 2, -1)
 
@@ -227,7 +227,7 @@ def test_a_random_log_means_the_same_after_any_cleanings(tmp_path_factory, log, 
         found = read_log(root)
         assert meaning(found) == before
         assert verify(root).sound
-    # Nothing is there twice, unless a marker is in the segment that is written.
+    # No key is there twice, unless a marker is in the active segment.
     if not meaning([batch for segment in log[:-1] for batch in segment]).pending:
         closed = [batch for batch in found if batch.base_offset < log[-1][0].base_offset]
         keys = [one.key for b in closed for one in b.records if not b.attributes & CONTROL]
@@ -244,7 +244,7 @@ def test_a_batch_with_too_many_keys_says_which_setting_to_raise(tmp_path):
 
 
 def test_kafkas_logs_mean_the_same(scenario):
-    """Of a log that is damaged, what recovery leaves."""
+    """Of a damaged log: the part that recovery keeps."""
     before = state_of(LogReader.open(scenario.path, on_corruption="truncate"), None)
     if not verify(scenario.path).sound:
         partitions = scenario.expected["offsets_topic_num_partitions"]
@@ -254,7 +254,7 @@ def test_kafkas_logs_mean_the_same(scenario):
 
 
 # In the third partitions of both a transaction is pending in the first segment that is named here:
-# Kafka cleaned what is before it.
+# Kafka cleaned the segments before it.
 CLEAN_BELOW = {"compacted-1": [505, 492, 941], "compacted-2": [None, None, 802]}
 
 

@@ -132,7 +132,7 @@ def test_a_crash_after_any_step_leaves_the_old_log_or_the_new(tmp_path, whole):
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EROFS])
 def test_after_any_failure_it_goes_on_where_it_was(tmp_path, whole, code, caplog):
     """In the same process: the cleaner gives up, the log can be read and written, and the next
-    attempt ends what was begun."""
+    attempt completes the compaction."""
     before = meaning(whole)
     failed = 0
     for count in steps():
@@ -155,7 +155,7 @@ def test_after_any_failure_it_goes_on_where_it_was(tmp_path, whole, code, caplog
         assert os.strerror(code) in told[0].message
         assert not cleaner.clean_dirtiest()
         assert len(read_log(root)) < len(whole)
-        # What the open partition believes is what is there.
+        # The open partition's view equals the files.
         assert sum(map(len, opened.read())) == opened.size_bytes
         opened.close()
         assert {path.suffix for path in (root / f"{TOPIC}-0").iterdir()} <= {".log", ""}, count
@@ -163,7 +163,7 @@ def test_after_any_failure_it_goes_on_where_it_was(tmp_path, whole, code, caplog
 
 
 def test_another_cleaner_touches_nothing_of_an_exchange_that_has_begun(tmp_path, whole):
-    """As of a second call of `LogDirectory.compact`: what stands there may be the only copy."""
+    """As by a second call of `LogDirectory.compact`: the files there may be the only copy."""
     before = meaning(whole)
     told: list[str] = []
     for count in steps():

@@ -1,4 +1,4 @@
-"""A writing process killed anywhere, and a file that cannot grow: what was committed is there."""
+"""A writing process killed anywhere, and a file that cannot grow: everything committed is there."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from pykcoord.log.state_file import StateFile
 
 @pytest.fixture
 def synced(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
-    """What is synced, in order."""
+    """Files and folders that are synced, in order."""
     paths: list[Path] = []
     fsync = os.fsync
 

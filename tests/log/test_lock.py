@@ -1,4 +1,4 @@
-"""The lock of a directory and children of fork: what they hold, and what they cannot."""
+"""The lock of a directory, and children of fork, which do not hold it."""
 
 from __future__ import annotations
 

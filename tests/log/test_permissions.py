@@ -1,5 +1,5 @@
-"""What a log holds is readable for its owner and its group: whenever a file is made, and whatever
-makes it."""
+"""The files of a log are readable for its owner and its group, whenever and by whatever code they
+are made."""
 
 from __future__ import annotations
 

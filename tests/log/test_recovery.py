@@ -1,4 +1,4 @@
-"""What a start makes of damage: a torn tail is cut, anything that might be lost is refused."""
+"""A start on a damaged log: a torn tail is cut; damage that may lose records is refused."""
 
 from __future__ import annotations
 

@@ -66,7 +66,8 @@ class Clock:
 
 
 class Writer:
-    """A process that leads if it can, and remembers what it has read: its whole state is a list."""
+    """A process that leads if it can, and remembers the entries that it has read: its state is a
+    list."""
 
     def __init__(self, store: Store, clock: Clock, name: str) -> None:
         self.log = ShardLog(store, 3, clock=clock, prune_after_seconds=PRUNE_AFTER_SECONDS)
@@ -201,7 +202,7 @@ def test_a_writer_that_slept_through_the_pruning_of_its_index_is_fenced() -> Non
 
 
 def test_a_leader_that_looks_for_more_first_is_fenced_all_the_same() -> None:
-    """What is not there need not be free."""
+    """A place without an entry need not be free."""
     store, clock = MemoryStore(), Clock()
     first, other = Writer(store, clock, "first"), Writer(store, clock, "other")
     assert first.lead()
@@ -216,7 +217,7 @@ def test_a_leader_that_looks_for_more_first_is_fenced_all_the_same() -> None:
 
 
 def test_a_log_that_goes_on_while_its_end_is_read_is_followed() -> None:
-    """A later snapshot alone says nothing: the entry may be there by now."""
+    """A later snapshot alone proves nothing: the entry may be there by now."""
     store, clock = MemoryStore(), Clock()
     leader, reader = Writer(store, clock, "leader"), Writer(store, clock, "reader")
     assert leader.lead()

@@ -1,5 +1,5 @@
-"""Snapshots: a start by way of one knows what a start without it knows, and one that is damaged,
-stale or of something else is told of in one line and not used."""
+"""Snapshots: a start with one ends in the same state as a start without. A snapshot that is
+damaged, stale or of another log is not used, and one line says so."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ FOLDER = "__consumer_offsets-0"
 
 
 class Kept:
-    """A loader that keeps what it was given: its state is the log."""
+    """A loader that keeps its input: its state is the log."""
 
     def __init__(self) -> None:
         self.restored: list[bytes] = []
@@ -90,7 +90,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def await_true(condition: Callable[[], bool]) -> None:
-    """Waits for what the thread in the background does."""
+    """Waits for the thread in the background."""
     deadline = time.monotonic() + 30
     while not condition():
         assert time.monotonic() < deadline, "nothing came of it"
@@ -236,7 +236,7 @@ def _cut_last(folder: Path) -> None:
 
 
 def _other_history(folder: Path) -> None:
-    """What a broker leaves that cut the log and wrote on, under the next epoch."""
+    """The log of a broker that cut it and wrote on, under the next epoch."""
     path = folder / f"{8:020d}.log"
     path.write_bytes(frame(bytes(100), 2, 8, 1, 2, 1) + frame(bytes(100), 2, 10, 1, 2, 1))
 
@@ -270,7 +270,7 @@ def test_stale(root: Path, caplog: pytest.LogCaptureFixture, change: Change, rea
 
 
 def _rotten_tail(folder: Path) -> None:
-    """Nothing sound follows: without the snapshot this would pass for a write that a crash tore."""
+    """Nothing sound follows: without the snapshot this would count as a torn tail."""
     path = folder / f"{8:020d}.log"
     data = bytearray(path.read_bytes()[:161])
     data[20] ^= 1  # the last byte of its CRC
@@ -293,7 +293,7 @@ def test_a_log_that_is_shorter_than_its_snapshot_is_refused(
     position: int,
     offset: int,
 ):
-    """What was on disk once is gone: that is no torn tail."""
+    """Bytes that were on the disk are gone: that is no torn tail."""
     folder = root / FOLDER
     change(folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
@@ -362,7 +362,7 @@ def test_damage_behind_it_is_refused(root: Path):
 
 
 def _rot(path: Path) -> None:
-    """A flipped bit that nobody wrote: the times stay."""
+    """A bit that the disk flipped: the times of the file stay."""
     status = path.stat()
     data = bytearray(path.read_bytes())
     data[90] ^= 1
@@ -420,7 +420,7 @@ class Crash(BaseException):
 def _write_failing(
     root: Path, monkeypatch: pytest.MonkeyPatch, step: int, error: BaseException
 ) -> list[str]:
-    """Writes the next snapshot, which fails at a step, and says which steps were done."""
+    """Writes the next snapshot, which fails at a step; returns the steps that were done."""
     steps: list[str] = []
 
     def failing(name: str, function: Callable[..., object]) -> Callable[..., object]:

@@ -1,4 +1,4 @@
-"""The writer thread: group commit, the flush policies, and what a failing disk costs."""
+"""The writer thread: group commit, the flush policies, and a failing disk."""
 
 from __future__ import annotations
 

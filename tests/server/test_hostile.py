@@ -1,4 +1,4 @@
-"""Clients that want to stall or exhaust the server: what they cost is bounded."""
+"""Clients that want to stall or exhaust the server: their cost is bounded."""
 
 from __future__ import annotations
 

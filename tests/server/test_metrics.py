@@ -1,4 +1,4 @@
-"""What Prometheus sees: names, values, and from which thread it may look."""
+"""The metrics: names, values, and the thread that may read them."""
 
 from __future__ import annotations
 

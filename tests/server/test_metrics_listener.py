@@ -1,4 +1,4 @@
-"""The metrics' port: bounded in connections, bytes and time, whoever connects to it."""
+"""The metrics' port: bounded in connections, bytes and time, for every client."""
 
 from __future__ import annotations
 

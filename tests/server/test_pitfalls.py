@@ -1,5 +1,6 @@
-"""What broke real clients elsewhere (docs/spec/client-pitfalls.md), on node-level APIs: one test
-for each, named by its number, on bytes rather than through a codec where bytes are the point."""
+"""Faults of other servers that broke real clients (docs/spec/client-pitfalls.md), for node-level
+APIs: one test for each, named by its number. Where bytes matter, on bytes rather than through a
+codec."""
 
 from __future__ import annotations
 

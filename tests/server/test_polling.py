@@ -51,7 +51,7 @@ def test_nobody_is_served_twice_before_all_are_served_once(run):
             def serve(turn, now, ticket, data):
                 (number,) = struct.unpack_from(">i", data, 4)
                 order.append(number)
-                if len(order) < 3 * MANY:  # it asks again before anybody else is heard
+                if len(order) < 3 * MANY:  # it asks again before other clients are heard
                     clients[number].send(frame(HEARTBEAT, correlation_id=number))
                 turn.reply(ticket, data, b"beat")
 
@@ -156,7 +156,7 @@ def test_a_connection_that_has_ended_is_freed_at_once(run):
 
 
 class _Memo:
-    """What a connection remembers, and takes with it."""
+    """The memory of a connection, which goes with it."""
 
 
 def test_what_fails_for_one_connection_is_no_matter_to_the_others(run, caplog):

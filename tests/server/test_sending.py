@@ -109,7 +109,7 @@ def test_replies_to_clients_that_have_gone_disturb_nobody(run):
 
 
 class _Handler:
-    """What a hub asks of its server, where only replies matter."""
+    """The server of a hub, where only replies matter."""
 
     def wake(self) -> None:
         pass

@@ -1,5 +1,5 @@
-"""What one connection asks for holds up nobody: long answers are made in slices, by turns, and
-what all answers take has a bound."""
+"""No request holds up other clients: long answers are made in slices, by turns, and the memory of
+all answers is bounded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .conftest import serving
 from .test_node_apis import MS, metadata, new_topic, topic_named
 
 COUNT = 4_000
-# Of the elements here; a slice ends with the element that fills it.
+# Elements of a slice in these tests; a slice ends with the element that fills it.
 ELEMENT_BYTES = 200
 
 
@@ -34,7 +34,7 @@ class Connection:
 
 
 class Rig:
-    """A dispatcher alone, and what it answered."""
+    """A dispatcher alone, and its answers."""
 
     def __init__(self, topics: dict[str, int] | None = None) -> None:
         self.replies: dict[int, bytes] = {}
@@ -188,7 +188,7 @@ def test_what_is_in_one_topic_is_looked_at_in_slices_too(run, name, monkeypatch)
         most = max(most, calls.count)
 
     async def main():
-        # The first request of a version has what says how it is laid out loaded.
+        # The first request of a version loads its layout.
         await rig.until_answered(rig.send(encode(key, version, **fields)))
         monkeypatch.setattr(rig.dispatcher, "_next_iteration", measured)
         ticket = rig.send(encode(key, version, **fields))
@@ -251,7 +251,7 @@ def test_short_requests_that_come_together_share_slices(run):
 
 
 def test_one_version_that_is_asked_for_first_is_loaded_in_an_iteration_of_the_loop(run):
-    """Each takes some milliseconds, and anybody may ask in all of a hundred at once."""
+    """Each takes some milliseconds, and a client may ask in all of a hundred at once."""
 
     async def main():
         rig = Rig()

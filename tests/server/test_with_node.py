@@ -146,8 +146,8 @@ def test_the_offsets_of_a_deleted_topic_are_gone(run):
 
 
 def test_a_heartbeat_calls_no_python_of_its_own(run):
-    """What is called is called for a turn, whatever number of requests share it: nothing is called
-    as often as there are requests (timers may have a turn of their own meanwhile)."""
+    """Functions are called once a turn, however many requests share it; none is called once a
+    request. (Timers may have a turn of their own meanwhile.)"""
 
     async def main():
         async with serving(made()) as rig:

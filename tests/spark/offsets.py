@@ -1,5 +1,5 @@
-"""What rows of `consumer_offsets` amount to: committed and pending offsets, replayed by the rules
-of Kafka's loader in plain Python. For tests; shares no code with pykcoord.
+"""The state that rows of `consumer_offsets` give: committed and pending offsets, replayed by the
+rules of Kafka's loader in plain Python. For tests; shares no code with pykcoord.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""`assign` on Spark: groups stay whole, members keep what they own, what is wrong is named."""
+"""`assign` on Spark: groups stay whole, members keep their partitions, and errors name the
+fault."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ SHARDS = 4
 
 
 class Files:
-    """What jobs read, and what comes of it."""
+    """The input of jobs, and their results."""
 
     def __init__(self, spark: SparkSession, root: Path) -> None:
         self.spark, self.root = spark, root

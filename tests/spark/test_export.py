@@ -1,4 +1,4 @@
-"""`export`: what is in a shard log comes out as a directory that pykcoord and Kafka read."""
+"""`export`: a shard log becomes a directory that pykcoord and Kafka read."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`python -m pykcoord_spark host` on every kind of cluster that fits one machine.
 
-Clients are served, SIGTERM ends it in seconds, and what was acknowledged is there when it is
+Clients are served, SIGTERM ends it in seconds, and everything acknowledged is there when it is
 started again.
 
 Long: each starts JVMs of its own.

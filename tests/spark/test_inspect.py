@@ -1,4 +1,4 @@
-"""`inspect`: what a history of offsets tells, as tables and as a page."""
+"""`inspect`: the report on a history of offsets, as tables and as a page."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_groups_and_what_they_did(told: DataFrame) -> None:
 
 
 class _Page(html.parser.HTMLParser):
-    """The tags that are opened, and whatever is loaded from elsewhere."""
+    """The tags that are opened, and everything that is loaded from elsewhere."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -233,7 +233,7 @@ def test_the_job(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """What it asks, and what it prints: the answers are those of the report above."""
+    """Its questions and its output: the answers are those of the report above."""
     asked = []
 
     def answered(
@@ -278,7 +278,7 @@ def _transactions(folder: Path, *groups: str) -> None:
 def test_groups_with_transactions(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What is said of one group is what is said of it among all, also if its id has a comma."""
+    """The report on one group equals its part in the report on all, also if its id has a comma."""
     _transactions(tmp_path / "log" / "__consumer_offsets-0", "a", "b", "a,b")
     reports: list[Report] = []
     monkeypatch.setattr("pykcoord_spark.jobs.inspect._print", reports.append)

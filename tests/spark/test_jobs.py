@@ -1,4 +1,4 @@
-"""`python -m pykcoord_spark`: how jobs are found, and what it says when one is called wrongly."""
+"""`python -m pykcoord_spark`: how jobs are found, and the errors of a wrong call."""
 
 from __future__ import annotations
 

@@ -91,7 +91,7 @@ def test_of_two_that_have_it_one_stays(settings: Settings, monkeypatch: pytest.M
 
 
 def test_a_worker_and_its_neighbour_take_turns(settings: Settings) -> None:
-    """Both have rows for one shard at once, of two queries: nobody is fenced."""
+    """Both have rows for one shard at once, of two queries: neither is fenced."""
     first, second = another_worker(), another_worker()
     first.step(settings, 0, "query-0", 0, commits(0, 1))
 
@@ -153,7 +153,7 @@ def test_a_neighbour_that_was_killed_is_done_without(settings: Settings, executo
 
 @pytest.fixture
 def stranger(executor: Path) -> Iterator[Callable[[Callable[[socket.socket], None]], None]]:
-    """Whoever listens in the place of a shard named `shard`, and does what he is told."""
+    """A listener in the place of a shard named `shard`, which does as it is told."""
     with contextlib.ExitStack() as ending, neighbours._here() as here:
 
         def listen(does: Callable[[socket.socket], None]) -> None:

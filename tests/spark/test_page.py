@@ -34,7 +34,8 @@ MEMBERS = [("billing", "a", ["orders"]), ("billing", "b", ["orders"]), ("audit",
 
 @pytest.fixture
 def names(spark: SparkSession, tmp_path: Path) -> dict[str, Any]:
-    """What the pages take for granted: a session, members, events, and a stream of requests."""
+    """The names that the pages' examples use: a session, members, events, and a stream of
+    requests."""
     pq.write_table(requests(0, 50), tmp_path / "part.parquet")
     (tmp_path / "requests").mkdir()
     pq.write_table(requests(0, 50), tmp_path / "requests/part.parquet")

@@ -28,7 +28,7 @@ SHARDS = 4
 
 
 def _direct(events: pa.Table, shards: int) -> pa.Table:
-    """What the engine says of a table, each shard's requests in one batch."""
+    """The engine's answers to a table, each shard's requests in one batch."""
     groups = events.column("group_id").unique()
     shard_of = pa.array([_native.partition_of(each.as_py(), shards) for each in groups])
     places = pc.index_in(events.column("group_id"), groups)
@@ -72,7 +72,7 @@ def test_a_replay_is_a_direct_run(
         assert sum(row.requests for row in summary) == count
         assert sum(row.records for row in summary) == replayed.records.count()
         assert sum(row.responses for row in summary) == replayed.responses.count()
-        # The engine ran once for all of these: what it cost is what it cost before.
+        # The engine ran once for all of these: its cost has not grown.
         assert sorted(replayed.summary.collect()) == sorted(summary)
 
 

@@ -1,4 +1,4 @@
-"""Columns: Spark sees what Arrow has, and what is wrong with a table is named."""
+"""Columns: Spark's are Arrow's, and errors name the column of a table."""
 
 from __future__ import annotations
 

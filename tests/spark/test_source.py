@@ -1,5 +1,5 @@
-"""`spark.read.format("consumer_offsets")` on directories: what it gives of logs that Kafka wrote,
-and what it says of what it cannot read."""
+"""`spark.read.format("consumer_offsets")` on directories: its rows for logs that Kafka wrote, and
+its errors for those it cannot read."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 _FORMAT = "consumer_offsets"
 _STRIDE = 1000
-# Small, and with all that a log can have: transactions, and an end that is cut.
+# Small logs, with transactions and with a torn tail.
 _FEW = [str(segments.OWN / name) for name in ("transactions-2", "torn-1-mid-batch")]
 
 Rows = list[dict[str, Any]]
@@ -81,7 +81,7 @@ def rows_of_spark(
 
 
 def read(path: Path, *columns: StructField, **options: str) -> Rows:
-    """What the tasks of a read give, one after the other, without Spark."""
+    """The rows of the tasks of a read, one after the other, without Spark."""
     source = ConsumerOffsets({"path": str(path), **options})
     reader = source.reader(StructType(list(columns)))
     batches = (batch for part in reader.partitions() for batch in reader.read(part))
@@ -250,7 +250,7 @@ def _tasks(path: Path, most: int = 32 << 20) -> list[tuple[directory.Place, ...]
 
 
 def test_no_partition_gives_no_rows(classic: Path) -> None:
-    """Spark asks so where there is nothing to read."""
+    """Spark calls it so when there is nothing to read."""
     reader = ConsumerOffsets({"path": str(classic)}).reader(StructType())
     assert list(reader.read(InputPartition(None))) == []
 

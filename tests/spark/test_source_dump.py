@@ -79,7 +79,7 @@ def _rows_of_spark(spark: SparkSession, directories: list[Path], root: Path) -> 
 
 
 def _dumped(files: list[Path]) -> Iterator[tuple[Path, str]]:
-    """What the tool prints of each file. It ends at some that are damaged; the next begins anew."""
+    """The output of the tool for each file. It ends at some damaged ones; the next begins anew."""
     while files:
         arguments = ["--offsets-decoder", "--print-data-log", "--files"]
         try:

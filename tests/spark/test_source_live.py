@@ -1,4 +1,4 @@
-"""`consumer_offsets` of a live cluster: Kafka itself, and what is said where there is no topic."""
+"""`consumer_offsets` of a live cluster: Kafka itself, and the error where there is no topic."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""`spark.readStream.format("consumer_offsets")` on a directory that somebody writes to, and where a
-micro-batch ends."""
+"""`spark.readStream.format("consumer_offsets")` on a directory that is written to, and the ends of
+micro-batches."""
 
 from __future__ import annotations
 

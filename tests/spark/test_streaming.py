@@ -1,4 +1,5 @@
-"""A stream through Spark: every request is answered once, whoever is killed when."""
+"""A stream through Spark: every request is answered once, whichever process is killed at whatever
+time."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ GROUPS = 50
 
 
 def requests(first: int, count: int) -> pa.Table:
-    """Commits, and a heartbeat of nobody after each ninth."""
+    """Commits, and a heartbeat of an unknown member after each ninth."""
     rows = []
     for seq in range(first, first + count):
         group, ts = f"group-{seq % GROUPS}", START_MS + seq

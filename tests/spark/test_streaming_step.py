@@ -1,4 +1,5 @@
-"""One micro-batch of one shard: answered once, whoever does it, however often, and who dies."""
+"""One micro-batch of one shard: each request is answered once, whichever worker serves it, however
+often it is asked, and whichever worker dies."""
 
 from __future__ import annotations
 
@@ -34,7 +35,7 @@ def settings(tmp_path: Path) -> Settings:
 
 @pytest.fixture(autouse=True)
 def member_ids(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Those of the story; nothing is kept from one test to the next, and nobody else is asked."""
+    """Member ids as in the story. No shard is kept between tests, and no other worker is asked."""
     monkeypatch.delenv("SPARK_LOCAL_DIRS", raising=False)
     monkeypatch.setattr(worker, "ArrowShard", functools.partial(ArrowShard, seed=SEED))
     yield
@@ -132,7 +133,7 @@ def test_two_workers_follow_each_other(settings: Settings) -> None:
 def test_a_fenced_worker_answers_what_the_other_wrote(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It wakes up with its append in hand, and the other has done the same micro-batch."""
+    """It wakes up before its append, and the other has served the same micro-batch."""
     append, zombie, others = ShardLog.append, another_worker(), []
     worker.step(settings, 0, QUERY, 0, commits(0))
     zombie.step(settings, 0, QUERY, 1, commits(3))
@@ -158,7 +159,7 @@ def test_a_log_of_another_number_of_shards_is_refused(settings: Settings) -> Non
 def test_workers_that_begin_at_once_go_on_with_one_state(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What member ids are made of is drawn by each, and decided by the log."""
+    """Each worker draws a seed of member ids, and the log decides which one counts."""
     monkeypatch.setattr(worker, "ArrowShard", ArrowShard)
     late = worker._Leader(settings, 0)
     answers = worker.step(settings, 0, QUERY, 0, commits(0))

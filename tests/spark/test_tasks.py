@@ -1,4 +1,4 @@
-"""What a task leaves out when Python looks for garbage."""
+"""The objects that a task hides from Python's garbage collector."""
 
 from __future__ import annotations
 

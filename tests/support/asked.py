@@ -1,7 +1,7 @@
-"""What a server says of its groups, asked over TCP: the same requests to pykcoord and to Kafka.
+"""A server's answers about its groups over TCP: the same requests to pykcoord and to Kafka.
 
-Group ids, states, members and offsets in the form of `expected.json` under tests/segments. Must
-never depend on which server answers.
+Group ids, states, members and offsets in the form of `expected.json` under tests/segments. Nothing
+here depends on the server.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Asked:
         }
 
     def described(self, groups: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """What DescribeGroups says of classic groups, by id."""
+        """The answers of DescribeGroups for classic groups, by id."""
         found: dict[str, dict[str, Any]] = {}
         for ids in _batched(sorted(groups), _AT_ONCE):
             response = self.ask(

@@ -35,7 +35,7 @@ def read(folder: Path) -> Iterator[Case]:
 
 def broken_laws(case: Case, lists: Lists) -> Iterator[str]:
     """Which partitions are not assigned to exactly one subscriber. A cooperative group may hold
-    back what somebody else claims."""
+    back partitions that another member claims."""
     sizes = {
         topic: value if isinstance(value, int) else len(value)
         for topic, value in case.topics.items()

@@ -1,5 +1,5 @@
-"""What the tests of compaction share: a log made of given segments, its meaning by an independent
-model, and a cleaner for it."""
+"""For the tests of compaction: a log made of given segments, its state by an independent model, and
+a cleaner for it."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ HASH_KEY = bytes(range(16))
 
 @dataclass
 class Meaning:
-    """What a reader of the whole log would know: the last decided value of each key with its
-    offset, what is pending by producer, and where the log ends."""
+    """The state for a reader of the whole log: the last decided value of each key with its offset,
+    pending records by producer, and the end of the log."""
 
     values: dict[bytes, tuple[int, bytes]] = field(default_factory=dict)
     pending: dict[int, dict[bytes, bytes | None]] = field(default_factory=dict)

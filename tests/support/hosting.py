@@ -66,7 +66,7 @@ class FaultyStore:
 
 
 class InProcess:
-    """A host without sockets and registry: what it is to lead, a test says by `want`."""
+    """A host without sockets and registry: a test tells it by `want` which shards to lead."""
 
     def __init__(self, store: Any, shards: int, name: str, snapshots: Any = None) -> None:
         config = Config(group_initial_rebalance_delay_ms=0)
@@ -84,7 +84,7 @@ class InProcess:
         self.announced.append((shard, epoch))
 
     async def lead(self, shard: int) -> None:
-        """Lead a shard, whoever led it before."""
+        """Lead a shard, whichever host led it before."""
         epoch = -1
         while shard not in self.leadership.led:
             answer = self.leadership.want({shard: epoch})

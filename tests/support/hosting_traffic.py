@@ -1,5 +1,5 @@
-"""Clients of a hosted cluster in a process of their own: what they wait for is the cluster, not
-the interpreter of the driver.
+"""Clients of a hosted cluster in a process of their own, so that they wait for the cluster and not
+for the interpreter of the driver.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class _Traffic:
         return self._probes[shard].told(since)
 
     def stop(self) -> tuple[list[str], list[float]]:
-        """What was lost, and how long each commit took, in seconds."""
+        """Lost commits, and the seconds that each commit took."""
         self._clients.stop()
         for probe in self._probes.values():
             probe.stop()

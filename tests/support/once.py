@@ -8,6 +8,6 @@ from filelock import FileLock
 
 
 def alone(directory: Path) -> FileLock:
-    """To be held while `directory` is looked at and made. Waits for whoever holds it."""
+    """A lock to be held while `directory` is checked and made. Waits for its holder."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     return FileLock(directory.with_name(f".{directory.name}.lock"))

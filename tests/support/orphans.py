@@ -1,8 +1,9 @@
 """Ends the processes that tests started when the tests themselves are ended: by a timeout, which
 exits without any clean-up, or by SIGKILL.
 
-A small process of its own reads from a pipe who runs, and kills them when the pipe is closed. Must
-never touch a process that was not told to it, nor one that was seen to end.
+A small process of its own reads the running processes from a pipe, and kills them when the pipe is
+closed. It must never touch a process that was not named to it, nor one that was reported to have
+ended.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ _EXAMPLE = re.compile(
 
 
 def examples_of(page: str) -> list[tuple[str, str]]:
-    """Of a page, by its path in the project: each example with what stands below it, "" if
-    nothing does."""
+    """The examples of a page, named by its path in the project: code, and the output that the page
+    shows below it ("" if none)."""
     text = (ROOT / page).read_text()
     found = _EXAMPLE.findall(text)
     assert len(found) == text.count("```python"), f"{page}: an example that is not seen"
@@ -23,7 +23,8 @@ def examples_of(page: str) -> list[tuple[str, str]]:
 
 
 def run_example(code: str, directory: Path) -> str:
-    """What it prints. Must end well, and leave nothing open and nothing said on stderr."""
+    """Runs the example; returns its output. It must succeed, close everything, and print nothing to
+    stderr."""
     ran = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-c", code],
         cwd=directory, capture_output=True, text=True, timeout=60, check=False,

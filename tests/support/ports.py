@@ -1,6 +1,6 @@
 """TCP ports of the loopback interface for servers that come back on the port they had. They lie
-below those that the system gives to connections and to port 0: nobody gets one of them while its
-server is away. Must never hand out a port below 20000, nor one again before all others.
+below those that the system gives to connections and to port 0, so that none is taken while its
+server is away. It never hands out a port below 20000, nor one again before all others.
 """
 
 from __future__ import annotations

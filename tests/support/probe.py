@@ -1,6 +1,5 @@
-"""A client that commits again and again, for one group, and remembers when it was answered.
-
-It speaks the protocol itself: its timeouts are its own, so that a gap is the cluster's.
+"""A client that commits again and again for one group, and remembers the times of the answers. It
+speaks the protocol itself, with timeouts of its own, so that every gap is due to the cluster.
 """
 
 from __future__ import annotations
@@ -20,10 +19,11 @@ _FAILURE_SECONDS = 0.02
 
 
 class Probe:
-    """Commits rising offsets for `group_id` until `stop`. Whenever it connects again, it looks
-    whether what was acknowledged is there: `lost` says what is not. `bootstrap()` gives (host,
-    port)s; what is not answered in `timeout_seconds` is tried elsewhere. It waits `pause_seconds`
-    after an answer: that exact is a gap, and that much room have other probes."""
+    """Commits rising offsets for `group_id` until `stop`. Whenever it connects again, it checks
+    that everything acknowledged is there; `lost` lists what is not. `bootstrap()` gives (host,
+    port)s; a request without an answer in `timeout_seconds` is tried elsewhere. It waits
+    `pause_seconds` after an answer: gaps are as exact as that, and other probes have that much
+    room."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Probe:
         return max(b - a for a, b in itertools.pairwise(times))
 
     def told(self, since: float) -> str:
-        """What went wrong from `since` on, for people: when, in seconds, and how."""
+        """The errors from `since` on, for people: when, in seconds, and how."""
         failures = [f"{at - since:.2f} {text}" for at, text in self.failures if at >= since]
         return f"{self.group_id}: {', '.join(failures)}"
 
@@ -93,7 +93,7 @@ class Probe:
         return self._exchange(self._socket, key, version, **fields)
 
     def _look_for_losses(self, at: socket.socket) -> None:
-        """Whoever coordinates now must know the last commit that was acknowledged."""
+        """The coordinator of now must know the last commit that was acknowledged."""
         topics = [{"name": "orders", "partition_indexes": (0,)}]
         fields = {"group_id": self.group_id, "topics": topics, "require_stable": False}
         response = self._exchange(at, 9, 7, **fields)
@@ -104,7 +104,7 @@ class Probe:
             self.lost.append(f"{self.acknowledged} was acknowledged, {found} is there")
 
     def _find(self) -> socket.socket:
-        """A connection to the coordinator, whoever knows it."""
+        """A connection to the coordinator, as any node names it."""
         error: Exception = ConnectionError("no host")
         for address in self._bootstrap():
             try:

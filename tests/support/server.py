@@ -14,7 +14,7 @@ from pathlib import Path
 from support import orphans
 from support.ports import free_port
 
-# What the suite asks of a server unless a test says otherwise: short timeouts, no initial wait.
+# The settings of a server unless a test says otherwise: short timeouts, no initial wait.
 SETTINGS = {
     "group.initial.rebalance.delay.ms": "0",
     "group.min.session.timeout.ms": "100",

@@ -1,7 +1,7 @@
 """Requests by the million, made by Spark itself: rows of `pykcoord.arrow.REQUEST`.
 
 Of ten requests six commit, two join (and wait, or time out), one fetches and one is the heartbeat
-of a member that nobody knows. What they are follows from their number alone.
+of an unknown member. Each request follows from its number alone.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _HEARTBEAT = f"concat({_GROUP}, X'00000001', {_string(repr('nobody'))}, {_NULL})
 def requests(
     spark: SparkSession, count: int, groups: int, *, per_second: int = 100, first: int = 0
 ) -> DataFrame:
-    """So many requests from number `first` on, of groups drawn from so many ids."""
+    """`count` requests from number `first` on, of groups drawn from `groups` ids."""
     rows = spark.range(first, first + count).selectExpr(
         "id", f"concat('group-', pmod(xxhash64(id), {groups})) as group_id"
     )

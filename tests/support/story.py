@@ -1,7 +1,7 @@
-"""A random story of clients and one shard: what they asked and what they heard, from a seed.
+"""A random story of clients and one shard: requests and answers, from a seed.
 
 It is told once, as frames to `Shard.step`; `requests` are the same as rows of
-`pykcoord.arrow.REQUEST`. Clients know only what they were answered, and err often enough.
+`pykcoord.arrow.REQUEST`. Clients know only their answers, and make mistakes often enough.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def string(text: str) -> bytes:
 
 
 def sized(data: bytes) -> bytes:
-    """Kafka's bytes: an int32 and what follows."""
+    """Kafka's bytes: the length as an int32, then the bytes."""
     return struct.pack(">i", len(data)) + data
 
 
@@ -99,7 +99,7 @@ class Story:
         self._turn([])
         for _ in range(turns):
             self.end_ms += self._random.choice([1, 1, 20, 700, 4_000, 11_000])
-            # Now and then beyond every window in which a batch is looked up.
+            # Now and then more than the largest window in which a batch is looked up.
             most = self._random.choice([8] * 63 + [140])
             self._turn([self._request() for _ in range(self._random.randrange(most))])
         self.end_ms += 61_000

@@ -1,8 +1,8 @@
 """Groups in all the states that a log can show, driven over TCP; the same on any server.
 
-What `drive` leaves: stable groups with dynamic and static members and of other protocol types, one
-that was emptied, simple ones, offsets with metadata and leader epochs, values written many times
-over, and the tombstones of offsets, of a group and of one made again under its id.
+`drive` leaves: stable groups with dynamic and static members and of other protocol types, one that
+was emptied, simple ones, offsets with metadata and leader epochs, values written many times over,
+and the tombstones of offsets, of a group and of one made again under its id.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""What the demo has seen, and whether it holds: who owned what, which commits were acknowledged.
+"""What the demo has seen, and whether the promises hold: owners of partitions, acknowledged
+commits.
 
 Only data and rules; it starts nothing and waits for nothing. The order in which the consumers'
 reports arrive does not matter: every rule goes by generation and offset.

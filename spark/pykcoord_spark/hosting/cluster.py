@@ -1,7 +1,7 @@
 """`Cluster`: Kafka's group coordinator on the executors of a Spark application.
 
-The driver starts hosts and says what they are to lead; it serves no clients. When it goes, hosts go
-with their executors, and the next cluster on the same log takes up where they were.
+The driver starts hosts and tells each which shards to lead; it serves no clients. When the driver
+ends, hosts end with their executors, and the next cluster on the same log goes on from there.
 """
 
 from __future__ import annotations
@@ -39,21 +39,21 @@ _POLL_SECONDS = {"folder": 0.1, "url": 1.0}
 
 
 class ClusterError(KcoordError):
-    """A cluster that does not serve (any more): the text says why, and what to do."""
+    """A cluster does not serve, or not any more: the text says why, and what to do."""
 
 
 class Cluster:
-    """So many hosts in the tasks of `spark`, which share `shards` shards over `log`.
+    """`hosts` hosts in the tasks of `spark`, which share `shards` shards over `log`.
 
     `log` is a folder that all executors and the driver see, or a URL of an object store; a log of
     another number of shards is refused. `topics`: name to number of partitions, added to those
-    that the log remembers. `config`: Kafka's settings by Kafka's names. `cpus`: what a host takes
-    of an executor's CPUs (Spark 4.3 and newer; before, a whole task slot). `bind`: the address
-    that hosts listen on, or "executor" for that of the executor's machine; `ports` where a free
-    one is looked for, any where there are none.
+    that the log remembers. `config`: Kafka's settings by Kafka's names. `cpus`: the share of an
+    executor's CPUs for a host (Spark 4.3 and newer; before, a whole task slot). `bind`: the address
+    that hosts listen on, or "executor" for that of the executor's machine; `ports` where a free one
+    is looked for, any where there are none.
 
-    A context manager: inside, every shard is led. The later of two clusters on one log wins; what
-    the earlier one's clients hear is NOT_COORDINATOR, and its `check` raises.
+    A context manager: inside, every shard is led. The later of two clusters on one log wins:
+    clients of the earlier one hear NOT_COORDINATOR, and its `check` raises.
     """
 
     def __init__(

@@ -1,9 +1,9 @@
-"""Questions to a history of offsets, as DataFrames: what was committed, what held at a time, and
-which groups went back, got stuck or flapped. Takes the columns of the source `consumer_offsets`;
+"""Questions to a history of offsets, as DataFrames: all commits, the offsets at a time, and the
+groups that went back, got stuck or flapped. Takes the columns of the source `consumer_offsets`;
 plain DataFrame API, so that Spark Connect runs it too.
 
-Compaction removes what was overwritten: of an old log only the newest commit of each partition is
-left, and nothing here can know of those before it.
+Compaction removes overwritten commits: an old log has only the newest commit of each partition, and
+the ones before it are not known here.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def offsets_at(df: DataFrame, at_ms: int) -> DataFrame:
 
 def rewinds(df: DataFrame) -> DataFrame:
     """Commits that went back: `timestamp` in ms, `before`, `committed`, and `by` how many records.
-    After an offset was deleted, whatever comes is new."""
+    The first commit after a deletion is never a rewind."""
     order = Window.partitionBy(*_SLOT).orderBy("offset")
     return (
         commits(df)

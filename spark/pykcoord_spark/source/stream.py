@@ -2,8 +2,8 @@
 for each partition of the topic, the offset of the record that comes next; a partition that it does
 not name is read from its start.
 
-Never goes past what Spark asked for: the limit of a micro-batch counts offsets, which are at
-least as many as rows.
+It never goes past the limit of a micro-batch. The limit counts offsets, of which there are at least
+as many as rows.
 """
 
 from __future__ import annotations
@@ -36,13 +36,13 @@ __all__ = ["ClusterStream", "DirectoryStream", "limited"]
 # Partition to the offset that comes next. Keys are strings: Spark keeps it as JSON.
 _Offset = dict[str, int]
 _Bounds = Mapping[int, tuple[int, int]]
-# About what a commit takes in a log. A slice knows its offsets, but not where they lie.
+# About the bytes of a commit in a log. A slice knows its offsets, but not their places in the file.
 _RECORD_BYTES = 128
 
 
 @dataclass
 class Slices(InputPartition):
-    """What one task reads, one after the other."""
+    """The slices that one task reads, one after the other."""
 
     slices: tuple[Slice, ...]
 
@@ -119,7 +119,7 @@ class ClusterStream(_Stream):
 
 
 def slices(start: _Offset, end: _Offset) -> list[Slice]:
-    """What came between two offsets of a stream, partition by partition."""
+    """The records between two offsets of a stream, partition by partition."""
     news = ((int(number), start.get(number, 0), upto) for number, upto in end.items())
     return [Slice(number, begin, upto) for number, begin, upto in news if upto > begin]
 

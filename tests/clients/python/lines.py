@@ -35,7 +35,7 @@ def reply(request: dict[str, Any], action: Callable[[], Any]) -> None:
 
 
 class Owned:
-    """What a consumer owns by its own account; each change is told to the test."""
+    """The partitions that a consumer believes to own; each change is reported to the test."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -55,7 +55,7 @@ class Owned:
 
 
 class PollingConsumer(threading.Thread):
-    """A consumer on a thread of its own: polls, and does what it is asked between two polls.
+    """A consumer on a thread of its own: it polls, and carries out commands between two polls.
 
     A subclass opens its library's consumer in `open` and defines the verbs below.
     """

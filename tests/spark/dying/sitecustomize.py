@@ -1,7 +1,7 @@
 """Python's hook at the start of every process: here, workers that die right after an append.
 
-For tests that put this folder on PYTHONPATH. The process ends as by kill -9, before anybody hears
-of what it has just written; `PYKCOORD_DYING` is how often.
+For tests that put this folder on PYTHONPATH. The process ends as by kill -9, before its last append
+is reported; `PYKCOORD_DYING` is how often.
 """
 
 import os
