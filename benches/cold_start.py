@@ -25,8 +25,8 @@ SLICE = 20_000
 
 
 def write_log(root: Path, groups: int) -> int:
-    """A log of so many groups, each with what its life wrote: three records and a commit of one
-    partition. Says how many bytes it has."""
+    """Writes a log of this many groups, each with the records of its life: three of the group, and
+    a commit of one partition. Returns its size in bytes."""
     with LogDirectory.open(root, partitions=SHARDS, flush="os") as log:
         host = Host(SHARDS)
         for first in range(0, groups, SLICE):

@@ -1,9 +1,9 @@
-"""What compaction costs those who are served meanwhile: `python -m benches.compaction`.
+"""The cost of compaction for clients that are served meanwhile: `python -m benches.compaction`.
 
 A log that is nearly all dirty is served twice a round, first with `log.cleaner.enable=false`, then
 with the cleaner at work on it, under the same load (kafka/load.c): heartbeats, then commits. The
 goal is a ratio within the run. Before that the cleaner alone is timed on the same log. Exit status
-1 when a goal is missed. It must never touch servers or files that it did not make.
+1 when a goal is missed. It touches no servers and files but its own.
 """
 
 from __future__ import annotations

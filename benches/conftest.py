@@ -1,4 +1,4 @@
-"""What all benchmarks share: their size, and the refusal to measure a debug build.
+"""For all benchmarks: their size, and the refusal to measure a debug build.
 
 `--size smoke` runs everything in seconds, as the test suite does; its figures mean nothing, and
 gates are not held against them. `--size small` holds the gates with a fifth of the work.

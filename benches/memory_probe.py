@@ -3,8 +3,8 @@ OFFSET_GROUPS`.
 
 Prints, as JSON, resident bytes for each one-member group, for each committed offset at 100 a group,
 and (of the node) for the only one of a group. WAY is `node` or `dicts` (the plain coordinator). A
-process of its own, because memory that was freed before would hide the growth. What is allocated
-`kcoord-bench weigh` tells.
+process of its own, because memory that was freed before would hide the growth. (`kcoord-bench
+weigh` shows allocated bytes.)
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def _string(frame: bytes, at: int) -> tuple[str, int]:
 
 
 def replay(log: bytes) -> dict[tuple[str, str, int], tuple[int, bytes]]:
-    """A log of OFFSET_COMMIT records, as a script that somebody needs once would read it."""
+    """A log of OFFSET_COMMIT records, as a simple script would read it."""
     offsets: dict[tuple[str, str, int], tuple[int, bytes]] = {}
     at = 0
     while at < len(log):

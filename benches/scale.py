@@ -143,7 +143,7 @@ def beat(
             storm_began = storm_began or time.perf_counter()
             done = next(storming)
             point.storm_s = time.perf_counter() - storm_began
-        # What the storm held up is its own, until the ticks have caught up.
+        # Ticks that the storm held up count as the storm's, until they have caught up.
         in_storm = is_storm or (in_storm and early_s <= 0)
         (late_in_storm if in_storm else late).append((time.perf_counter() - due) * 1e3)
     elapsed = time.perf_counter() - began

@@ -3,8 +3,8 @@ and says whether each is caught.
 
 The tree is copied to build/bench/slow-downs, one statement is put into the code behind each axis
 there, and all is compiled once; the program does the one of the axis that it is asked for, and no
-other. It is counted with none as well: what is over its bound without was not caught. Writes the
-table of docs/benchmarks.md with --docs. Must never touch the sources themselves.
+other. It is counted with none as well: an axis over its bound without a slow-down does not count as
+caught. Writes the table of docs/benchmarks.md with --docs. It never touches the sources themselves.
 """
 
 from __future__ import annotations
@@ -179,7 +179,7 @@ SLOW_DOWNS = [
 
 
 def copy_and_slow_down() -> None:
-    """The native sources as they are now, with all slow-downs, and what chooses one of them."""
+    """The native sources as they are now, with all slow-downs and a switch between them."""
     shutil.rmtree(COPY, ignore_errors=True)
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     listed = subprocess.run(
@@ -202,7 +202,7 @@ def copy_and_slow_down() -> None:
 
 
 def chooser() -> str:
-    """What the program does first: asks for the slow-down of the axis that it is to run."""
+    """The start of the program: it chooses the slow-down of its axis."""
     arms = ""
     for number, each in enumerate(SLOW_DOWNS, 1):
         arms += " | ".join(f'Some("{axis}")' for axis in each.axes) + f" => {number}, "
@@ -212,7 +212,7 @@ def chooser() -> str:
 
 
 def judge() -> list[Judged]:
-    """What the gate says of each axis in the copy."""
+    """The result of the gate for each axis in the copy."""
     counts.PROGRAM = COPY / "target" / "counts" / "kcoord-bench"
     counts.PROFILES = COPY / "counts"
     axes = counts.build_program(COPY)

@@ -35,8 +35,8 @@ from benches.workload import (
 from pykcoord import ArrowShard, Config
 from pykcoord.arrow import REQUEST
 
-# Of what `Node.step` does with frames, per CPU second: the answers are columns besides. Both are
-# some 0.9; what else runs on the machine has made 0.65 of it, and instructions are counted apart.
+# Share of the rate of `Node.step` with frames, per CPU second; here answers become columns, too.
+# Both are some 0.9. Load on the machine has lowered it to 0.65; instructions are counted apart.
 LEAST_HEARTBEATS = 0.55
 LEAST_COMMITS = 0.5
 # Few lie in the caches; of many each request finds its group in memory.

@@ -15,7 +15,7 @@ import pytest
 
 from benches.gate import Size
 
-# Of the processor time that heartbeats take one by one: the batch overlaps its cache misses.
+# Share of the processor time of heartbeats one by one: a batch overlaps its cache misses.
 MOST_IN_BATCHES = 0.75
 MOST_BYTES_A_GROUP = 450
 

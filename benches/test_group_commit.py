@@ -17,7 +17,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 from benches.gate import ROUNDS, Size
 from pykcoord.log import Append, Failure, LogDirectory, _record_batch
 
-# Syncs that are saved when so many batches arrive together.
+# Syncs that are saved when this many batches arrive together.
 WAITING = 64
 LEAST_BATCHES_A_SYNC = 8
 RECORDS = bytes(5 * 100)

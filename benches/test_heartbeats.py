@@ -25,8 +25,8 @@ from benches.workload import (
     shuffled,
 )
 
-# Of what the coordinator of dicts does, per CPU second: with the crossing of the border a frame
-# at a time, and in arrays.
+# Share of the rate of the coordinator of dicts, per CPU second: with one call for each frame, and
+# with arrays.
 LEAST_IN_FRAMES = 3.0
 LEAST_IN_ARRAYS = 4.0
 WAYS = ["step of 64", "step of 2000", "heartbeat_many", "dicts"]
@@ -81,7 +81,7 @@ def test_gate_heartbeats(groups: Groups, size: Size) -> None:
 
 
 def test_heartbeats_are_answered_by_what_they_say(groups: Groups) -> None:
-    """That the benchmark times heartbeats which count: a stranger and an old one are refused."""
+    """The benchmark times real heartbeats: an unknown member and an old generation are refused."""
     group_id, member_id, generation_id = groups.members[0]
     rows: list[Member] = [
         (group_id, member_id, generation_id),

@@ -19,7 +19,7 @@ from pykcoord.log._record_batch import frame, scan
 # Batches of the size of a commit of five partitions.
 RECORDS = bytes(range(250)) * 2
 BATCHES = 50_000
-# Of the time that zlib's CRC-32 takes for the same bytes. The scan was measured at a seventh.
+# Share of the time of zlib's CRC-32 for the same bytes. The scan was measured at a seventh.
 MOST_WHEN_SCANNING = 1.0
 APPENDS = 2_000
 IN_FLIGHT = 100
@@ -38,7 +38,7 @@ def segment(content: bytes, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def seconds(work) -> float:
-    """Of the processor, so that it holds beside whatever else runs."""
+    """Processor time, so that it holds beside other load."""
     best = float("inf")
     for _ in range(3):
         started = time.process_time()
@@ -67,7 +67,7 @@ def test_open_and_read(benchmark, segment: Path):
 @pytest.mark.parametrize("shards", [1, 50])
 @pytest.mark.parametrize("flush", ["commit", "interval", "os"])
 def test_appends(benchmark, tmp_path: Path, flush: Flush, shards: int):
-    """2,000 appends, 100 in flight. What "commit" costs is the disk's to say."""
+    """2,000 appends, 100 in flight. The cost of "commit" depends on the disk."""
     free = threading.Semaphore(IN_FLIGHT)
     with LogDirectory.open(tmp_path, flush=flush) as log:
         ends = [0] * shards

@@ -1,7 +1,7 @@
 """Memory of a one-member group with its session timer, and of a committed offset at 100 a group.
 
-Growth of a fresh process, next to a coordinator of Python dicts. What is allocated is held by
-native/core/tests/memory.rs, and compared with Kafka by `make bench-kafka`.
+Growth of a fresh process, next to a coordinator of Python dicts. native/core/tests/memory.rs bounds
+allocated bytes, and `make bench-kafka` compares them with Kafka's.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 from benches.gate import Size
 
-# Of what the coordinator of dicts takes.
+# Share of the memory of the coordinator of dicts.
 MOST_OF_DICTS = {"group": 0.6, "offset": 0.4}
 
 Weights = dict[str, float]  # "group" and "offset" to bytes

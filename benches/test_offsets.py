@@ -25,7 +25,7 @@ from benches.workload import (
     shuffled,
 )
 
-# Of what the coordinator of dicts does, per CPU second; measured: 5 and 3 times.
+# Share of the rate of the coordinator of dicts, per CPU second; measured: 5 and 3 times.
 LEAST_COMMITS = 3.5
 LEAST_FETCHES = 2.0
 TURN = 500
@@ -95,7 +95,7 @@ def test_gate_fetches(groups: Groups, size: Size) -> None:
 
 
 def test_both_answer_the_same(groups: Groups) -> None:
-    """That both are timed at the same work."""
+    """Both are timed at the same work."""
     member = groups.members[0]
     for frame in (offset_commit(member, 99), offset_fetch(member[0])):
         (reply,) = groups.host.ask([frame])

@@ -28,14 +28,14 @@ from benches.workload import (
 from pykcoord._native import Node
 from pykcoord.log import _record_batch
 
-# Of the records that the script reads, per CPU second; measured: 14 times.
+# Share of the records that the script reads, per CPU second; measured: 14 times.
 LEAST = 8.0
-# Of records of groups, per commit in the same time; Kafka has 0.13.
+# Records of groups for each commit in the same time; Kafka has 0.13.
 LEAST_OF_GROUPS = 0.06
 
 
 class Log:
-    """What a node wrote while its groups committed: batches of 5 records, as a server's are."""
+    """The log of a node whose groups committed: batches of 5 records, as a server's are."""
 
     def __init__(self, groups: int, rounds: int) -> None:
         host = Host()
@@ -73,7 +73,8 @@ class Log:
 
 
 class GroupLog:
-    """What a node wrote while groups of one member were made, twice as many records as groups."""
+    """The log of a node in which groups of one member were made: twice as many records as
+    groups."""
 
     def __init__(self, groups: int) -> None:
         host = Host()

@@ -20,7 +20,7 @@ from pykcoord import TimingWheel
 COUNT = 100_000
 SPREAD_MS = 30_000
 STEP_MS = 10
-# Of the heap's time. The wheel was measured at an eighth.
+# Share of the heap's time. The wheel was measured at an eighth.
 MOST_WHEN_CANCELLING = 0.5
 ROUNDS = 3
 

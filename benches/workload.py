@@ -1,7 +1,7 @@
 """Requests as a Kafka client would frame them, and nodes with groups in them, for the benchmarks.
 
-What it builds is made outside of what is timed. It must know the wire only from Kafka's schemas:
-none of the code under test makes its input.
+They are built outside of the measured time. It knows the wire only from Kafka's schemas: none of
+the code under test makes its input.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def join_group(group_id: str, member_id: str) -> bytes:
 
 
 def sync_group(member: Member) -> bytes:
-    """SyncGroup v3 of a leader who is alone, with 48 bytes of assignment."""
+    """SyncGroup v3 of a leader that is alone, with 48 bytes of assignment."""
     assignment = struct.pack(">i", 1) + string(member[1]) + sized(b"a" * ASSIGNMENT_BYTES)
     return _request(14, 3, _membership(member) + assignment)
 

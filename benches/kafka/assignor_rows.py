@@ -47,7 +47,7 @@ class Row:
 
 
 class Times(NamedTuple):
-    """Of Kafka's class, in ms; None where one call took over a minute."""
+    """The time of Kafka's class, in ms; None where one call took over a minute."""
 
     first: float | None
     warm: float | None
@@ -56,7 +56,7 @@ class Times(NamedTuple):
 
 @dataclass(frozen=True)
 class Measured:
-    """Milliseconds of each, and what follows."""
+    """Milliseconds of each side, and their ratio."""
 
     row: Row
     java: Times

@@ -119,7 +119,7 @@ def seconds_to_first_answer(server: Server, group: str, committed: Offsets) -> f
 
 
 def _answer(port: int, group: str) -> Offsets | None:
-    """What is committed; None while the server does not say."""
+    """The committed offsets; None while the server does not answer."""
     with contextlib.suppress(OSError), Asked(f"127.0.0.1:{port}", 5) as asked:
         # Makes Kafka create the log where there is none.
         found = asked.ask(*_FIND_COORDINATOR, key=group, key_type=0)

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from benches.kafka.servers import Kafka
 
-# Name and unit of the rows that README.md shows, and what they are called there.
+# Name and unit of the rows that README.md shows, and their names there.
 HEADLINES = {
     ("heartbeats", "/server CPU s"): "heartbeats for each CPU second of the server",
     (
@@ -130,7 +130,7 @@ def headlines(rows: list[Row]) -> str:
 
 
 def told_figure(value: float) -> str:
-    """As many digits as say something."""
+    """As many digits as have a meaning."""
     if value >= 1000:
         return f"{value:,.0f}"
     return f"{value:.1f}" if value >= 10 else f"{value:.3f}"

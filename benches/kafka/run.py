@@ -141,7 +141,7 @@ def main() -> int:
 
 
 def last(only_whole: bool) -> Path:
-    """What the last run wrote; or the last whole one, whatever was measured in part since."""
+    """The file of the last run, or of the last whole one."""
     there = [path for path in ((WHOLE,) if only_whole else (WHOLE, PART)) if path.exists()]
     if not there:
         what = "no whole run was" if only_whole else "nothing was"

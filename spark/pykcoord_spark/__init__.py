@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import importlib
 
-# What is exported, and the module that it is in.
+# Exported names, and their modules.
 _EXPORTS = {
     "Cluster": "hosting.cluster",
     "decode": "decoding",

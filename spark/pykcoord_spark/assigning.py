@@ -50,8 +50,8 @@ def assign(members: DataFrame, strategy: str, topics: Topics | None = None) -> D
 
     `members` has a row for each member of each group: `group_id`, `member_id` and `topics`, either
     a list of names, whose numbers of partitions (or racks of each) are in the argument `topics`,
-    or a map of names to numbers of partitions. What is not in `topics` does not exist. As they
-    apply, `owned_partitions` (of the type of `partitions`: what the member held last),
+    or a map of names to numbers of partitions. A topic that is not in `topics` does not exist. As
+    they apply, `owned_partitions` (of the type of `partitions`: what the member held last),
     `generation_id` (since when), `rack_id`, `group_instance_id` and `user_data` (which "sticky"
     prefers to `owned_partitions`); other columns are passed over.
 

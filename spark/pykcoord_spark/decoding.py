@@ -16,7 +16,7 @@ from pykcoord_spark.source.schema import DDL
 
 __all__ = ["decode"]
 
-# What Spark's own Kafka source gives that is needed.
+# The columns of Spark's own Kafka source that are needed.
 _KINDS: dict[str, Kinds] = {
     "key": (BinaryType, StringType),
     "value": (BinaryType, StringType),

@@ -27,7 +27,7 @@ _LOG_FILE = "log.json"
 
 @dataclass(frozen=True, slots=True)
 class Exported:
-    """What was carried."""
+    """The size of an export."""
 
     shards: int
     groups: int

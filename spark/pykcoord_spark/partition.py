@@ -74,7 +74,7 @@ def repartitioned(df: DataFrame, shards: int) -> DataFrame:
 
 
 def exact(batches: Iterable[pa.RecordBatch], shard: int) -> Iterator[pa.RecordBatch]:
-    """What a task was given, once it is sure that all rows are of its shard.
+    """The rows of a task, after the check that all are of its shard.
 
     Raises ArgumentError that names the row's shard: then the plan was changed after `route`.
     """

@@ -179,7 +179,7 @@ def _in_task(task: ReplayTask) -> Callable[[_Batches], _Batches]:
 
 @dataclass(frozen=True, slots=True)
 class ReplayTask:
-    """What one task does for one shard; made on the driver, sent to all of them."""
+    """The work of one task for one shard; made on the driver, sent to all tasks."""
 
     shards: int
     config: Config | None = None
@@ -215,7 +215,7 @@ class ReplayTask:
 
 @dataclass(slots=True)
 class _Counts:
-    """What a shard did so far."""
+    """The counts of a shard so far."""
 
     sums: dict[str, int] = field(
         default_factory=lambda: dict.fromkeys(("requests", "responses", "errors", "records"), 0)

@@ -16,8 +16,8 @@ from pyspark.sql import SparkSession
 
 __all__ = ["opened", "session_options"]
 
-# What Spark's defaults are wrong for here. Results are matched to columns by position: without
-# the check of the schema, a wrong type ends in the JVM with a message that names no column.
+# Settings for which Spark's defaults are wrong here. Results are matched to columns by position:
+# without the check of the schema, a wrong type ends in the JVM with a message that names no column.
 _CONFIGURATION = {
     "spark.sql.execution.arrow.pyspark.validateSchema.enabled": "true",
     "spark.ui.enabled": "false",

@@ -20,7 +20,7 @@ _SHARDS = "shards"
 
 
 def begin_state(location: str | Path, shards: int) -> None:
-    """Makes room for the checkpoints of so many shards. A place that a replay made and then ended
+    """Makes room for the checkpoints of all shards. A place that a replay made and then ended
     before its first checkpoint is taken as it is. Raises ArgumentError if a state is there."""
     content = json.dumps({"format": _FORMAT, "shards": shards}).encode()
     store = open_store(location)
@@ -31,7 +31,7 @@ def begin_state(location: str | Path, shards: int) -> None:
 
 
 def check_state(location: str | Path, shards: int) -> None:
-    """Raises ArgumentError unless there are the checkpoints of so many shards, all of them."""
+    """Raises ArgumentError unless there are checkpoints of exactly these shards."""
     store = open_store(location)
     content = store.read(_FILE)
     if content is None:

@@ -73,8 +73,8 @@ def spark_launcher(
 
 
 def reason_of(error: Exception) -> str:
-    """What a person needs of why a job failed: Spark's errors go on for pages. What a worker raised
-    ends its traceback; else the first that Java threw says it."""
+    """The reason of a job's failure, for people: Spark's errors go on for pages. It is the
+    exception at the end of a worker's traceback, or else the first that Java threw."""
     lines = [line.strip(" :\t") for line in str(error).splitlines()]
     raised = [line for line in lines if _RAISED.match(line)]
     python = [line for line in raised if not line.startswith(("org.", "java.", "py4j."))]

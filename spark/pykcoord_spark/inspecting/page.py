@@ -41,7 +41,8 @@ _NUMBERS = {
     "commits", "deleted", "topics", "partitions", "rebalances", "topic_partition", "before",
     "committed", "by", "most", "generation",
 }  # fmt: skip
-# Distinct also in print and for most who see few colours (Okabe and Ito); the last is the rest.
+# Distinct also in print and for most people with colour blindness (Okabe and Ito); the last is for
+# the rest.
 _COLOURS = (
     "#0072b2", "#e69f00", "#009e73", "#d55e00", "#cc79a7", "#56b4e9", "#8c6d00", "#5b3f8c",
 )  # fmt: skip
@@ -68,7 +69,8 @@ figure { margin: 1rem 0; } svg { width: 100%; height: auto; }
 
 
 def check_plots() -> None:
-    """Raises ArgumentError if what draws them is not installed. Reads may take long: ask first."""
+    """Raises ArgumentError if the library that draws them is not installed. Reading may take long:
+    check first."""
     if importlib.util.find_spec("matplotlib") is None:
         needed = "its plots need matplotlib: pip install 'pykcoord-spark[plots]'"
         raise ArgumentError("page", needed)

@@ -1,6 +1,5 @@
-"""What `inspect` found, as plain data: collected from Spark once, for the tables and the page.
-
-Bounded: of each table so many rows, with the number of all of them beside it.
+"""The findings of `inspect` as plain data: collected from Spark once, for the tables and the page.
+Each table has a bounded number of rows, with the number of all rows beside it.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ __all__ = ["Limits", "Report", "Table", "report_of"]
 _BUCKETS = 120
 _PLOTTED_GROUPS = 8
 _PLOTTED_POINTS = 2000
-# What the questions need; keys, values and metadata are most of the bytes.
+# The columns that the questions need; keys, values and metadata are most of the bytes.
 COLUMNS = (
     "partition", "offset", "timestamp", "kind", "group_id", "topic", "topic_partition",
     "committed", "tombstone", "generation", "producer_id",

@@ -1,4 +1,4 @@
-"""`python -m pykcoord_spark assign`: who gets which partitions, for all groups of a table."""
+"""`python -m pykcoord_spark assign`: the partitions of each member, for all groups of a table."""
 
 from __future__ import annotations
 

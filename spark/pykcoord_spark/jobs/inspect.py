@@ -1,4 +1,4 @@
-"""`python -m pykcoord_spark inspect`: who committed what and when, and which groups went back, got
+"""`python -m pykcoord_spark inspect`: the commits of groups, and the groups that went back, got
 stuck or flapped, from a directory or a live cluster."""
 
 from __future__ import annotations

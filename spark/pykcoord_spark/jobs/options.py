@@ -38,9 +38,8 @@ def engine_options(job: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def engine_config(config_file: Path | None, overrides: Sequence[str]) -> Config:
-    """The settings of the coordinator; what it does not need is said on stderr.
-
-    Raises ConfigError for what is refused.
+    """The settings of the coordinator; names that it does not need are reported on stderr. Raises
+    ConfigError for refused ones.
     """
     text = config_file.read_text(encoding="utf-8") if config_file else ""
     config, warnings = load(text, overrides, str(config_file or ""))

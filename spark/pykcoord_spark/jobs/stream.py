@@ -124,7 +124,7 @@ def command(
 
 @dataclass
 class _Counts:
-    """What this run of the query did, by the numbers of its micro-batches."""
+    """The work of this run of the query, by the numbers of its micro-batches."""
 
     began: float = field(default_factory=time.monotonic)
     # Of each: requests, answers, and those of them that are errors.
@@ -176,8 +176,8 @@ def _run(query: StreamingQuery, told: threading.Event) -> _Counts:
     said = 0.0
     while not query.awaitTermination(_POLL_S):  # type: ignore[arg-type]  # a float will do
         if told.is_set():
-            # A micro-batch that is under way is done again at the next start: what of it is in the
-            # log already is answered from there.
+            # A micro-batch that is under way is done again at the next start: the part that is in
+            # the log already is answered from there.
             query.stop()
             break
         if counts.add(query) and counts.seconds - said >= _PROGRESS_S:

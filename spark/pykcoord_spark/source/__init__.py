@@ -1,8 +1,8 @@
 """The data source `consumer_offsets`: records of `__consumer_offsets` as rows, batch and stream,
 from directories and from live clusters; and rows as a new directory.
 
-Spark imports this in every session that asks for a format it does not know: what reads and writes
-is imported when it is used. No reader may define `pushFilters`: in Spark 4.3.0 a pushed filter
+Spark imports this in every session that asks for an unknown format, so readers and writers are
+imported when they are used. No reader may define `pushFilters`: in Spark 4.3.0 a pushed filter
 stays with the DataFrame, and later queries on it give wrong results.
 """
 

@@ -33,7 +33,7 @@ _OWN_SERVER = (
     "pykcoord's own server does not serve Fetch: read its directory, with load(DIR); Kafka creates "
     "the topic with the first group"
 )
-# What the source needs to be so; the rest is the caller's.
+# Options that the source fixes; the others are the caller's.
 _FIXED = {
     "enable.auto.commit": False,
     "enable.partition.eof": True,

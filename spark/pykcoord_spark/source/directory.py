@@ -37,7 +37,7 @@ class Place(InputPartition):
 
 @dataclass
 class Places(InputPartition):
-    """What one task reads, one after the other."""
+    """The slices that one task reads, one after the other."""
 
     places: tuple[Place, ...]
 

@@ -1,6 +1,6 @@
 """Rows written as a new directory of `__consumer_offsets`, whole or not at all: tasks write
-segments beside it, the commit takes over those of the attempts that count, and renames. What was
-staged is removed by commit and abort, also what other attempts left there.
+segments beside it, the commit takes over those of the attempts that count, and renames. Commit and
+abort remove staged files, also those of other attempts.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _OPTIONAL = {name for name, (_, needed) in COLUMNS.items() if not needed}
 
 @dataclass
 class Part(WriterCommitMessage):
-    """What one attempt wrote of a partition."""
+    """The segments of a partition that one attempt wrote."""
 
     files: list[str]
     next_offset: int
@@ -48,7 +48,7 @@ class Part(WriterCommitMessage):
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one attempt wrote: partition to segments."""
+    """The segments that one attempt wrote, by partition."""
 
     parts: dict[int, Part]
 

@@ -21,7 +21,7 @@ from pykcoord_spark.source.schema import MARKERS
 
 __all__ = ["COLUMNS", "Segments", "normalized"]
 
-# What is written of a row, and whether it must be there.
+# The columns of a row that are written, and whether each must be there.
 COLUMNS: dict[str, tuple[pa.DataType, bool]] = {
     "partition": (pa.int32(), True),
     "offset": (pa.int64(), False),
