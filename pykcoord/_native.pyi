@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar, final, overload
 import pyarrow
 
 __all__ = [
+    "GROUP_APIS",
     "BulkAssignor",
     "Cleaner",
     "LiveRecords",
