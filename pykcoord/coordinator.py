@@ -114,8 +114,9 @@ class Coordinator:
         return self._serving.parts.catalogue.version
 
     def add_topics(self, topics: Mapping[str, int]) -> None:
-        """Create topics, or grow them, to so many partitions. Members in process that subscribe to
-        them rebalance. Raises ArgumentError for a name or number that Kafka would refuse."""
+        """Create topics, or add partitions to them: name to number of partitions. Members in
+        process that subscribe to them rebalance. Raises ArgumentError for a name or number that
+        Kafka would refuse, and CoordinatorClosedError."""
         self.result_of(self._add_topics(arguments.topics("topics", topics)))
 
     def set_end_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
@@ -207,9 +208,12 @@ class Coordinator:
     def heartbeat_many(
         self, groups: Sequence[str], members: Sequence[str], generations: Sequence[int]
     ) -> Sequence[int]:
-        """Heartbeats of many members at once: an array of Kafka's error codes, in their order.
+        """Heartbeats of many members of classic groups at once: an array (int16) of Kafka's error
+        codes, in their order; 0: none.
 
-        The three sequences have one entry per member; Arrow arrays are taken as they are.
+        The ids of groups and members, and the generation ids (int32), have one entry per member;
+        Arrow arrays are taken as they are. Raises ArgumentError for sequences of different lengths
+        or other types, and CoordinatorClosedError.
         """
         with arguments.refusing("groups, members, generations"):
             columns = [tables.as_list(column) for column in (groups, members, generations)]
@@ -219,12 +223,13 @@ class Coordinator:
         return self.result_of(self._heartbeat_many(*columns))
 
     def commit_many(self, batch: pyarrow.RecordBatch | pyarrow.Table) -> Sequence[int]:
-        """Commits of many groups at once: an array of Kafka's error codes, in the rows' order,
-        once all are durable.
+        """Commits of many groups at once: an array (int16) of Kafka's error codes, in the rows'
+        order, once all are durable; 0: none.
 
         Columns: `group_id`, `topic` (strings), `partition` (int32), `offset` (int64); and where
-        they are there `leader_epoch` (int32), `metadata`, `member_id` (strings), `generation_id`
-        (int32).
+        they are there `leader_epoch` (int32; -1: none), `metadata`, `member_id` (strings),
+        `generation_id` (int32; -1: not as a member). Raises ArgumentError for columns that are
+        missing, NULL or of another type, and CoordinatorClosedError.
         """
         return self.result_of(self._commit_many(tables.commits_of(batch)))
 
@@ -246,8 +251,9 @@ class Coordinator:
         return self.result_of(self._members())
 
     def offsets(self) -> pyarrow.Table:
-        """All committed offsets: `group_id`, `topic`, `partition`, `offset`, `leader_epoch`,
-        `metadata`, `commit_timestamp`, `expire_timestamp`."""
+        """All committed offsets: `group_id`, `topic`, `partition`, `offset`, `leader_epoch` (-1:
+        none), `metadata`, `commit_timestamp` and `expire_timestamp` (ms since the epoch; -1:
+        none)."""
         return tables.offsets(self.result_of(self._inspect("offsets")))
 
     def events(self, *, limit: int = 10_000) -> EventStream:

@@ -195,7 +195,7 @@ pub struct OffsetCommitTopic<'a> {
 pub struct OffsetCommitPartition<'a> {
     /// The partition.
     pub partition_index: i32,
-    /// The next record to read, at least 0.
+    /// The next record to read; any number is taken, as in Kafka.
     pub committed_offset: i64,
     /// -1: none.
     pub committed_leader_epoch: i32,
