@@ -22,7 +22,7 @@ from pykcoord.config import Config
 from pykcoord.engine import Directory, Engine
 from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
 from pykcoord.event_stream import EventStream, EventStreams
-from pykcoord.leading import AllShards
+from pykcoord.leading import FixedShards
 from pykcoord.log.protocol import Log
 from pykcoord.runtime import Runtime
 
@@ -205,7 +205,7 @@ class Serving:
         runtime = self._runtime = engine.runtime
         try:
             if not isinstance(self._store, Directory):
-                AllShards(runtime).lead()
+                FixedShards(runtime).lead()
             stop = asyncio.Event()
             runtime.on_fatal = self._failed
             runtime.on_event = self._streams.put

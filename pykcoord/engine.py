@@ -15,18 +15,24 @@ from pathlib import Path
 from typing import Any, Protocol, Self
 
 from pykcoord._native import Node
-from pykcoord.catalogue import STATE_FILE, TopicCatalogue, native_end_offsets, native_topics
+from pykcoord.catalogue import (
+    STATE_FILE,
+    Store,
+    TopicCatalogue,
+    native_end_offsets,
+    native_topics,
+)
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
-from pykcoord.leading import AllShards
-from pykcoord.log import LogDirectory
+from pykcoord.leading import FixedShards
+from pykcoord.log import Holding, LogDirectory, Part
 from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.runtime import Runtime, RuntimeMetrics
 from pykcoord.snapshots import start_snapshots
 
-__all__ = ["Directory", "Engine", "Observer", "Topics", "tell_topics"]
+__all__ = ["Directory", "Engine", "Observer", "Topics", "begin_topics", "tell_topics"]
 
 logger = logging.getLogger("pykcoord.engine")
 
@@ -47,11 +53,14 @@ class Observer(RuntimeMetrics, Protocol):
 @dataclass(frozen=True, slots=True)
 class Directory:
     """A directory, `path`, that holds the log of all shards; `flush` and `on_corruption` as for
-    `serve`."""
+    `serve`. `part`: the shards to lead, where another process holds the directory; `topics_in`
+    says then how the topics are kept in their file there."""
 
     path: Path
     flush: Flush = "commit"
     on_corruption: OnCorruption = "refuse"
+    part: Part | None = None
+    topics_in: Callable[[StateFile], Store] = lambda file: file
 
 
 class Engine:
@@ -83,10 +92,11 @@ class Engine:
     ) -> Engine:
         """Open the log, load what it holds, and have the node know the topics. Blocks.
 
-        A `Directory` leads all its shards from the start. Of a log that is open already none is
-        led: `Runtime.adopt` says which to lead, and when. `catalogue`: topics that are to be there
-        at least, or the catalogue of a cluster. `tells_events`: whether `Runtime.on_event` hears of
-        rebalances that loading starts, too. `new_runtime` makes the loop (a kind of `Runtime`).
+        Of a `Directory` all shards are led from the start, or its part of them. Of a log that is
+        open already none is led: `Runtime.adopt` says which to lead, and when. `catalogue`: topics
+        that are to be there at least, or the catalogue of a cluster. `tells_events`: whether
+        `Runtime.on_event` hears of rebalances that loading starts, too. `new_runtime` makes the
+        loop (a kind of `Runtime`).
 
         Raises LogLockedError, CorruptLogError, ConfigError, OSError and ReplayError for a
         directory, StoredCatalogueError and ArgumentError for its topics. Nothing is left open then,
@@ -109,7 +119,9 @@ class Engine:
         node = Node(config.native(), config.offsets_topic_num_partitions, seed)
         log = _open_directory(store, config, node, observer)
         try:
-            engine = assemble(node, log, _catalogue(catalogue, log.state_file(STATE_FILE)))
+            engine = assemble(
+                node, log, _catalogue(catalogue, store.topics_in(log.state_file(STATE_FILE)))
+            )
             engine._load(log)
         except BaseException:
             log.close()
@@ -128,11 +140,17 @@ class Engine:
         self.close()
 
     def _load(self, log: LogDirectory) -> None:
-        """Takes every shard as the opened directory has loaded it, and starts the work in the
+        """Takes its shards as the opened directory has loaded them, and starts the work in the
         background."""
-        AllShards(self.runtime).lead()
+        FixedShards(self.runtime, log.led).lead()
         start_snapshots(log, self.config)
         start_compaction(log, self.config)
+
+
+def begin_topics(holding: Holding, topics: Mapping[str, int]) -> None:
+    """Have the file of a directory's topics hold these at least, before others open its parts.
+    Raises as `Engine.open` does."""
+    TopicCatalogue(topics, holding.state_file(STATE_FILE))
 
 
 def tell_topics(runtime: Runtime, catalogue: TopicCatalogue) -> None:
@@ -145,7 +163,7 @@ def tell_topics(runtime: Runtime, catalogue: TopicCatalogue) -> None:
     catalogue.on_change(tell)
 
 
-def _catalogue(topics: Topics, state: StateFile | None) -> TopicCatalogue:
+def _catalogue(topics: Topics, state: Store | None) -> TopicCatalogue:
     return topics if isinstance(topics, TopicCatalogue) else TopicCatalogue(topics, state)
 
 
@@ -163,6 +181,7 @@ def _open_directory(
         monotonic=monotonic_seconds,
         new_loader=node.loader,
         use_snapshots=config.pykcoord_snapshot_interval_ms > 0,
+        part=directory.part,
     )
     for cut in log.cuts:
         logger.warning("%s", cut, extra={"event": "cut", **_texts(cut._asdict())})

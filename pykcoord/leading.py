@@ -1,6 +1,6 @@
-"""Leading every shard of a log, as a single process does: all at the start, and one again whose
-append failed. A shard that another process took ends it. The other way is
-`pykcoord.cluster.leading`: some shards, as a controller asks.
+"""Leading the same shards for good, as a single process does and each node of one machine: all at
+the start, and one again whose append failed. A shard that another process took ends it. The other
+way is `pykcoord.cluster.leading`: the shards that a controller asks for.
 """
 
 from __future__ import annotations
@@ -8,12 +8,13 @@ from __future__ import annotations
 import asyncio
 import functools
 import logging
+from collections.abc import Sequence
 from typing import Any, TypeGuard
 
 from pykcoord.log.protocol import Failure, ShardLostError, WatchedLog
 from pykcoord.runtime import LOG_LOST, Runtime
 
-__all__ = ["AllShards"]
+__all__ = ["FixedShards"]
 
 logger = logging.getLogger("pykcoord.runtime")
 
@@ -23,18 +24,21 @@ _RETRY_SECONDS = (0.1, 5.0)
 _RESTORE_SECONDS = 60.0
 
 
-class AllShards:
-    """Leads all shards of `runtime.log` in `runtime`."""
+class FixedShards:
+    """Leads `shards` of `runtime.log` in `runtime`, all by default; others lead the rest."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, shards: Sequence[int] | None = None) -> None:
         self._runtime = runtime
+        self._shards = range(runtime.log.shards) if shards is None else shards
         runtime.on_shard_lost = self._lost
 
     def lead(self) -> None:
-        """Take every shard, and hear of it when another process does. Blocks; raises what the log
-        or replay raises."""
+        """Take them, and hear of it when another process does. Blocks; raises what the log or
+        replay raises."""
         runtime = self._runtime
-        for shard in range(runtime.log.shards):
+        for shard in set(range(runtime.log.shards)).difference(self._shards):
+            runtime.leave(shard)
+        for shard in self._shards:
             taken = runtime.log.take(shard, runtime.node.loader)
             runtime.adopt(shard, taken.loader, taken.next_offset)
         if isinstance(runtime.log, WatchedLog):

@@ -140,6 +140,7 @@ class Runtime:
         self._committed: list[tuple[int, int]] = []
         self._appends_in_flight: dict[int, int] = {}
         self._dropped: set[int] = set()
+        self._elsewhere: set[int] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_at_ms = 0
@@ -162,6 +163,11 @@ class Runtime:
             self._guarded(drop)
         else:
             drop()
+
+    def leave(self, shard: int) -> None:
+        """Release a shard that another process leads for good: it is not missed here."""
+        self.release(shard)
+        self._elsewhere.add(shard)
 
     def expect(self, shard: int) -> None:
         """The shard is being loaded to be led here: who asks hears COORDINATOR_LOAD_IN_PROGRESS."""
@@ -211,7 +217,12 @@ class Runtime:
     @property
     def shards_away(self) -> int:
         """How many shards failed and are not loaded again yet: their groups are not served."""
-        return len(self._dropped)
+        return len(self._dropped - self._elsewhere)
+
+    @property
+    def shards_led(self) -> int:
+        """How many shards are served here."""
+        return self.log.shards - len(self._dropped)
 
     def lose_log(self, error: LogError) -> None:
         """End as after a failure, at `start` at the earliest: the log is not this process's any

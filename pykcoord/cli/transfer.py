@@ -21,7 +21,7 @@ from pykcoord.catalogue import STATE_FILE, Topic, new_id, store_topics, stored_t
 from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import OnCorruption
 from pykcoord.log.checkpoint import decoded_id
-from pykcoord.log.directory import partition_directories
+from pykcoord.log.folders import partition_directories
 from pykcoord.log.state_file import StateFile
 from pykcoord.log.transfer import holds_records, kafka_topics, offsets_topic
 from pykcoord.transfer import (

@@ -4,9 +4,11 @@ Knows bytes and files; nothing of groups, of the native core or of the runtime.
 """
 
 from pykcoord.log._record_batch import reframe
-from pykcoord.log.checkpoint import decoded_id
+from pykcoord.log.checkpoint import Properties, decoded_id
 from pykcoord.log.compaction import Cleaned, Compaction, NewCleaner, RecordCleaner
-from pykcoord.log.directory import LogDirectory, partition_directories, partitions_of
+from pykcoord.log.directory import LogDirectory
+from pykcoord.log.folders import partition_directories, partitions_of
+from pykcoord.log.holding import Holding, Part
 from pykcoord.log.protocol import (
     Append,
     Cut,
@@ -36,6 +38,7 @@ __all__ = [
     "Done",
     "Failure",
     "Flush",
+    "Holding",
     "Loader",
     "Log",
     "LogDirectory",
@@ -43,8 +46,10 @@ __all__ = [
     "LogReader",
     "NewCleaner",
     "OnCorruption",
+    "Part",
     "PartitionEnds",
     "Problem",
+    "Properties",
     "RecordCleaner",
     "Report",
     "ShardLostError",

@@ -1,29 +1,27 @@
 """A directory of `__consumer_offsets` partitions, open for writing: the `Log` of the runtime.
 
-One process at a time: a lock while it lives, a leader epoch against all that the lock does not
-see. Must never create, cut or rename anything before it holds the lock.
+One process at a time writes a partition: a lock while it lives, a leader epoch against all that the
+lock does not see. Must never create, cut or rename anything before it holds the lock.
 """
 
 from __future__ import annotations
 
 import logging
-import re
-import uuid
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
-from pykcoord.errors import ArgumentError, ConfigError, CorruptLogError, LogError
-from pykcoord.log import checkpoint, recovery
+from pykcoord.errors import ArgumentError, CorruptLogError, LogError
+from pykcoord.log import recovery
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.compaction import Cleaned, Compaction, LogCleaner
-from pykcoord.log.compaction.files import Files
-from pykcoord.log.durable import make_directory, new_directory, sync_directory
+from pykcoord.log.durable import sync_directory
+from pykcoord.log.folders import TOPIC
+from pykcoord.log.holding import Held, HeldPart, Holding, Part
 from pykcoord.log.loading import Loaded, load
-from pykcoord.log.lock import DirectoryLock
 from pykcoord.log.partition import Partition
-from pykcoord.log.presence import Presence, Watch
+from pykcoord.log.presence import Watch
 from pykcoord.log.protocol import (
     Append,
     Cut,
@@ -41,13 +39,10 @@ from pykcoord.log.snapshotter import Snapshots, Snapshotter
 from pykcoord.log.state_file import StateFile
 from pykcoord.log.writer import Writer
 
-__all__ = ["TOPIC", "LogDirectory", "missing_of", "partition_directories", "partitions_of"]
+__all__ = ["LogDirectory"]
 
 _logger = logging.getLogger(__name__)
 
-TOPIC = "__consumer_offsets"
-
-_PARTITION_NAME = re.compile(re.escape(TOPIC) + r"-(\d+)")
 _SCAN_THREADS = 4
 
 
@@ -57,23 +52,25 @@ class LogDirectory:
     def __init__(
         self,
         path: Path,
-        lock: DirectoryLock,
-        presence: Presence,
-        partitions: list[Partition],
+        held: Held,
+        shards: int,
+        partitions: dict[int, Partition],
         properties: Properties,
         writer: Writer,
         segment_bytes: int,
+        loaded: Mapping[int, Loaded],
     ) -> None:
         self.path = path
+        self.shards = shards
+        """The number of partitions of the directory."""
         self.leader_epoch = properties.leader_epoch
         self.topic_id = properties.topic_id
-        self.cuts: list[Cut] = [p.cut for p in partitions if p.cut is not None]
-        self._lock = lock
-        self._presence = presence
+        self.cuts: list[Cut] = [p.cut for p in partitions.values() if p.cut is not None]
+        self._held = held
         self._watch: Watch | None = None
         self._partitions = partitions
         self._writer = writer
-        self._loaded: list[Loaded | None] = [None] * len(partitions)
+        self._loaded = dict(loaded)
         self._snapshotter: Snapshotter | None = None
         self._segment_bytes = segment_bytes
         self._cleaner: LogCleaner | None = None
@@ -92,8 +89,10 @@ class LogDirectory:
         monotonic: Callable[[], float] = lambda: 0.0,
         new_loader: Callable[[], Loader] | None = None,
         use_snapshots: bool = True,
+        part: Part | None = None,
     ) -> Self:
-        """Locks, recovers and opens the directory; creates what is missing of it.
+        """Locks, recovers and opens the directory; creates what is missing of it. `part`: another
+        process holds it, and only some of its partitions are opened here.
 
         `partitions` is offsets.topic.num.partitions and must be what the directory was made with,
         `segment_bytes` offsets.topic.segment.bytes. What recovery cut is in `cuts`. `monotonic`
@@ -107,66 +106,59 @@ class LogDirectory:
         _check_arguments(partitions, segment_bytes, flush, flush_interval_ms, on_corruption)
         # The process may change its working directory.
         directory = Path(path).absolute()
-        make_directory(directory)
-        lock = DirectoryLock.take(directory)
-        opened: list[Partition] = []
+        held: Held
+        if part is None:
+            held = Holding.take(directory, partitions)
+        else:
+            held = HeldPart(directory, partitions, part)
+        opened: dict[int, Partition] = {}
         try:
-            presence = Presence(directory, lock.descriptor)
-            presence.check()
-            known = checkpoint.read_properties(directory)
-            _check_partitions(directory, partitions, known)
-            names = [directory / f"{TOPIC}-{number}" for number in range(partitions)]
-            topic_id = known.topic_id if known else uuid.uuid4().bytes
-            expected = topic_id.hex() if use_snapshots else None
-            loaded = _load_all(names, on_corruption, new_loader, expected)
-            found = [one and one.found for one in loaded]
-            newest = max((one.leader_epoch for one in found if one is not None), default=-1)
-            epoch = max(newest, known.leader_epoch if known else -1) + 1
-            if epoch > 2**31 - 1:
-                reason = "a leader epoch of 2^31-1 cannot be raised"
-                raise CorruptLogError(directory, 0, -1, reason, recovery.ADVICE)
-            properties = Properties(partitions, epoch, topic_id)
-            _prepare(directory, names, properties)
-            for shard in loaded:
-                if shard is not None and shard.lost is not None:
-                    _set_snapshot_aside(shard.found.directory, shard.lost)
-            for name, one in zip(names, found, strict=True):
+            names = {shard: directory / f"{TOPIC}-{shard}" for shard in held.shards}
+            # Of no topic that is: snapshots of a directory without properties fit none.
+            topic_id = (held.topic_id or bytes(16)).hex() if use_snapshots else None
+            loaded = _load_all(names, on_corruption, new_loader, topic_id)
+            epochs = [one.found.leader_epoch for one in loaded.values()]
+            properties = held.begin(max(epochs, default=-1))
+            for one in loaded.values():
+                if one.lost is not None:
+                    _set_snapshot_aside(one.found.directory, one.lost)
+            for shard, name in names.items():
                 partition = Partition(
                     name,
-                    topic_id=topic_id,
+                    topic_id=properties.topic_id,
                     segment_bytes=segment_bytes,
                     keep_unsynced=flush != "commit",
                     on_corruption=on_corruption,
-                    found=one,
-                    presence=presence,
+                    found=loaded[shard].found if shard in loaded else None,
+                    presence=held.presence,
                 )
-                partition.leader_epoch = epoch
-                opened.append(partition)
-            writer = Writer(opened, flush, flush_interval_ms, observer, monotonic, presence)
-            log = cls(directory, lock, presence, opened, properties, writer, segment_bytes)
-            log._loaded = loaded
-            return log
+                partition.leader_epoch = properties.leader_epoch
+                opened[shard] = partition
+            writer = Writer(opened, flush, flush_interval_ms, observer, monotonic, held.presence)
+            return cls(
+                directory, held, partitions, opened, properties, writer, segment_bytes, loaded
+            )
         except BaseException:
-            for partition in opened:
+            for partition in opened.values():
                 partition.close()
-            lock.close()
+            held.lock.close()
             raise
 
     @property
-    def shards(self) -> int:
-        """The number of partitions."""
-        return len(self._partitions)
+    def led(self) -> Sequence[int]:
+        """The partitions that are open here: all, unless another process holds the directory."""
+        return tuple(self._partitions)
 
     @property
     def size_bytes(self) -> int:
         """Bytes of all segments of all partitions. May be asked on any thread."""
-        return sum(partition.size_bytes for partition in self._partitions)
+        return sum(partition.size_bytes for partition in self._partitions.values())
 
     def take(self, shard: int, new_loader: Callable[[], Any]) -> Taken:
         """See `Log.take`. The directory was locked when it was opened, and no other process writes
         there. The first time the loader is the one that was read then, if there is one."""
         self.reopen(shard)
-        loaded = self._loaded[shard]
+        loaded = self._loaded.get(shard)
         if loaded is not None and loaded.loader is not None:
             self._loaded[shard] = loaded._replace(loader=None)
             return Taken(loaded.loader, self.next_offset(shard), self.leader_epoch)
@@ -205,12 +197,12 @@ class LogDirectory:
         second. `lost` is called on a thread of its own, at each look that finds another file or
         none: appends fail then, and a process that answers from memory should end."""
         assert self._watch is None, "the lock is watched already"
-        self._watch = Watch(self._presence, lost)
+        self._watch = Watch(self._held.presence, lost)
         self._watch.start()
 
     def state_file(self, name: str) -> StateFile:
         """A document beside the log. Its `write` raises LogDirectoryLostError, too."""
-        return StateFile(self.path / name, self._presence.check)
+        return StateFile(self.path / name, self._held.presence.check)
 
     def start_snapshots(self, snapshots: Snapshots) -> None:
         """Writes snapshots in the background from now on."""
@@ -235,7 +227,7 @@ class LogDirectory:
         exchange of segments that has begun is finished when the directory is opened again.
         """
         assert self._cleaner is None, "compaction runs in the background already"
-        for partition in self._partitions:
+        for partition in self._partitions.values():
             self._writer.call(partition.roll)
         return self._log_cleaner(compaction).clean_all()
 
@@ -246,7 +238,7 @@ class LogDirectory:
     def close(self) -> None:
         """Writes, syncs and closes everything, then gives up the lock. Raises the first OSError or
         LogError."""
-        if not self._lock.held:
+        if not self._held.lock.held:
             return
         if self._watch is not None:
             self._watch.close()
@@ -256,22 +248,22 @@ class LogDirectory:
             self._cleaner.close()
         self._writer.close()
         errors: list[Failure] = []
-        for partition in self._partitions:
+        for partition in self._partitions.values():
             try:
                 partition.close()
             except (OSError, LogError) as error:
                 errors.append(error)
-        self._lock.close()
+        self._held.lock.close()
         if errors:
             raise errors[0]
 
     def _new_snapshotter(self, snapshots: Snapshots) -> Snapshotter:
-        loaded = enumerate(self._loaded)
-        covered = {shard: one.covered for shard, one in loaded if one and one.covered}
+        loaded = self._loaded.items()
+        covered = {shard: one.covered for shard, one in loaded if one.covered}
         return Snapshotter(self._partitions, self._writer, self.topic_id, snapshots, covered)
 
     def _log_cleaner(self, compaction: Compaction) -> LogCleaner:
-        files = Files(self._presence.check)
+        files = self._held.files()
         return LogCleaner(
             self.path, TOPIC, self._partitions, self._segment_bytes, compaction, files
         )
@@ -281,36 +273,6 @@ class LogDirectory:
 
     def __exit__(self, *raised: object) -> None:
         self.close()
-
-
-def partitions_of(directory: Path) -> int:
-    """How many partitions the data directory was made with; 0 if it is none. Raises LogError where
-    that is not known: a wrong number would stay, and scatter the groups."""
-    known = checkpoint.read_properties(directory)
-    if known is not None:
-        return known.partitions
-    present = list(partition_directories(directory))
-    if present != list(range(len(present))):
-        raise LogError(
-            f"{directory}: folders of {TOPIC} are missing, and nothing says how many there are; "
-            "let `pykcoord serve` open it once, with offsets.topic.num.partitions set"
-        )
-    return len(present)
-
-
-def partition_directories(directory: Path) -> dict[int, Path]:
-    """The `__consumer_offsets-N` folders there, by N."""
-    found: dict[int, Path] = {}
-    for path in directory.iterdir():
-        match = _PARTITION_NAME.fullmatch(path.name)
-        if match and path.is_dir():
-            found[int(match[1])] = path
-    return dict(sorted(found.items()))
-
-
-def missing_of(partitions: int, present: Iterable[int]) -> list[int]:
-    """Which of so many partitions are not among those present."""
-    return sorted(set(range(partitions)) - set(present))
 
 
 def _check_arguments(
@@ -332,67 +294,22 @@ def _check_arguments(
         raise ArgumentError("on_corruption", f"{on_corruption!r} is none of refuse, truncate")
 
 
-def _check_partitions(directory: Path, partitions: int, known: Properties | None) -> None:
-    """A group's partition is its hash modulo their number: another number would scatter groups, and
-    a folder that is not there would take its groups with it, unnoticed."""
-    present = list(partition_directories(directory))
-    if known is not None:
-        made_with = known.partitions
-    elif present and (present[-1] >= partitions or present == list(range(len(present)))):
-        # A Kafka directory. One that lacks some partitions may have had any number above.
-        made_with = present[-1] + 1
-    else:
-        made_with = partitions
-    if made_with != partitions:
-        raise ConfigError(
-            "offsets.topic.num.partitions",
-            f"{directory} was made with {made_with} partitions, not {partitions}; "
-            f"set it to {made_with}, or use another directory",
-        )
-    if present and present[-1] >= partitions:
-        raise ConfigError(
-            "offsets.topic.num.partitions",
-            f"{directory / f'{TOPIC}-{present[-1]}'} is beyond the {partitions} partitions that "
-            "this directory was made with: its groups would be lost; move the folder away, or "
-            "bring its groups in with `pykcoord log import`",
-        )
-    missing = missing_of(partitions, present)
-    if missing and known is not None and known.is_whole:
-        more = f" (and {len(missing) - 1} more)" if len(missing) > 1 else ""
-        raise LogError(
-            f"{directory / f'{TOPIC}-{missing[0]}'} is missing{more}, and its groups with it: "
-            "bring the folder back from a copy; to go on without its groups, make an empty folder "
-            "of that name"
-        )
-    if missing and known is None and present:
-        _logger.warning(
-            "%s has no folder for %d of %d partitions: their groups are not known here; a broker "
-            "of several has only some of the folders, so copy those of the others as well",
-            directory,
-            len(missing),
-            partitions,
-            extra={"event": "folders_missing"},
-        )
-
-
 def _load_all(
-    names: list[Path],
+    names: Mapping[int, Path],
     on_corruption: OnCorruption,
     new_loader: Callable[[], Loader] | None,
     topic_id: str | None,
-) -> list[Loaded | None]:
-    """Checks all partitions, some at a time, and refuses before anything is changed."""
-
-    def examine(name: Path) -> Loaded | None:
-        return load(name, new_loader, topic_id) if name.is_dir() else None
-
+) -> dict[int, Loaded]:
+    """Checks the partitions whose folders are there, some at a time, and refuses before anything is
+    changed."""
+    present = {shard: name for shard, name in names.items() if name.is_dir()}
     with ThreadPoolExecutor(_SCAN_THREADS) as pool:
-        loaded = list(pool.map(examine, names))
-    for one in loaded:
-        if one is not None:
-            recovery.cut_in_memory(one.found, on_corruption)
-            if one.lost is not None and on_corruption == "refuse":
-                raise one.lost
+        found = pool.map(lambda name: load(name, new_loader, topic_id), present.values())
+        loaded = dict(zip(present, found, strict=True))
+    for one in loaded.values():
+        recovery.cut_in_memory(one.found, on_corruption)
+        if one.lost is not None and on_corruption == "refuse":
+            raise one.lost
     return loaded
 
 
@@ -402,16 +319,3 @@ def _set_snapshot_aside(directory: Path, lost: CorruptLogError) -> None:
     sync_directory(directory)
     message = f"{lost.file}: offset {lost.offset}: {lost.reason}; the snapshot is kept as {aside}"
     _logger.warning(message, extra={"event": "records_missing"})
-
-
-def _prepare(directory: Path, names: list[Path], properties: Properties) -> None:
-    # A Kafka broker that finds its mark of a clean stop would believe its indexes unseen.
-    (directory / ".kafka_cleanshutdown").unlink(missing_ok=True)
-    # Before the folders: who finds some of them and no properties takes their number for the whole.
-    missing = [name for name in names if not name.is_dir()]
-    checkpoint.write_properties(directory, properties._replace(is_whole=not missing))
-    if missing:
-        for name in missing:
-            new_directory(name)
-        sync_directory(directory)
-        checkpoint.write_properties(directory, properties._replace(is_whole=True))

@@ -1,4 +1,4 @@
-"""The lock of a data directory: one process at a time writes there.
+"""The lock of a data directory: one process at a time writes there, or those that it started.
 
 Kafka's brokers lock the same file, `.lock`, by fcntl: that lock is taken as well. POSIX drops it
 with the first descriptor of the file that the process closes, so a file that is locked here is
@@ -34,8 +34,8 @@ class DirectoryLock:
     unlocks for all that share the file. A supervisor whose children are to hold the directory with
     it sets `kept_by_children` before it forks: then the lock is free when all of them have closed
     it, or ended. A program that is started by exec holds it so as well, by
-    `subprocess.Popen(..., pass_fds=[lock.descriptor])`. Kafka's fcntl lock is never inherited: it
-    stays with the process that took it.
+    `subprocess.Popen(..., pass_fds=[lock.descriptor])`, and makes it its own by `inherited`.
+    Kafka's fcntl lock is never inherited: each takes a share of it, which keeps a broker away.
     """
 
     def __init__(self, directory: Path, descriptor: int, kept_by_children: bool = False) -> None:
@@ -55,6 +55,21 @@ class DirectoryLock:
         try:
             lock._acquire(fcntl.LOCK_EX)
             lock._sign()
+        except BaseException:
+            lock.close()
+            raise
+        return lock
+
+    @classmethod
+    def inherited(cls, directory: Path, descriptor: int) -> Self:
+        """The lock that another process took with `kept_by_children`, by the descriptor that this
+        one was started with. Raises LogLockedError if another process has it, OSError."""
+        with _no_fork:
+            lock = cls(directory, descriptor, kept_by_children=True)
+            os.set_inheritable(descriptor, False)
+            _known.add(lock)
+        try:
+            lock._acquire(fcntl.LOCK_EX)
         except BaseException:
             lock.close()
             raise
@@ -105,7 +120,9 @@ class DirectoryLock:
             pid = int(holder) if holder.isdigit() else None
             raise LogLockedError(self.directory, pid) from None
         try:
-            fcntl.lockf(self.descriptor, how | fcntl.LOCK_NB)
+            # Several processes can hold Kafka's lock only if each has a share of it.
+            shared = fcntl.LOCK_SH if self.kept_by_children else how
+            fcntl.lockf(self.descriptor, shared | fcntl.LOCK_NB)
         except OSError:
             raise LogLockedError(self.directory) from None
 

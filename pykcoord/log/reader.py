@@ -16,7 +16,7 @@ from typing import Self
 from pykcoord.errors import CorruptLogError, LogError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log._record_batch import header, scan
-from pykcoord.log.directory import TOPIC, partition_directories
+from pykcoord.log.folders import TOPIC, partition_directories
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut, OnCorruption
 from pykcoord.log.recovery import Found

@@ -12,7 +12,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -58,7 +58,7 @@ class Snapshotter:
 
     def __init__(
         self,
-        partitions: Sequence[Partition],
+        partitions: Mapping[int, Partition],
         writer: Writer,
         topic_id: bytes,
         snapshots: Snapshots,
@@ -86,13 +86,13 @@ class Snapshotter:
 
     def write_due(self) -> list[int]:
         """Writes all snapshots that are due, and says which. Raises OSError, LogError."""
-        return [number for number in range(len(self._partitions)) if self._write_if_due(number)]
+        return [number for number in self._partitions if self._write_if_due(number)]
 
     def _run(self) -> None:
         if sys.platform == "linux":
             os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), _NICENESS)
         while not self._stopping.wait(self._snapshots.interval_ms / 1000):
-            for number, partition in enumerate(self._partitions):
+            for number, partition in self._partitions.items():
                 try:
                     if number in self._unread:
                         self._check_unread(partition, self._unread.pop(number))

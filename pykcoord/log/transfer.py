@@ -20,7 +20,6 @@ from pykcoord.errors import ArgumentError, LogError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log._record_batch import frame, reframe
 from pykcoord.log.checkpoint import Properties
-from pykcoord.log.directory import TOPIC, missing_of, partition_directories
 from pykcoord.log.durable import (
     make_directory,
     new_directory,
@@ -28,6 +27,7 @@ from pykcoord.log.durable import (
     sync_directory,
     sync_file,
 )
+from pykcoord.log.folders import TOPIC, missing_of, partition_directories
 from pykcoord.log.lock import DirectoryLock
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut, OnCorruption

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from pykcoord.log import checkpoint, recovery, snapshot
 from pykcoord.log._record_batch import Stop, find_sound, scan
-from pykcoord.log.directory import TOPIC, missing_of, partition_directories
+from pykcoord.log.folders import TOPIC, missing_of, partition_directories
 from pykcoord.log.reader import segment_files
 from pykcoord.log.segment import SegmentFile, scan_segment
 from pykcoord.log.snapshot import SnapshotError

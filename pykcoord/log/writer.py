@@ -10,7 +10,7 @@ from __future__ import annotations
 import errno
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from queue import Empty, SimpleQueue
 from typing import NamedTuple
@@ -46,7 +46,7 @@ class Writer:
 
     def __init__(
         self,
-        partitions: Sequence[Partition],
+        partitions: Mapping[int, Partition],
         flush: Flush,
         flush_interval_ms: int,
         observer: LogObserver | None = None,
@@ -59,7 +59,7 @@ class Writer:
         self._monotonic = monotonic
         self._lock_name = None if presence is None else presence.name
         self._queue: SimpleQueue[_Job | _Call | _Stop] = SimpleQueue()
-        self._expected = [partition.next_offset for partition in partitions]
+        self._expected = {shard: one.next_offset for shard, one in partitions.items()}
         self._submitting = threading.Lock()
         self._closed = False
         self._interval_over = threading.Event()
@@ -100,7 +100,7 @@ class Writer:
         """Syncs what was queued before. Raises the first failure."""
 
         def sync_dirty() -> None:
-            dirty = {n: one for n, one in enumerate(self._partitions) if one.dirty}
+            dirty = {shard: one for shard, one in self._partitions.items() if one.dirty}
             for error in self._write(dirty, True).values():
                 raise error
 

@@ -12,7 +12,7 @@ from support import segments
 from pykcoord import Config, Coordinator
 from pykcoord._native import Node
 from pykcoord.log import LogDirectory, Snapshots, snapshotter
-from pykcoord.log.directory import partition_directories
+from pykcoord.log.folders import partition_directories
 from pykcoord.log.snapshot import SNAPSHOT_FILE, read_covered
 
 SEEDS = (bytes(32), bytes(range(32)))

@@ -24,7 +24,7 @@ from fuzz.memory import Client, ForgetfulLog, Time
 from pykcoord._native import Node
 from pykcoord.config import Config
 from pykcoord.engine import tell_topics
-from pykcoord.leading import AllShards
+from pykcoord.leading import FixedShards
 from pykcoord.runtime import Runtime
 from pykcoord.server import Server, TopicCatalogue
 
@@ -197,7 +197,7 @@ async def session() -> AsyncIterator[Session]:
     node = Node(Config(**_CONFIG).native(), _SHARDS, bytes(32))
     now = Time()
     runtime = Runtime(node, ForgetfulLog(_SHARDS), now.clock)
-    AllShards(runtime).lead()
+    FixedShards(runtime).lead()
     catalogue = TopicCatalogue(dict(_TOPICS))
     tell_topics(runtime, catalogue)
     server = Server(

@@ -25,7 +25,7 @@ from pykcoord.cli.state import state_of
 from pykcoord.errors import LogError
 from pykcoord.log import LogDirectory, LogReader, verify
 from pykcoord.log.checkpoint import read_cleaner_offsets
-from pykcoord.log.directory import TOPIC
+from pykcoord.log.folders import TOPIC
 
 A, B, C = b"\0\1a", b"\0\7bb", b"\x7f\xffunknown"
 ACTIVE = [data(1000, [(b"active", b"1")])]

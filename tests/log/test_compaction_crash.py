@@ -24,7 +24,7 @@ from pykcoord.errors import LogError
 from pykcoord.log import LogReader, verify
 from pykcoord.log.compaction import LogCleaner
 from pykcoord.log.compaction.files import Files
-from pykcoord.log.directory import TOPIC
+from pykcoord.log.folders import TOPIC
 
 
 class Crash(BaseException):
@@ -140,7 +140,7 @@ def test_after_any_failure_it_goes_on_where_it_was(tmp_path, whole, code, caplog
         files = FailingFiles(count, lambda: OSError(code, os.strerror(code)), times=2)
         opened = partition(root, SEGMENT_BYTES)
         how = compaction(backoff_ms=0)
-        cleaner = LogCleaner(root, TOPIC, [opened], SEGMENT_BYTES, how, files)
+        cleaner = LogCleaner(root, TOPIC, {0: opened}, SEGMENT_BYTES, how, files)
         with caplog.at_level(logging.WARNING):
             caplog.clear()
             for _ in range(4):
@@ -171,11 +171,11 @@ def test_another_cleaner_touches_nothing_of_an_exchange_that_has_begun(tmp_path,
         opened = partition(root, SEGMENT_BYTES)
         files = FailingFiles(count, lambda: OSError(errno.EIO, os.strerror(errno.EIO)))
         try:
-            LogCleaner(root, TOPIC, [opened], SEGMENT_BYTES, compaction(), files).clean_all()
+            LogCleaner(root, TOPIC, {0: opened}, SEGMENT_BYTES, compaction(), files).clean_all()
         except OSError:
             names = sorted((root / f"{TOPIC}-0").iterdir())
             try:
-                LogCleaner(root, TOPIC, [opened], SEGMENT_BYTES, compaction()).clean_all()
+                LogCleaner(root, TOPIC, {0: opened}, SEGMENT_BYTES, compaction()).clean_all()
             except LogError as error:
                 told.append(str(error))
                 unchanged = sorted((root / f"{TOPIC}-0").iterdir()) == names
@@ -199,7 +199,7 @@ def test_a_broken_segment_is_not_compacted(tmp_path, whole, caplog):
     broken[70] ^= 1
     path.write_bytes(broken)
     names = sorted((root / f"{TOPIC}-0").iterdir())
-    cleaner = LogCleaner(root, TOPIC, [opened], SEGMENT_BYTES, compaction())
+    cleaner = LogCleaner(root, TOPIC, {0: opened}, SEGMENT_BYTES, compaction())
     with caplog.at_level(logging.WARNING):
         assert cleaner.clean_dirtiest()
     assert str(path) in caplog.text

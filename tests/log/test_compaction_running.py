@@ -17,7 +17,7 @@ from pykcoord.log._disk import write_files
 from pykcoord.log.checkpoint import read_cleaner_offsets
 from pykcoord.log.compaction import LogCleaner
 from pykcoord.log.compaction.files import Files
-from pykcoord.log.directory import TOPIC
+from pykcoord.log.folders import TOPIC
 
 HEADER_BYTES = 61
 APPENDS = 1500
@@ -137,7 +137,7 @@ def test_the_disk_holds_twice_what_is_live_and_two_segments_at_most(tmp_path):
     folder.mkdir()
     opened = partition(tmp_path, segment_bytes)
     opened.leader_epoch = 0
-    cleaner = LogCleaner(tmp_path, TOPIC, [opened], segment_bytes, compaction(), Measured())
+    cleaner = LogCleaner(tmp_path, TOPIC, {0: opened}, segment_bytes, compaction(), Measured())
     chosen = random.Random(5)
     batch = records((b"key-%04d" % 0, b"x" * 40))
     live = keys * (HEADER_BYTES + len(batch))
@@ -170,7 +170,7 @@ def test_a_partition_that_is_read_is_cleaned_afterwards(tmp_path):
         opened.sync()
     reader = opened.read()
     first = next(reader)
-    cleaner = LogCleaner(tmp_path, TOPIC, [opened], 300, compaction())
+    cleaner = LogCleaner(tmp_path, TOPIC, {0: opened}, 300, compaction())
     cleaning = threading.Thread(target=cleaner.clean_all)
     cleaning.start()
     cleaning.join(0.3)

@@ -17,7 +17,7 @@ from support.scripted_node import ScriptedNode
 from pykcoord.clock import Clock
 from pykcoord.config import Config
 from pykcoord.engine import tell_topics
-from pykcoord.leading import AllShards
+from pykcoord.leading import FixedShards
 from pykcoord.runtime import Runtime
 from pykcoord.server import Server, TopicCatalogue
 from pykcoord.server.metrics import ServerMetrics
@@ -106,7 +106,7 @@ async def serving(
     log = log if log is not None else MemoryLog(getattr(node, "shards", 1))
     metrics = ServerMetrics()
     runtime = Runtime(node, log, Clock(), metrics)
-    AllShards(runtime).lead()
+    FixedShards(runtime).lead()
     catalogue = TopicCatalogue(topics or {"orders": 12})
     tell_topics(runtime, catalogue)
     options = {"listen": ("127.0.0.1", 0), "cluster_id": "test-cluster", **(server_options or {})}

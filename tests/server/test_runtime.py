@@ -12,7 +12,7 @@ from support.scripted_node import COMMIT, HEARTBEAT, JOIN, NOT_COORDINATOR, Scri
 
 from pykcoord.clock import Clock
 from pykcoord.errors import CorruptLogError, LogFencedError
-from pykcoord.leading import AllShards
+from pykcoord.leading import FixedShards
 from pykcoord.runtime import Runtime
 from pykcoord.session import Session
 
@@ -73,7 +73,7 @@ class FakeTime(Clock):
 def made(log: MemoryLog | None = None) -> tuple[Runtime, ScriptedNode, Any, Wire]:
     node, log = ScriptedNode(), log if log is not None else MemoryLog(1)
     runtime = Runtime(node, log, FakeTime())
-    AllShards(runtime).lead()
+    FixedShards(runtime).lead()
     wire = Wire(runtime)
     runtime.start(wire)
     return runtime, node, log, wire

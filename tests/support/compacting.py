@@ -12,7 +12,7 @@ from pykcoord._native import Cleaner
 from pykcoord.log import Compaction, LogReader
 from pykcoord.log.compaction import LogCleaner
 from pykcoord.log.compaction.files import Files
-from pykcoord.log.directory import TOPIC
+from pykcoord.log.folders import TOPIC
 from pykcoord.log.partition import Partition
 from support.batches import COMMIT, CONTROL, TRANSACTIONAL, Batch, Record, decode
 
@@ -110,7 +110,7 @@ def compact(
     """Cleans all that is dirty, but for the last segment."""
     opened = partition(root, segment_bytes)
     try:
-        cleaner = LogCleaner(root, TOPIC, [opened], segment_bytes, how or compaction(), files)
+        cleaner = LogCleaner(root, TOPIC, {0: opened}, segment_bytes, how or compaction(), files)
         cleaner.clean_all()
         return cleaner
     finally:
@@ -124,6 +124,6 @@ def compact_all(root: Path, *, with_active: bool = False) -> None:
         try:
             if with_active:
                 opened.roll()
-            LogCleaner(root, f"{TOPIC}-{number}", [opened], 1 << 20, compaction()).clean_all()
+            LogCleaner(root, f"{TOPIC}-{number}", {0: opened}, 1 << 20, compaction()).clean_all()
         finally:
             opened.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from pykcoord.errors import LogError
@@ -83,7 +83,7 @@ class LogCleaner:
         self,
         directory: Path,
         topic: str,
-        partitions: Sequence[Partition],
+        partitions: Mapping[int, Partition],
         segment_bytes: int,
         compaction: Compaction,
         files: Files | None = None,
@@ -99,15 +99,16 @@ class LogCleaner:
             compaction.io_max_bytes_per_second, compaction.monotonic, self._stopping.wait
         )
         known = checkpoint.read_cleaner_offsets(directory, topic)
-        self._states = [
-            _State(partition, known.get(number, 0)) for number, partition in enumerate(partitions)
-        ]
+        self._states = {
+            number: _State(partition, known.get(number, 0))
+            for number, partition in partitions.items()
+        }
         self._rested_at = 0.0
         self._thread = threading.Thread(target=self._run, name="pykcoord-log-cleaner", daemon=True)
 
     def start(self) -> None:
         """Cleans from now on, in the background."""
-        for state in self._states:
+        for state in self._states.values():
             state.partition.rolled = self._rolled.set
         self._thread.start()
 
@@ -121,7 +122,7 @@ class LogCleaner:
     def clean_all(self) -> dict[int, Cleaned]:
         """Cleans every partition of which anything is dirty, by number. Raises what goes wrong."""
         cleaned: dict[int, Cleaned] = {}
-        for number, state in enumerate(self._states):
+        for number, state in self._states.items():
             while state.dirty_ratio(state.now()) > 0:
                 done = self._clean(state)
                 if done is None:
@@ -167,7 +168,7 @@ class LogCleaner:
 
     def _dirtiest(self) -> _State | None:
         best: tuple[float, _State] | None = None
-        for state in self._states:
+        for state in self._states.values():
             if state.partition.failed is not None:
                 continue
             closed = state.now()
@@ -238,7 +239,7 @@ class LogCleaner:
     def _write_checkpoint(self) -> None:
         offsets = {
             number: state.first_dirty_offset
-            for number, state in enumerate(self._states)
+            for number, state in self._states.items()
             if state.first_dirty_offset > 0
         }
         self._files.write_cleaner_offsets(self._directory, self._topic, offsets)
