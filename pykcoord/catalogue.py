@@ -50,6 +50,10 @@ class InvalidPartitionsError(ArgumentError):
     """No possible number of partitions. Kafka's INVALID_PARTITIONS."""
 
 
+class NotControllerError(KcoordError):
+    """Another node of this cluster changes topics. Kafka's NOT_CONTROLLER."""
+
+
 class StoredCatalogueError(KcoordError):
     """What the store holds is no catalogue."""
 

@@ -218,6 +218,14 @@ class Config:
         long=True,
         ours=True,
     )
+    pykcoord_node_hang_timeout_ms: int = _setting(
+        2_000,
+        "With `--nodes`, a node that has not answered its supervisor for so long is killed and "
+        "started again.",
+        unit="ms",
+        minimum=500,
+        ours=True,
+    )
     log_cleaner_enable: bool = _yes_or_no(
         True, "Whether the log is compacted while it is served.", ours=False
     )

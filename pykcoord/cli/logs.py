@@ -28,10 +28,13 @@ _END_SECONDS = 1.0
 
 
 @contextlib.contextmanager
-def to_stderr(log_format: LogFormat, level: LogLevel = "info") -> Iterator[LineQueue]:
-    """Within it, the logs of this process from `level` on go to stderr, through a bounded queue."""
+def to_stderr(
+    log_format: LogFormat, level: LogLevel = "info", node: int | None = None
+) -> Iterator[LineQueue]:
+    """Within it, the logs of this process from `level` on go to stderr, through a bounded queue.
+    `node`: whose they are, where several processes share the stderr."""
     lines = LineQueue(_writer(), LineRate(monotonic_seconds))
-    lines.setFormatter(_JsonFormatter() if log_format == "json" else _TextFormatter())
+    lines.setFormatter(_JsonFormatter(node) if log_format == "json" else _TextFormatter(node))
     root = logging.getLogger()
     before = root.handlers[:], root.level
     root.handlers[:] = [lines]
@@ -52,23 +55,32 @@ def _writer() -> Callable[[bytes], None]:
         return lambda line: print(line.decode("utf-8"), end="", file=stream)
 
 
-class _TextFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
+    def __init__(self, node: int | None) -> None:
+        super().__init__()
+        self.node = node
+
+
+class _TextFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         message = _bounded(record.getMessage()).translate(_CONTROLS)
-        line = f"{_time(record)} {record.levelname:<7} {record.name}: {message}"
+        name = record.name if self.node is None else f"node {self.node}: {record.name}"
+        line = f"{_time(record)} {record.levelname:<7} {name}: {message}"
         if record.exc_info:
             line += "\n" + self.formatException(record.exc_info)
         return line
 
 
-class _JsonFormatter(logging.Formatter):
+class _JsonFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        fields = {
+        fields: dict[str, object] = {
             "time": _time(record),
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": _bounded(record.getMessage()),
         }
+        if self.node is not None:
+            fields["node"] = self.node
         for name, value in record.__dict__.items():
             if name not in _OWN:
                 fields[name] = _bounded(value) if isinstance(value, str) else value

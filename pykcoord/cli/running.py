@@ -15,7 +15,7 @@ import click
 
 from pykcoord.errors import KcoordError
 
-__all__ = ["load_command", "run_commands"]
+__all__ = ["line_of", "load_command", "run_commands"]
 
 # How long the last line waits for a stderr that is not read.
 _STDERR_SECONDS = 1.0
@@ -83,6 +83,12 @@ def _reason(error: Exception) -> str | None:
     if isinstance(error, OSError) and not isinstance(error, KcoordError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
     return str(error) if isinstance(error, KcoordError) else None
+
+
+def line_of(error: Exception) -> str | None:
+    """What a user needs to know of an error, in one line; None for a fault of the code."""
+    reason = _reason(error)
+    return None if reason is None else _one_line(reason)
 
 
 def _one_line(text: str) -> str:

@@ -91,6 +91,8 @@ def run_host(options: HostOptions) -> str:
 class _Peers:
     """The registry as the node APIs ask it; see `pykcoord.server.Peers`."""
 
+    controller_id = None  # each changes the topics that all share
+
     def __init__(self, shards: int) -> None:
         self.version = 0
         self.view = View()

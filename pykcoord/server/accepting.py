@@ -36,7 +36,7 @@ class Listener:
         self._server: asyncio.Server | None = None
         self._retry: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
-        self._socket = _bound(address, family)
+        self._socket = bound_socket(address, family)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
 
     async def start(self) -> None:
@@ -98,7 +98,8 @@ class Listener:
         )
 
 
-def _bound(address: tuple[Any, ...], family: int) -> socket.socket:
+def bound_socket(address: tuple[Any, ...], family: int) -> socket.socket:
+    """A socket that does not listen yet. Raises OSError where the address cannot be had."""
     bound = socket.socket(family, socket.SOCK_STREAM)
     try:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

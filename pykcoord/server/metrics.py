@@ -76,6 +76,12 @@ class ServerMetrics:
         """Count the lines of log that were left out, at each scrape."""
         self.registry.register(_LinesCollector(lines))
 
+    def watch_starts(self, starts: int) -> None:
+        """Say how often the supervisor has started this node."""
+        text = "Starts of this node since its supervisor began."
+        counter = Counter("pykcoord_node_starts", text, registry=self.registry)
+        counter.inc(starts)
+
     def turn(self, frames: int, seconds: float) -> None:
         """One step of the node with so many frames."""
         self._turn_seconds.observe(seconds)
@@ -151,6 +157,8 @@ class _ServerCollector(Collector):
         metrics += _groups(_stats_of(self._runtime.node))
         text = "Shards that failed and are not loaded again yet."
         metrics.append(_gauge("pykcoord_shards_away", text, self._runtime.shards_away))
+        text = "Shards that this process serves."
+        metrics.append(_gauge("pykcoord_shards_led", text, self._runtime.shards_led))
         size_bytes = getattr(self._runtime.log, "size_bytes", None)
         if size_bytes is not None:
             metrics.append(_gauge("pykcoord_log_bytes", "Size of the log's segments.", size_bytes))

@@ -7,6 +7,7 @@ committed. It prints what happens while it happens, and exits 0 only if every pr
 from __future__ import annotations
 
 import contextlib
+import os
 import queue
 import signal
 import tempfile
@@ -19,6 +20,7 @@ import click
 from rich.console import Console
 from rich.table import Table
 
+from pykcoord._native import partition_of
 from pykcoord.cli.demo.ledger import Ledger, Settled
 from pykcoord.cli.demo.processes import Consumer, Coordinator, DemoError, Event
 from pykcoord.cli.state import state_of
@@ -35,17 +37,25 @@ _T = TypeVar("_T")
 
 @click.command(short_help="Show the main job once, in the open.")
 @click.option("--keep", is_flag=True, help="Keep the log, and say where it is.")
-def command(keep: bool) -> int:
+@click.option(
+    "--nodes",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    help="Coordinate with so many processes, and kill the one that coordinates the group.",
+)
+def command(keep: bool, nodes: int) -> int:
     """Show the main job once: real consumers, a rebalance, kill -9, nothing lost.
 
     Starts a coordinator on a free port with its log in a temporary folder, and three kafka-python
     consumers. A fourth joins, one is killed, then the coordinator is killed and started again
-    from its log. About 30 seconds; exit 0 only if no acknowledged commit was lost and every
-    partition always had one owner.
+    from its log (of several nodes, one is). About 30 seconds; exit 0 only if no acknowledged commit
+    was lost and every partition always had one owner.
 
     \b
-    Example:
+    Examples:
       pykcoord demo --keep
+      pykcoord demo --nodes 3
     """
     try:
         import kafka  # noqa: F401
@@ -55,7 +65,7 @@ def command(keep: bool) -> int:
         ) from None
     with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="pykcoord-demo-") as temporary:
         directory = Path(tempfile.mkdtemp(prefix="pykcoord-demo-")) if keep else Path(temporary)
-        with contextlib.closing(_Demo(directory)) as demo:
+        with contextlib.closing(_Demo(directory, nodes)) as demo:
             demo.play()
             problems = demo.account()
         if keep:
@@ -66,11 +76,14 @@ def command(keep: bool) -> int:
 class _Demo:
     """The story, and the processes it is played with."""
 
-    def __init__(self, directory: Path) -> None:
+    def __init__(self, directory: Path, nodes: int) -> None:
         # A pipe gets whole lines too: a log file is not wrapped.
         self.console = Console(highlight=False, soft_wrap=True)
         self.ledger = Ledger(PARTITIONS)
         self._directory = directory
+        self._nodes = nodes
+        self._pids: list[int] = []
+        self._shards = 0
         self._events: queue.SimpleQueue[Event] = queue.SimpleQueue()
         self._consumers: dict[str, Consumer] = {}
         self._waiting: set[str] = set()
@@ -107,8 +120,7 @@ class _Demo:
         self._settle("bob was killed")
         self._watch_commits()
 
-        self._restart_coordinator()
-        self._settle("the coordinator was killed")
+        self._settle(self._restart_node() if self._nodes > 1 else self._restart_coordinator())
         self._watch_commits()
         self._leave()
 
@@ -135,15 +147,38 @@ class _Demo:
                 process.kill()
 
     def _start_coordinator(self) -> None:
-        coordinator = Coordinator(self._directory, self._listen, TOPIC, PARTITIONS)
+        coordinator = Coordinator(self._directory, self._listen, TOPIC, PARTITIONS, self._nodes)
         self._coordinator = coordinator
         ready = coordinator.ready()
         self._listen = ready["listen"]
+        if self._nodes > 1:
+            self._shards = int(ready["shards"])
+            self._pids = [int(pid) for pid in ready["pids"].split(",")]
+            listen = self._listen.replace(",", ", ")
+            self._say(f"{self._nodes} nodes coordinate (process {coordinator.pid} watches them)")
+            self._say(f"they listen on {listen}")
+            return
         known = int(ready["offsets"])
         log = f"read {known} offsets from its log in {ready['load_ms']} ms" if known else "new log"
         self._say(f"the coordinator listens on {self._listen} (process {coordinator.pid}; {log})")
 
-    def _restart_coordinator(self) -> None:
+    def _restart_node(self) -> str:
+        """Of several, kill the one that coordinates the group; the supervisor starts it again."""
+        number = partition_of(GROUP, self._shards) % self._nodes
+        node = f"node {number + 1}"
+        os.kill(self._pids[number], signal.SIGKILL)
+        self._say(f"{node} is killed (SIGKILL), which coordinates the group '{GROUP}'")
+        self._drain()
+        acknowledged = self.ledger.highest_acked()
+        committed = self._fetch_committed()
+        self.ledger.check(f"after {node} was killed", committed)
+        self._say(
+            f"the supervisor has started {node} again from its log; it had acknowledged "
+            f"{_offsets(acknowledged)}, and has {_offsets(committed)}"
+        )
+        return f"{node} was killed"
+
+    def _restart_coordinator(self) -> str:
         assert self._coordinator is not None
         self._coordinator.kill()
         self._say("the coordinator is killed (SIGKILL)")
@@ -158,6 +193,7 @@ class _Demo:
         )
         self._start_coordinator()
         self.ledger.check("after the restart", self._fetch_committed())
+        return "the coordinator was killed"
 
     def _read_log(self) -> dict[int, int]:
         state = state_of(LogReader.open(self._directory), GROUP)

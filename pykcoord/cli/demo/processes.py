@@ -110,11 +110,15 @@ class Process:
 
 
 class Coordinator(Process):
-    """`pykcoord serve`."""
+    """`pykcoord serve`, with `nodes` processes if that is more than one."""
 
-    def __init__(self, directory: Path, listen: str, topic: str, partitions: int) -> None:
+    def __init__(
+        self, directory: Path, listen: str, topic: str, partitions: int, nodes: int = 1
+    ) -> None:
         self._ready: queue.SimpleQueue[str] = queue.SimpleQueue()
         arguments = ["pykcoord", "serve", str(directory), "--listen", listen]
+        if nodes > 1:
+            arguments += ["--nodes", str(nodes)]
         super().__init__("the coordinator", [*arguments, "--topic", f"{topic}:{partitions}"])
 
     def heard(self, line: str) -> None:

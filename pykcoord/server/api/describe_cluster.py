@@ -1,4 +1,4 @@
-"""DescribeCluster (60): the nodes of this cluster. Each says that it is the controller."""
+"""DescribeCluster (60): the nodes of this cluster, and which of them changes topics."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
         "error_message": text,
         "endpoint_type": endpoint_type,
         "cluster_id": cluster.cluster_id if error is NONE else "",
-        "controller_id": cluster.node_id if error is NONE else -1,
+        "controller_id": cluster.controller_id if error is NONE else -1,
         "brokers": brokers if error is NONE else [],
         "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
     }

@@ -9,6 +9,7 @@ from kio.schema.errors import ErrorCode
 from pykcoord.catalogue import (
     InvalidPartitionsError,
     InvalidTopicError,
+    NotControllerError,
     TopicExistsError,
     UnknownTopicError,
 )
@@ -21,6 +22,7 @@ _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (UnknownTopicError, ErrorCode.unknown_topic_or_partition),
     (InvalidTopicError, ErrorCode.invalid_topic_exception),
     (InvalidPartitionsError, ErrorCode.invalid_partitions),
+    (NotControllerError, ErrorCode.not_controller),
 )
 
 

@@ -25,7 +25,7 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
     return {
         "brokers": [broker._asdict() for broker in cluster.brokers()],
         "cluster_id": cluster.cluster_id,
-        "controller_id": cluster.node_id,
+        "controller_id": cluster.controller_id,
         "topics": _topics(request, version, cluster),
         "cluster_authorized_operations": NO_AUTHORIZED_OPERATIONS,
         "error_code": NONE,

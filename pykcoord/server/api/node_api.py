@@ -24,11 +24,13 @@ class Peers(Protocol):
     """The nodes of a cluster of several, and which of them coordinates a group.
 
     `version` is another one after each change of anything. Not being known is no error: a client
-    asks again.
+    asks again. `controller_id`: the node that changes topics; None: each of them.
     """
 
     @property
     def version(self) -> int: ...
+    @property
+    def controller_id(self) -> int | None: ...
     def brokers(self) -> Sequence[Broker]: ...
     def coordinator(self, group_id: str) -> Broker | None: ...
 
@@ -64,6 +66,12 @@ class Cluster:
         own = Broker(self.node_id, self.host, self.port)
         others = self.peers.brokers() if self.peers is not None else ()
         return [own, *(broker for broker in others if broker.node_id != self.node_id)]
+
+    @property
+    def controller_id(self) -> int:
+        """The node that clients ask to change topics."""
+        controller_id = self.peers.controller_id if self.peers is not None else None
+        return self.node_id if controller_id is None else controller_id
 
     def ends(self, topic: Topic, partitions: Sequence[int]) -> list[int]:
         """Where partitions end: where the catalogue's owner says so, but never below what a group

@@ -1,0 +1,312 @@
+"""How a process serves a directory: from opening the log to its last synced byte.
+
+`pykcoord serve` is one such process, or has several (`pykcoord.cli.nodes`). Only puts the engine
+and the server together. It decides nothing that a group could notice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import gc
+import logging
+import os
+import resource
+import signal
+import threading
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import click
+
+from pykcoord._native import Node, ReplayError
+from pykcoord.catalogue import InvalidPartitionsError, TopicCatalogue
+from pykcoord.cli.end_offsets import following
+from pykcoord.cli.log_queue import LineQueue
+from pykcoord.clock import monotonic_seconds
+from pykcoord.config import Config
+from pykcoord.engine import Directory, Engine
+from pykcoord.errors import KcoordError, LogError
+from pykcoord.log import Flush, OnCorruption
+from pykcoord.server import Peers, Server
+
+if TYPE_CHECKING:
+    from pykcoord.server.metrics import ServerMetrics
+
+__all__ = [
+    "STOP_SECONDS",
+    "Address",
+    "Alone",
+    "Options",
+    "Ready",
+    "Role",
+    "address_text",
+    "naming_address",
+    "naming_topics",
+    "new_runner",
+    "raise_file_limit",
+    "serve",
+    "when_asked_to_end",
+]
+
+logger = logging.getLogger("pykcoord.serve")
+
+STOP_SECONDS = 10.0
+"""How long a stop waits for connections and for the disk, all together."""
+# How long the ready line and the end wait for a stderr that takes nothing.
+_LINES_SECONDS = 1.0
+
+Address = tuple[str, int]
+"""Host and port."""
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a process is to serve, and where: the options of `pykcoord serve`."""
+
+    directory: Path
+    listen: Address
+    advertise: Address | None
+    metrics: Address | None
+    topics: Sequence[tuple[str, int]]
+    flush: Flush
+    on_corruption: OnCorruption
+    end_offsets: Path | None
+
+
+class Ready(NamedTuple):
+    """What is served, once it is: where, of how many shards, with what was in the log."""
+
+    address: Address
+    shards: int
+    groups: int
+    offsets: int
+    load_ms: int
+
+    def __str__(self) -> str:
+        return (
+            f"shards={self.shards} groups={self.groups} offsets={self.offsets} "
+            f"load_ms={self.load_ms}"
+        )
+
+
+class Role(Protocol):
+    """What the process is among others."""
+
+    peers: Peers | None
+    """The nodes that clients hear of; None: this process is alone."""
+
+    def store(self, options: Options) -> Directory:
+        """The log to open."""
+
+    def began(self, asked: asyncio.Future[str]) -> None:
+        """The loop runs, and a result of `asked` ends it."""
+
+    def opened(self, catalogue: TopicCatalogue, metrics: ServerMetrics | None) -> None:
+        """The log is open and its state loaded."""
+
+    def ready(self, ready: Ready) -> None:
+        """Clients are served."""
+
+
+class Alone:
+    """One process that serves all of a directory."""
+
+    peers: Peers | None = None
+
+    def store(self, options: Options) -> Directory:
+        """All of it."""
+        return Directory(options.directory, options.flush, options.on_corruption)
+
+    def began(self, asked: asyncio.Future[str]) -> None:
+        """Nobody else asks."""
+
+    def opened(self, catalogue: TopicCatalogue, metrics: ServerMetrics | None) -> None:
+        """Nothing to do."""
+
+    def ready(self, ready: Ready) -> None:
+        """One line on stdout."""
+        click.echo(f"pykcoord ready listen={address_text(ready.address)} {ready}")
+
+
+async def serve(config: Config, options: Options, lines: LineQueue, role: Role) -> None:
+    """Serve until a signal, or who else may ask, ends it. Raises what is wrong with the directory
+    or the addresses, and what ended the server."""
+    asked = when_asked_to_end()
+    role.began(asked)
+    metrics = _metrics(options, lines)
+    started = monotonic_seconds()
+    with _open(config, options, metrics, role) as engine:
+        load_ms = round(1000 * (monotonic_seconds() - started))
+        role.opened(engine.catalogue, metrics)
+        server = Server(
+            config,
+            engine.runtime,
+            engine.catalogue,
+            cluster_id=engine.catalogue.cluster_id,
+            listen=options.listen,
+            advertise=options.advertise,
+            metrics=metrics,
+            broker_configs={name: _config_text(value) for name, value in config.values().items()},
+            peers=role.peers,
+        )
+        await asyncio.sleep(0)  # a signal that came meanwhile is heard now
+        if not asked.done():
+            with following(options.end_offsets, engine.catalogue):
+                async with _listening(server, metrics, options, lines):
+                    role.ready(_ready(server, engine.node, load_ms))
+                    await _until_ended(server, options, asked, lines)
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    server: Server, metrics: ServerMetrics | None, options: Options, lines: LineQueue
+) -> AsyncIterator[None]:
+    with contextlib.ExitStack() as stack:
+        if metrics is not None and options.metrics is not None:
+            from pykcoord.server.metrics_listener import serve_metrics
+
+            with naming_address("--metrics", options.metrics):
+                url = stack.enter_context(serve_metrics(metrics.registry, options.metrics))
+            logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
+        with naming_address("--listen", options.listen):
+            await server.start()
+        # Objects of the start stay. To look for garbage among them takes 15 ms each time.
+        gc.freeze()
+        lines.flush_within(_LINES_SECONDS)  # they come before the ready line
+        yield
+
+
+async def _until_ended(
+    server: Server, options: Options, asked: asyncio.Future[str], lines: LineQueue
+) -> None:
+    ended = asyncio.ensure_future(server.wait_ended())
+    await asyncio.wait((asked, ended), return_when=asyncio.FIRST_COMPLETED)
+    _end_in_time(options.directory, lines)
+    try:
+        if not ended.done():
+            logger.info("%s: ending", asked.result(), extra={"event": "stop"})
+        await server.stop()
+        await ended
+    except RuntimeError as error:
+        raise KcoordError(f"{error}; the log is as it was: start it again") from error
+
+
+def _metrics(options: Options, lines: LineQueue) -> ServerMetrics | None:
+    """None without `--metrics`: they cost a start and each turn of the loop some time."""
+    if options.metrics is None:
+        return None
+    from pykcoord.server.metrics import ServerMetrics
+
+    metrics = ServerMetrics()
+    metrics.watch_lines(lines)
+    return metrics
+
+
+def _open(config: Config, options: Options, metrics: ServerMetrics | None, role: Role) -> Engine:
+    """The engine over the directory. Its errors become those of `serve`."""
+    told = logging.getLogger("pykcoord.groups").isEnabledFor(logging.INFO)
+    store = role.store(options)
+    try:
+        with naming_topics(options.directory):
+            return Engine.open(store, config, dict(options.topics), metrics, tells_events=told)
+    except ReplayError as error:
+        raise LogError(
+            f"{options.directory}: offset {error.offset}: {error.reason}; "
+            f"`pykcoord log state {options.directory}` names the partition"
+        ) from None
+
+
+def _ready(server: Server, node: Node, load_ms: int) -> Ready:
+    stats = node.stats()
+    groups = sum(count for name, count in stats.items() if name.startswith("groups_"))
+    return Ready(server.address, node.shards, groups, stats["offsets"], load_ms)
+
+
+def _end_in_time(directory: Path, lines: LineQueue) -> None:
+    """End even where a disk hangs: Python waits at its end for the threads that wait for the
+    disk."""
+
+    def give_up() -> None:
+        logger.critical(
+            "%s: the disk did not take the last writes within %g s, ended without waiting for it; "
+            "nothing that was acknowledged is lost, and the next start checks the log",
+            directory,
+            STOP_SECONDS,
+            extra={"event": "stop", "directory": str(directory)},
+        )
+        lines.flush_within(_LINES_SECONDS)
+        os._exit(1)
+
+    timer = threading.Timer(STOP_SECONDS, give_up)
+    timer.daemon = True
+    timer.start()
+
+
+def when_asked_to_end() -> asyncio.Future[str]:
+    """Done with the name of the signal, at the first SIGTERM or SIGINT."""
+    loop = asyncio.get_running_loop()
+    asked: asyncio.Future[str] = loop.create_future()
+
+    def ask(name: str) -> None:
+        if not asked.done():
+            asked.set_result(name)
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, ask, number.name)
+    return asked
+
+
+@contextlib.contextmanager
+def naming_address(option: str, address: Address) -> Iterator[None]:
+    """An error of an address names the option that asked for it."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = "address already in use; take another port, or 0 for a free one"
+        else:
+            reason = error.strerror or str(error)
+        raise KcoordError(f"{option} {address_text(address)}: {reason}") from error
+
+
+@contextlib.contextmanager
+def naming_topics(directory: Path) -> Iterator[None]:
+    """A topic that cannot have so many partitions names the option that asked for it."""
+    try:
+        yield
+    except InvalidPartitionsError as error:
+        raise KcoordError(
+            f"--topic: {directory}: {error.reason}; leave it out, or ask for no fewer"
+        ) from None
+
+
+def new_runner() -> asyncio.Runner:
+    """uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.Runner()
+    return asyncio.Runner(loop_factory=uvloop.new_event_loop)
+
+
+def raise_file_limit() -> None:
+    """A connection is a file: take as many as the system lets this user have."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != hard:
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def address_text(address: Address) -> str:
+    """HOST:PORT, or [HOST]:PORT for IPv6."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def _config_text(value: int | float | str | bool) -> str:
+    """As Java writes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
