@@ -138,7 +138,7 @@ def command(
     restarts them one at a time; DIRECTORY can be served by another number of nodes next time.
 
     \b
-    Examples:
+    Example:
       pykcoord serve --topic orders:12 --set group.initial.rebalance.delay.ms=0
       pykcoord serve --nodes 3 --listen 127.0.0.1:9092 --topic orders:12
     """

@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import click
 
 from pykcoord._native import Node, ReplayError
-from pykcoord.catalogue import InvalidPartitionsError, TopicCatalogue
+from pykcoord.catalogue import InvalidPartitionsError
 from pykcoord.cli.end_offsets import following
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.clock import monotonic_seconds
@@ -105,7 +105,7 @@ class Role(Protocol):
     def began(self, asked: asyncio.Future[str]) -> None:
         """The loop runs, and a result of `asked` ends it."""
 
-    def opened(self, catalogue: TopicCatalogue, metrics: ServerMetrics | None) -> None:
+    def opened(self, engine: Engine, metrics: ServerMetrics | None) -> None:
         """The log is open and its state loaded."""
 
     def ready(self, ready: Ready) -> None:
@@ -124,7 +124,7 @@ class Alone:
     def began(self, asked: asyncio.Future[str]) -> None:
         """Nobody else asks."""
 
-    def opened(self, catalogue: TopicCatalogue, metrics: ServerMetrics | None) -> None:
+    def opened(self, engine: Engine, metrics: ServerMetrics | None) -> None:
         """Nothing to do."""
 
     def ready(self, ready: Ready) -> None:
@@ -141,7 +141,7 @@ async def serve(config: Config, options: Options, lines: LineQueue, role: Role) 
     started = monotonic_seconds()
     with _open(config, options, metrics, role) as engine:
         load_ms = round(1000 * (monotonic_seconds() - started))
-        role.opened(engine.catalogue, metrics)
+        role.opened(engine, metrics)
         server = Server(
             config,
             engine.runtime,

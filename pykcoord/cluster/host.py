@@ -91,7 +91,7 @@ def run_host(options: HostOptions) -> str:
 class _Peers:
     """The registry as the node APIs ask it; see `pykcoord.server.Peers`."""
 
-    controller_id = None  # each changes the topics that all share
+    controller_id: int | None = None  # each changes the topics that all share
 
     def __init__(self, shards: int) -> None:
         self.version = 0
@@ -108,6 +108,9 @@ class _Peers:
         hosts = sorted(self.view.hosts.values(), key=lambda host: host.node_id)
         latest = [host for host in hosts if host.application == self.view.term]
         return [host.broker for host in latest or hosts]
+
+    def ends(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        """A host knows those of its own shards alone."""
 
     def coordinator(self, group_id: str) -> Broker | None:
         return self.view.leader(partition_of(group_id, self._shards))

@@ -36,7 +36,8 @@ PROPERTIES_FILE = "pykcoord.properties"
 
 
 class Properties(NamedTuple):
-    """What a directory says of itself. `topic_id` is that of `__consumer_offsets`, 16 bytes;
+    """What a directory says of itself: how many `partitions` it has, the `leader_epoch` that was
+    given last. `topic_id` is that of `__consumer_offsets`, 16 bytes;
     `is_whole`: the folders of all partitions were made, so that one that is not there is lost."""
 
     partitions: int

@@ -78,6 +78,7 @@ class Holding:
         self.presence.check()
         self.shards: Sequence[int] = range(partitions)
         self._known = checkpoint.read_properties(directory)
+        self._has_begun = False
         self._changing = threading.Lock()
         _check_partitions(directory, partitions, self._known)
 
@@ -104,9 +105,12 @@ class Holding:
 
     def begin(self, newest_epoch: int) -> Properties:
         """Raises the leader epoch above `newest_epoch` and all that were given before, durably,
-        and makes the folders that are missing. Raises CorruptLogError, LogError, OSError."""
+        and makes the folders that are missing, the first time. Raises CorruptLogError, LogError,
+        OSError."""
         with self._changing:
             known = self._known
+            if self._has_begun:  # a folder that went since would be made anew, and be empty
+                _check_partitions(self.directory, len(self.shards), known)
             epoch = max(newest_epoch, known.leader_epoch if known else -1) + 1
             if epoch > _LARGEST_EPOCH:
                 reason = "a leader epoch of 2^31-1 cannot be raised"
@@ -116,6 +120,7 @@ class Holding:
             names = [self.directory / f"{TOPIC}-{number}" for number in self.shards]
             self.presence.check()
             _prepare(self.directory, names, self._known)
+            self._known, self._has_begun = self._known._replace(is_whole=True), True
             return self._known
 
     def files(self) -> Files:

@@ -10,7 +10,7 @@ import asyncio
 import logging
 import struct
 from collections.abc import Callable, Generator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from pykcoord.server._connection import Connection
 from pykcoord.server._requests import MalformedError, Walk
@@ -108,7 +108,7 @@ class _Job:
         self.slicer = Slicer(self.out)
         self.size = 0
         self.wait_ms = 0
-        self.steps: Generator[None] | None = None
+        self.steps: Generator[asyncio.Future[Any] | None] | None = None
         self.software: tuple[str, str] | None = None
 
     def body(self) -> bytes:
@@ -141,6 +141,7 @@ class Dispatcher:
         # milliseconds.
         self._loaded: set[tuple[int, int]] = set()
         self._jobs: dict[int, _Job] = {}
+        self._asking: dict[int, _Job] = {}
         self._spent = 0
         self._is_awake = False
         self._answers = Budget(_ALL_ANSWERS_BYTES)
@@ -161,7 +162,7 @@ class Dispatcher:
         if poll is not None:
             poll.timer.cancel()
             self._answers.give(len(poll.reply))
-        job = self._jobs.pop(ticket, None)
+        job = self._jobs.pop(ticket, None) or self._asking.pop(ticket, None)
         if job is not None:
             self._end(job)
 
@@ -239,7 +240,7 @@ class Dispatcher:
                 is_loaded = (job.api.key, job.version) in self._loaded
                 self._spent += _REQUEST_COST if is_loaded else SLICE_ELEMENTS
                 job.steps = self._steps(job)
-            is_done = next(job.steps, self) is self
+            step = next(job.steps, self)
             self._spent += job.slicer.take_count()
             self._count(job)
         except BadFrameError as error:
@@ -251,15 +252,25 @@ class Dispatcher:
             self._failed(job.ticket, error)
             return
         self._jobs.pop(job.ticket, None)
-        if not is_done:
+        if isinstance(step, asyncio.Future):
+            self._asking[job.ticket] = job
+            step.add_done_callback(lambda _: self._go_on(job))
+            return
+        if step is not self:
             self._jobs[job.ticket] = job
             return
         reply = job.reply()
         self._end(job)
         self._give(job.ticket, reply, job.wait_ms)
 
-    def _steps(self, job: _Job) -> Generator[None]:
-        """Check, have the handler answer, encode; yields after each slice of work."""
+    def _go_on(self, job: _Job) -> None:
+        """What the job waited for is there."""
+        if self._asking.pop(job.ticket, None) is job:
+            self._begin(job)
+
+    def _steps(self, job: _Job) -> Generator[asyncio.Future[Any] | None]:
+        """Check, have the handler answer, encode; yields after each slice of work, or what to wait
+        for."""
         api, version, cluster = job.api, job.version, self._cluster
         shape = request_shape(api.key, version)
         self._loaded.add((api.key, version))
@@ -268,11 +279,13 @@ class Dispatcher:
         try:
             while not walk.go_on(_CHECKED_AT_ONCE):
                 job.slicer.spend(SLICE_ELEMENTS)
-                yield
+                yield None
         except MalformedError as error:
             raise BadFrameError(f"{api.name} v{version}: {error}") from error
-        cluster_version = cluster.version
         request = walk.read()
+        if api.asks is not None and (asked := api.asks(request, cluster)) is not None:
+            yield asked
+        cluster_version = cluster.version
         fields = api.answer(request, version, cluster, job.connection.session)
         if fields is None:
             raise BadFrameError(f"{api.name} v{version}: the protocol has no answer to it")

@@ -14,7 +14,7 @@ from threading import Event
 import pytest
 from log.test_lock import a_broker_is
 
-from pykcoord.errors import CorruptLogError, LogLockedError
+from pykcoord.errors import CorruptLogError, LogError, LogLockedError
 from pykcoord.log import Append, Holding, LogDirectory, Part, Properties
 from pykcoord.log._record_batch import header
 from pykcoord.log.checkpoint import read_cleaner_offsets
@@ -208,6 +208,19 @@ def test_a_part_cannot_be_opened_without_the_lock(tmp_path: Path) -> None:
         part = Part([0], stranger, begin, lambda offsets: None)
         with pytest.raises(LogLockedError):
             LogDirectory.open(tmp_path, partitions=PARTITIONS, part=part)
+
+
+def test_a_folder_that_went_is_not_made_anew(tmp_path: Path) -> None:
+    holding = Holding.take(tmp_path, PARTITIONS, kept_by_children=True)
+    assert holding.begin(-1).leader_epoch == 0
+    folder = tmp_path / f"{TOPIC}-3"
+    folder.rename(tmp_path / "aside")
+    with pytest.raises(LogError, match="is missing"):
+        holding.begin(-1)
+    (tmp_path / "aside").rename(folder)
+    assert holding.begin(-1).leader_epoch == 1
+    assert holding.begin(7).leader_epoch == 8
+    holding.close()
 
 
 def test_the_cleaners_of_all_parts_share_one_checkpoint(tmp_path: Path) -> None:

@@ -96,6 +96,14 @@ def test_each_node_serves_its_shards_and_knows_all_topics(new_nodes: Callable[..
             code = response.topics[0].partitions[0].error_code
             assert code == (0 if number == shard % 2 else NOT_COORDINATOR)
 
+    partitions = [{"partition_index": 0, "timestamp": -1, "max_num_offsets": 1,
+                   "current_leader_epoch": -1}]  # fmt: skip
+    topics = [{"name": "orders", "partitions": partitions}]
+    latest = {"replica_id": -1, "isolation_level": 0, "topics": topics}
+    ask(nodes.addresses[max(GROUPS) % 2], 8, 7, **commit_fields(GROUPS[max(GROUPS)], 4711))
+    ends = [ask(address, 2, 5, **latest).topics[0].partitions[0] for address in nodes.addresses]
+    assert [end.offset for end in ends] == [4711, 4711]
+
     admin = AdminClient({"bootstrap.servers": "{}:{}".format(*second), "log_level": 0})
     admin.create_topics([NewTopic("made", 3, 1)])["made"].result(15)
     assert [topics_at(address) for address in nodes.addresses] == [{"orders": 6, "made": 3}] * 2

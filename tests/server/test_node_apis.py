@@ -101,6 +101,10 @@ class Three:
     """Three nodes, of which each coordinates the groups that begin with its number."""
 
     version = 1
+    controller_id = 3
+
+    def ends(self, wanted):
+        return None
 
     def brokers(self):
         return [Broker(node_id, "127.0.0.1", 9000 + node_id) for node_id in (1, 2, 3)]
@@ -130,7 +134,9 @@ def test_the_coordinator_of_a_group_is_the_peer_that_leads_its_shard(run, v):
             assert await find("2-billing") == (0, 2, 9002)
             peers.version += 1
             assert await find("2-billing") == (0, 3, 9003)
-            brokers = (await ask(client, 3, 9, **metadata([]))).brokers
+            told = await ask(client, 3, 9, **metadata([]))
+            brokers = told.brokers
+            assert told.controller_id == 3
             own = rig.server.address[1]
             assert [(b.node_id, b.port) for b in brokers] == [(1, own), (2, 9002), (3, 9003)]
 

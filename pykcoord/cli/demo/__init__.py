@@ -53,7 +53,7 @@ def command(keep: bool, nodes: int) -> int:
     was lost and every partition always had one owner.
 
     \b
-    Examples:
+    Example:
       pykcoord demo --keep
       pykcoord demo --nodes 3
     """

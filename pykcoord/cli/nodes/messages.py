@@ -9,6 +9,8 @@ The supervisor's first line is a `Start`. After that each line is an object with
 | `ping` | answer it on your loop | `pong` | the same number |
 | `topics` | read them again | `has_topics` | the same number: done |
 | `told` | every node has what you changed | `topics` | I have changed them |
+| `ends` | what do you know of the ends of these partitions? | `ends_are` | this |
+| `ends_are` | what the others know | `ends` | what do the others know? |
 | | | `cleaned` | how far shards are compacted |
 | | | `ready` | clients are served |
 | | | `failed` | why I end; `lost`: another process may write the directory |

@@ -12,17 +12,17 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import partition_of
-from pykcoord.catalogue import NotControllerError, Store, TopicCatalogue
+from pykcoord.catalogue import NotControllerError, Store
 from pykcoord.cli import logs
 from pykcoord.cli.nodes.messages import Message, Start, decoded, encoded
 from pykcoord.cli.running import line_of
 from pykcoord.cli.serving import Options, Ready, new_runner, raise_file_limit, serve
-from pykcoord.engine import Directory
+from pykcoord.engine import Directory, Engine
 from pykcoord.errors import KcoordError
 from pykcoord.log import Part, Properties
 from pykcoord.runtime import LOG_LOST
@@ -34,9 +34,14 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "shards_of"]
 
+Ends = Mapping[str, Sequence[int]]
+"""Ends of some partitions, by topic."""
+
 # What a change of topics waits for the other nodes. One that takes longer reads them when it wakes.
 _TOLD_SECONDS = 1.0
 _READ_BYTES = 65_536
+# What ListOffsets waits for the other nodes.
+_ENDS_SECONDS = 0.5
 _GONE = "the supervisor is gone"
 
 
@@ -79,8 +84,14 @@ class Channel:
 class FixedPeers:
     """The nodes of one machine: they stay, and so do their shards."""
 
-    def __init__(self, brokers: Sequence[Broker], shards: int) -> None:
+    def __init__(
+        self,
+        brokers: Sequence[Broker],
+        shards: int,
+        ask_ends: Callable[[Mapping[str, Sequence[int]]], asyncio.Future[Ends]],
+    ) -> None:
         self.version = 0
+        self._ask_ends = ask_ends
         self._brokers = brokers
         self._shards = shards
 
@@ -96,6 +107,10 @@ class FixedPeers:
     def coordinator(self, group_id: str) -> Broker | None:
         """Who leads the shard of a group."""
         return self._brokers[partition_of(group_id, self._shards) % len(self._brokers)]
+
+    def ends(self, wanted: Mapping[str, Sequence[int]]) -> asyncio.Future[Ends] | None:
+        """What groups of the other nodes have committed at the most."""
+        return self._ask_ends(wanted) if len(self._brokers) > 1 else None
 
 
 class _LedTopics:
@@ -134,7 +149,7 @@ class _Node:
         self._start = start
         self._channel = channel
         shards = start.config.offsets_topic_num_partitions
-        self.peers: Peers | None = FixedPeers(start.brokers, shards)
+        self.peers: Peers | None = FixedPeers(start.brokers, shards, self._ask_ends)
         self._part = Part(
             shards_of(start.node, len(start.brokers), shards),
             start.lock_descriptor,
@@ -145,7 +160,9 @@ class _Node:
         self._told = threading.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked: asyncio.Future[str] | None = None
-        self._catalogue: TopicCatalogue | None = None
+        self._engine: Engine | None = None
+        self._questions: dict[int, asyncio.Future[Ends]] = {}
+        self._asked_ends = 0
 
     def store(self, options: Options) -> Directory:
         return Directory(
@@ -160,8 +177,8 @@ class _Node:
         self._loop, self._asked = asyncio.get_running_loop(), asked
         threading.Thread(target=self._listen, name="supervisor", daemon=True).start()
 
-    def opened(self, catalogue: TopicCatalogue, metrics: ServerMetrics | None) -> None:
-        self._catalogue = catalogue
+    def opened(self, engine: Engine, metrics: ServerMetrics | None) -> None:
+        self._engine = engine
         if metrics is not None:
             metrics.watch_starts(self._start.starts)
 
@@ -200,6 +217,10 @@ class _Node:
                 self._on_loop(lambda: self._channel.send(pong=number))
             case {"topics": number}:
                 self._on_loop(self._read_topics, number)
+            case {"ends": [number, wanted]}:
+                self._on_loop(self._tell_ends, number, wanted)
+            case {"ends_are": [number, ends]}:
+                self._on_loop(self._hear_ends, number, ends)
             case {"told": _}:
                 self._told.set()
 
@@ -210,9 +231,31 @@ class _Node:
 
     def _read_topics(self, number: int) -> None:
         # Before it is open it has not read them: it will.
-        if self._catalogue is not None:
-            self._catalogue.reload()
+        if self._engine is not None:
+            self._engine.catalogue.reload()
         self._channel.send(has_topics=number)
+
+    def _ask_ends(self, wanted: Mapping[str, Sequence[int]]) -> asyncio.Future[Ends]:
+        """On the loop. Without an answer in time nothing more is known."""
+        assert self._loop is not None
+        self._asked_ends += 1
+        number = self._asked_ends
+        asked = self._questions[number] = self._loop.create_future()
+        self._loop.call_later(_ENDS_SECONDS, self._hear_ends, number, {})
+        self._channel.send(ends=[number, wanted])
+        return asked
+
+    def _hear_ends(self, number: int, ends: Ends) -> None:
+        asked = self._questions.pop(number, None)
+        if asked is not None and not asked.done():
+            asked.set_result(ends)
+
+    def _tell_ends(self, number: int, wanted: Mapping[str, Sequence[int]]) -> None:
+        ends = {}
+        if self._engine is not None:
+            furthest = self._engine.runtime.furthest_offsets
+            ends = {topic: list(furthest(topic, of)) for topic, of in wanted.items()}
+        self._channel.send(ends_are=[number, ends])
 
     def _end(self) -> None:
         if self._asked is not None and not self._asked.done():

@@ -36,28 +36,34 @@ class NodeProcess:
         self._heard = heard
         self._child: asyncio.subprocess.Process | None = None
         self._pinged = self._ponged = 0
+        self._is_ending = False
 
     @property
     def pid(self) -> int:
-        """The process id."""
-        assert self._child is not None
-        return self._child.pid
+        """The process id; -1 before it was launched."""
+        return self._child.pid if self._child is not None else -1
 
     async def run(self) -> int:
-        """From its launch to its end; returns the exit code, negative for a signal. Raises OSError
+        """From its launch to its end; returns the exit code, negative for a signal. It has failed
         where it cannot be launched."""
         arguments = [sys.executable, "-m", "pykcoord.cli.nodes.node"]
-        child = self._child = await asyncio.create_subprocess_exec(
-            *arguments,
-            f"node-{self.node_id}",  # for people who list processes
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.PIPE,
-            limit=LINE_BYTES,
-            pass_fds=(self.start.lock_descriptor,),
-            # A Ctrl-C is for the supervisor, which ends its nodes in order.
-            start_new_session=True,
-        )
+        try:
+            child = self._child = await asyncio.create_subprocess_exec(
+                *arguments,
+                f"node-{self.node_id}",  # for people who list processes
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                limit=LINE_BYTES,
+                pass_fds=(self.start.lock_descriptor,),
+                # A Ctrl-C is for the supervisor, which ends its nodes in order.
+                start_new_session=True,
+            )
+        except OSError as error:  # no memory, or too many processes
+            self.failure = f"it cannot be launched: {error}"
+            return 1
         self._write(self.start.to_line())
+        if self._is_ending:
+            self.end()
         assert child.stdout is not None
         with contextlib.suppress(ConnectionError):
             while line := await child.stdout.readline():
@@ -79,6 +85,7 @@ class NodeProcess:
 
     def end(self) -> None:
         """Ask it to end: SIGTERM."""
+        self._is_ending = True
         if self.newest_epoch is None or not self.is_ready:
             self._close_input()  # it may be waiting for a line
         self._signal(signal.SIGTERM)

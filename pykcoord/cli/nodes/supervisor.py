@@ -18,6 +18,7 @@ import click
 
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.logs import LogFormat, LogLevel
+from pykcoord.cli.nodes.ends import EndsRelay
 from pykcoord.cli.nodes.messages import Message, Start
 from pykcoord.cli.nodes.process import NodeProcess
 from pykcoord.cli.serving import (
@@ -87,6 +88,7 @@ class Supervisor:
         self._error: KcoordError | OSError | None = None
         self._serves = self._has_begun = False
         self._topics = 0
+        self._ends = EndsRelay()
         self._tasks: set[asyncio.Task[None]] = set()
         self._rolling: asyncio.Task[None] | None = None
 
@@ -124,6 +126,7 @@ class Supervisor:
             slot.ready.clear()
             was_asked, slot.is_restarting = slot.is_restarting, False
             self._tell_topics_to_controller()  # it waits no longer for this one
+            self._ends.forget(process)
             if process.is_lost:
                 self._fail(KcoordError(process.failure or "the directory is lost"))
             elif self._asked.done():
@@ -172,6 +175,10 @@ class Supervisor:
                 self._spread_topics()
             case {"has_topics": _}:
                 self._tell_topics_to_controller()
+            case {"ends": [number, wanted]}:
+                self._ends.ask(process, number, wanted, self._processes())
+            case {"ends_are": [number, ends]}:
+                self._ends.hear(process, number, ends)
             case {"cleaned": offsets}:
                 self._spawn(self._cleaned({int(shard): at for shard, at in offsets.items()}))
 
@@ -189,7 +196,7 @@ class Supervisor:
                 self._spawn(self._begin(fresh))
 
     async def _begin(self, processes: Sequence[NodeProcess]) -> None:
-        newest = max(one.newest_epoch or 0 for one in processes if one.newest_epoch is not None)
+        newest = max(one.newest_epoch for one in processes if one.newest_epoch is not None)
         try:
             properties = await asyncio.to_thread(self._holding.begin, newest)
             if not self._serves:

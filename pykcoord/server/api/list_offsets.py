@@ -7,6 +7,7 @@ clamps a reset to it. Not `repeatable`: with each commit there may be another an
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterator
 from itertools import islice
 from typing import Any
@@ -26,6 +27,8 @@ _LATEST, _EARLIEST = -1, -2
 _NOWHERE_SINCE = {-3: 7, -5: 9, -6: 11}
 _EARLIEST_LOCAL, _EARLIEST_LOCAL_SINCE = -4, 8
 _UNKNOWN = -1
+# Of how many partitions of a request other nodes are asked: each looks at all of its shards.
+_MOST_ASKED = 1_000
 
 
 def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
@@ -108,4 +111,18 @@ def _partition(topic: Topic | None, asked: Any, version: int) -> dict[str, Any]:
     return _fields(asked, ErrorCode.unsupported_version)
 
 
-API = NodeApi(2, "ListOffsets", 1, 11, _answer)
+def _asks(request: Any, cluster: Cluster) -> asyncio.Future[Any] | None:
+    """Other nodes, of the latest offsets: groups of theirs may be further."""
+    if cluster.peers is None:
+        return None
+    topics = cluster.catalogue.topics()
+    wanted: dict[str, list[int]] = {}
+    asked = ((of.name, one) for of in request.topics for one in of.partitions)
+    for name, one in islice(asked, _MOST_ASKED):
+        topic = topics.get(name)
+        if one.timestamp == _LATEST and topic and 0 <= one.partition_index < topic.partitions:
+            wanted.setdefault(name, []).append(one.partition_index)
+    return cluster.ask_ends(wanted)
+
+
+API = NodeApi(2, "ListOffsets", 1, 11, _answer, asks=_asks)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -25,6 +27,8 @@ class Peers(Protocol):
 
     `version` is another one after each change of anything. Not being known is no error: a client
     asks again. `controller_id`: the node that changes topics; None: each of them.
+    `ends(wanted)` asks the others what their groups have committed at the most for partitions, by
+    topic; what they do not say is missing there. None: nobody can be asked.
     """
 
     @property
@@ -33,7 +37,13 @@ class Peers(Protocol):
     def controller_id(self) -> int | None: ...
     def brokers(self) -> Sequence[Broker]: ...
     def coordinator(self, group_id: str) -> Broker | None: ...
+    def ends(
+        self, wanted: Mapping[str, Sequence[int]]
+    ) -> asyncio.Future[Mapping[str, Sequence[int]]] | None: ...
 
+
+# Of ends that other nodes told. They are asked for again each time.
+_MOST_ENDS = 100_000
 
 Furthest = Callable[[str, Sequence[int]], Sequence[int]]
 
@@ -54,6 +64,7 @@ class Cluster:
     num_partitions: int = 1
     peers: Peers | None = None
     furthest: Furthest | None = None
+    ends_elsewhere: dict[tuple[uuid.UUID, int], int] = field(default_factory=dict)
     produced: Rarely = field(default_factory=Rarely)  # requests of producers, for the log
 
     @property
@@ -76,10 +87,31 @@ class Cluster:
     def ends(self, topic: Topic, partitions: Sequence[int]) -> list[int]:
         """Where partitions end: where the catalogue's owner says so, but never below what a group
         has committed, or its clients would not resume there."""
-        said = map(topic.end_offset, partitions)
+        ends = [
+            max(topic.end_offset(one), self.ends_elsewhere.get((topic.topic_id, one), 0))
+            for one in partitions
+        ]
         if self.furthest is None:
-            return list(said)
-        return list(map(max, said, self.furthest(topic.name, partitions)))
+            return ends
+        return list(map(max, ends, self.furthest(topic.name, partitions)))
+
+    def ask_ends(self, wanted: Mapping[str, Sequence[int]]) -> asyncio.Future[Any] | None:
+        """Ask the other nodes before `ends` is called; None where there is nobody to ask."""
+        asked = self.peers.ends(wanted) if self.peers is not None and wanted else None
+        if asked is not None:
+            asked.add_done_callback(lambda told: self._take_ends(wanted, told.result()))
+        return asked
+
+    def _take_ends(
+        self, wanted: Mapping[str, Sequence[int]], told: Mapping[str, Sequence[int]]
+    ) -> None:
+        if len(self.ends_elsewhere) > _MOST_ENDS:
+            self.ends_elsewhere.clear()
+        topics = self.catalogue.topics()
+        for name, ends in told.items():
+            if (topic := topics.get(name)) is not None:
+                for partition, end in zip(wanted[name], ends, strict=True):
+                    self.ends_elsewhere[topic.topic_id, partition] = end
 
     def coordinator(self, group_id: str) -> Broker | None:
         """The node that coordinates a group; None where none is known now."""
@@ -99,7 +131,7 @@ class NodeApi:
     must be lower. `wait_ms(request, fields)`: how long to hold the response back, once it is
     written. `repeatable`: the same question has the same answer, whoever asks, until the cluster
     changes. `software(request)`: name and version of the client's software, where the request
-    says them.
+    says them. `asks(request, cluster)`: what must be done before `answer` is called, if anything.
     """
 
     key: int
@@ -111,3 +143,4 @@ class NodeApi:
     wait_ms: Callable[[Any, Fields], int] | None = None
     repeatable: bool = False
     software: Callable[[Any], tuple[str, str] | None] | None = None
+    asks: Callable[[Any, Cluster], asyncio.Future[Any] | None] | None = None
