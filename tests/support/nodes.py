@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import threading
@@ -35,7 +34,7 @@ class Nodes:
         self.directory = directory
         self.topics = dict(topics or {})
         self.settings = {**SETTINGS, **(settings or {})}
-        self.port = _three_free_ports()
+        self.port = free_port(adjacent=2)  # three in a row
         self.said: list[dict[str, Any]] = []
         self.other_lines: list[str] = []
         self.ready: dict[str, str] = {}
@@ -153,21 +152,3 @@ class Nodes:
 def _send(pid: int, number: int) -> None:
     with contextlib.suppress(ProcessLookupError):
         os.kill(pid, number)
-
-
-def _three_free_ports() -> int:
-    """The first of three in a row."""
-    first = free_port(adjacent=1)
-    while _taken(first + 2):
-        first = free_port(adjacent=1)
-    return first
-
-
-def _taken(port: int) -> bool:
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind(("127.0.0.1", port))
-        except OSError:
-            return True
-    return False

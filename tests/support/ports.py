@@ -15,7 +15,7 @@ from pathlib import Path
 _LOWEST = 20_000
 _RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 _LINUX_FIRST_EPHEMERAL = 32_768
-_MOST_ADJACENT = 1
+_MOST_ADJACENT = 2
 
 
 def free_port(*, adjacent: int = 0) -> int:
