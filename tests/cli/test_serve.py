@@ -151,8 +151,10 @@ def test_of_two_servers_under_one_name_only_the_second_acknowledges(tmp_path: Pa
     first = _serve(*arguments)
     assert first.stdout is not None
     address = re.findall(r"listen=(\S+)", first.stdout.readline())[0]
+    first.send_signal(signal.SIGSTOP)  # or it looks before there is a second
     (tmp_path / "data").rename(tmp_path / "elsewhere")
     with PykcoordServer(tmp_path / "data", arguments=["--topic", "orders:1"]) as second:
+        first.send_signal(signal.SIGCONT)
         with pytest.raises(KafkaError):
             _commit(address)
         _commit(second.address)
