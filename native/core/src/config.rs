@@ -2,7 +2,7 @@
 
 mod consumer;
 
-pub use consumer::{ConsumerConfig, name_of_assignor};
+pub use consumer::{ConsumerConfig, MigrationPolicy, name_of_assignor};
 
 use crate::assignment_rules::AssignmentRules;
 

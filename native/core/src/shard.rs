@@ -274,6 +274,8 @@ impl Machine {
                 self.consumer_rebalance_fired(now_ms, fired);
             }
             DelayedOperation::RegexResolution(fired) => self.resolve_regexes(now_ms, fired),
+            DelayedOperation::ClassicJoin(fired) => self.classic_join_fired(now_ms, fired),
+            DelayedOperation::ClassicSync(fired) => self.classic_sync_fired(now_ms, fired),
         }
     }
 }

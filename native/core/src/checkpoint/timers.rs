@@ -3,8 +3,8 @@
 use kcoord_timer::TimerId;
 
 use crate::delayed::{
-    ConsumerRebalance, ConsumerSession, DelayedHeartbeat, DelayedJoin, DelayedOperation,
-    DelayedSync, InitialDelayedJoin, PendingMember, RegexResolution,
+    ClassicJoin, ClassicSync, ConsumerRebalance, ConsumerSession, DelayedHeartbeat, DelayedJoin,
+    DelayedOperation, DelayedSync, InitialDelayedJoin, PendingMember, RegexResolution,
 };
 use crate::group::Machine;
 use crate::record::fields::{write_i32, write_i64};
@@ -92,6 +92,14 @@ impl Timer {
                 (6, group, place, member_epoch.into(), true)
             }
             DelayedOperation::RegexResolution(RegexResolution { group }) => (7, group, 0, 0, true),
+            DelayedOperation::ClassicJoin(ClassicJoin { member }) => {
+                let (group, place) = place(member);
+                (8, group, place, 0, true)
+            }
+            DelayedOperation::ClassicSync(ClassicSync { member }) => {
+                let (group, place) = place(member);
+                (9, group, place, 0, true)
+            }
         };
         Timer { armed_ms, kind, is_known, group, second, third }
     }
@@ -99,7 +107,7 @@ impl Timer {
     pub fn arm(&self, machine: &mut Machine) -> Result<(), DecodeError> {
         let Timer { group, second, .. } = *self;
         let member = match self.kind {
-            5 | 6 if machine.registry.is_consumer(group) => {
+            5 | 6 | 8 | 9 if machine.registry.is_consumer(group) => {
                 let places = &machine.registry.consumer(group).members;
                 *places.get(second as usize).ok_or(UNKNOWN)?
             }
@@ -121,6 +129,8 @@ impl Timer {
                 DelayedOperation::ConsumerRebalance(ConsumerRebalance { member, member_epoch })
             }
             7 => DelayedOperation::RegexResolution(RegexResolution { group }),
+            8 => DelayedOperation::ClassicJoin(ClassicJoin { member }),
+            9 => DelayedOperation::ClassicSync(ClassicSync { member }),
             _ => return Err(UNKNOWN),
         };
         let id = machine.wheel.insert(self.armed_ms, operation);
@@ -134,7 +144,12 @@ impl Timer {
                 (member.session_timer, member.deadline_ms) = (id, self.third);
             }
             6 => machine.registry.consumer_members[member].rebalance_timer = id,
-            _ => machine.registry.consumer_mut(group).regexes.timer = id,
+            7 => machine.registry.consumer_mut(group).regexes.timer = id,
+            kind => {
+                let mut timers = machine.classic_timers_of(member);
+                *(if kind == 8 { &mut timers.join } else { &mut timers.sync }) = id;
+                machine.set_classic_timers(member, timers);
+            }
         }
         Ok(())
     }

@@ -19,6 +19,62 @@ pub struct ConsumerConfig {
     pub assignment_interval_ms: i32,
     /// `group.consumer.regex.refresh.interval.ms`.
     pub regex_refresh_interval_ms: i64,
+    /// `group.consumer.migration.policy`.
+    pub migration_policy: MigrationPolicy,
+}
+
+/// Which groups with members may change between the two protocols.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum MigrationPolicy {
+    /// None, and consumer groups take no classic members.
+    Disabled,
+    /// Classic groups that a member of the consumer protocol joins.
+    Upgrade,
+    /// Consumer groups that only have classic members left.
+    Downgrade,
+    /// Both ways.
+    #[default]
+    Bidirectional,
+}
+
+impl MigrationPolicy {
+    /// Every policy.
+    pub const ALL: [MigrationPolicy; 4] = [
+        MigrationPolicy::Disabled,
+        MigrationPolicy::Upgrade,
+        MigrationPolicy::Downgrade,
+        MigrationPolicy::Bidirectional,
+    ];
+
+    /// As the setting has it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            MigrationPolicy::Disabled => "disabled",
+            MigrationPolicy::Upgrade => "upgrade",
+            MigrationPolicy::Downgrade => "downgrade",
+            MigrationPolicy::Bidirectional => "bidirectional",
+        }
+    }
+
+    /// The policy of this name; `None`: there is none.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|policy| policy.name() == name)
+    }
+
+    /// Whether classic groups with members may become consumer groups.
+    pub const fn allows_upgrade(self) -> bool {
+        matches!(self, MigrationPolicy::Upgrade | MigrationPolicy::Bidirectional)
+    }
+
+    /// Whether consumer groups of classic members alone become classic groups.
+    pub const fn allows_downgrade(self) -> bool {
+        matches!(self, MigrationPolicy::Downgrade | MigrationPolicy::Bidirectional)
+    }
+
+    /// Whether classic members may join a consumer group that has members.
+    pub const fn allows_classic_members(self) -> bool {
+        !matches!(self, MigrationPolicy::Disabled)
+    }
 }
 
 impl Default for ConsumerConfig {
@@ -31,6 +87,7 @@ impl Default for ConsumerConfig {
             assignors: vec![Strategy::Uniform, Strategy::ServerRange],
             assignment_interval_ms: 1_000,
             regex_refresh_interval_ms: 600_000,
+            migration_policy: MigrationPolicy::default(),
         }
     }
 }

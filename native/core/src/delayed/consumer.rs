@@ -22,3 +22,17 @@ pub struct RegexResolution {
     /// Its row.
     pub group: u32,
 }
+
+/// A classic member of a consumer group was told to join again, and has not in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassicJoin {
+    /// Row of the member.
+    pub member: u32,
+}
+
+/// A classic member of a consumer group has joined, and has not synced in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClassicSync {
+    /// Row of the member.
+    pub member: u32,
+}

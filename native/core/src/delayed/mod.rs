@@ -13,7 +13,7 @@ mod delayed_sync;
 mod initial_delayed_join;
 mod pending_member;
 
-pub use consumer::{ConsumerRebalance, ConsumerSession, RegexResolution};
+pub use consumer::{ClassicJoin, ClassicSync, ConsumerRebalance, ConsumerSession, RegexResolution};
 pub use delayed_heartbeat::{DelayedHeartbeat, HeartbeatExpiry, MemberLiveness};
 pub use delayed_join::{DelayedJoin, JoinExpiry, JoinProgress};
 pub use delayed_sync::{DelayedSync, SyncProgress};
@@ -40,6 +40,10 @@ pub enum DelayedOperation {
     ConsumerRebalance(ConsumerRebalance),
     /// The regular expressions of a group are resolved.
     RegexResolution(RegexResolution),
+    /// A classic member of a consumer group has to join again.
+    ClassicJoin(ClassicJoin),
+    /// A classic member of a consumer group has to sync.
+    ClassicSync(ClassicSync),
 }
 
 const _: () = assert!(size_of::<DelayedOperation>() <= 12);

@@ -25,10 +25,12 @@ pub enum RebalanceCause {
     RecordRefused,
     /// Partitions of a group that the coordinator assigns came or went.
     TopicsChanged,
+    /// The group was a consumer group until its last member of that protocol went.
+    Downgraded,
 }
 
 impl RebalanceCause {
-    const ALL: [RebalanceCause; 9] = [
+    const ALL: [RebalanceCause; 10] = [
         RebalanceCause::MemberJoined,
         RebalanceCause::MemberRejoined,
         RebalanceCause::StaticMemberReplaced,
@@ -38,6 +40,7 @@ impl RebalanceCause {
         RebalanceCause::GroupTooLarge,
         RebalanceCause::RecordRefused,
         RebalanceCause::TopicsChanged,
+        RebalanceCause::Downgraded,
     ];
 
     /// As metrics name it.
@@ -52,6 +55,7 @@ impl RebalanceCause {
             RebalanceCause::GroupTooLarge => "group_too_large",
             RebalanceCause::RecordRefused => "record_refused",
             RebalanceCause::TopicsChanged => "topics_changed",
+            RebalanceCause::Downgraded => "downgraded",
         }
     }
 }

@@ -26,6 +26,7 @@ use std::sync::Arc;
 
 use classic::group::ClassicGroup;
 use classic::member::NO_TICKET;
+use consumer::classic_timers::ClassicTimers;
 use counters::Counters;
 use foreign::KeptRecords;
 use kcoord_timer::TimingWheel;
@@ -56,6 +57,8 @@ pub struct Machine {
     pub next_expiration_ms: Option<i64>,
     /// JoinGroups and SyncGroups that wait for other members: ticket to member row.
     parked: BTreeMap<Ticket, u32>,
+    /// Of classic members in consumer groups, by member row.
+    classic_timers: BTreeMap<u32, ClassicTimers>,
     /// Offset after the last group tombstone: what is absent now may be in the log until then.
     pub last_tombstone_end: i64,
     /// The topics, once the host has given them; none where it has no catalogue.
@@ -87,6 +90,7 @@ impl Machine {
             budget: AnswerBudget::default(),
             counters: Counters::default(),
             parked: BTreeMap::new(),
+            classic_timers: BTreeMap::new(),
             last_tombstone_end: 0,
             catalogue: None,
             topics_version: 1,

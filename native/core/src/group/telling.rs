@@ -44,7 +44,8 @@ impl Machine {
             | RebalanceCause::SyncExpired => self.events.take_trigger(),
             RebalanceCause::GroupTooLarge
             | RebalanceCause::RecordRefused
-            | RebalanceCause::TopicsChanged => None,
+            | RebalanceCause::TopicsChanged
+            | RebalanceCause::Downgraded => None,
         };
         self.push_event(group, EventKind::RebalanceStarted { cause, member });
     }

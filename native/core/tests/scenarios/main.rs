@@ -79,6 +79,9 @@ macro_rules! scenario_files {
 
 scenario_files! {
     consumer_groups: "consumer_groups.txt";
+    mixed_groups: "mixed_groups.txt";
+    upgrade: "upgrade.txt";
+    downgrade: "downgrade.txt";
     probes: "probes.txt";
     offset_probes: "offset_probes.txt";
     offsets: "offsets.txt";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use kcoord_core::assignment_rules::{GroupStrategy, Pattern};
 use kcoord_core::catalogue::CatalogueTopic;
+use kcoord_core::config::MigrationPolicy;
 use kcoord_core::record::batch::{Attributes, BatchHeader};
 use kcoord_core::request::{Ticket, Uuid};
 use kcoord_core::response::Response;
@@ -141,6 +142,10 @@ impl World {
                     config.consumer.assignment_interval_ms = command.number(key, 0);
                 }
                 "consumer_max_size" => config.consumer.max_size = command.number(key, 0),
+                "policy" => {
+                    let policy = MigrationPolicy::of_name(command.option(key).unwrap());
+                    config.consumer.migration_policy = policy.expect("a policy of Kafka's");
+                }
                 "check" => config.checks_leaders = command.number(key, true),
                 "metadata_max" => config.offset_metadata_max_bytes = command.number(key, 0),
                 _ => panic!("config knows no {key}"),

@@ -23,7 +23,7 @@ impl Machine {
         }
         for member in self.classic(group).member_rows().collect::<Vec<u32>>() {
             let removed = self.registry.detach_member(member);
-            debug_assert!(removed.timer.is_none(), "a live group goes without members");
+            self.wheel.cancel(removed.timer);
         }
     }
 }

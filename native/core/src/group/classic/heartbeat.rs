@@ -25,7 +25,9 @@ impl Machine {
         now_ms: i64,
         request: &HeartbeatRequest<'_>,
     ) -> ErrorCode {
-        let Some(of) = self.group(group).as_classic() else { return ErrorCode::UnknownMemberId };
+        let Some(of) = self.group(group).as_classic() else {
+            return self.heartbeat_of_another_kind(now_ms, group, request);
+        };
         let (state, generation_id) = (of.state, of.generation_id);
         let member = match self.identify(group, request.member_id, request.group_instance_id) {
             Ok(member) => member,
@@ -39,6 +41,20 @@ impl Machine {
             State::Empty => unreachable!("an empty group has no members"),
             State::PreparingRebalance => ErrorCode::RebalanceInProgress,
             State::CompletingRebalance | State::Stable => ErrorCode::None,
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn heartbeat_of_another_kind(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        request: &HeartbeatRequest<'_>,
+    ) -> ErrorCode {
+        match self.registry.is_consumer(group) {
+            true => self.heartbeat_of_classic_member(now_ms, group, request),
+            false => ErrorCode::UnknownMemberId,
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::Response;
 
 /// From this version on an id is handed out first, and the client comes back with it (KIP-394).
-const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
+pub const MEMBER_ID_REQUIRED_VERSION: i16 = 4;
 
 /// An answer that is smaller costs little more than what it answers, and is not counted.
 const UNCOUNTED_BYTES: usize = 4_096;
@@ -29,6 +29,10 @@ impl Machine {
         request: &JoinGroupRequest<'_>,
     ) {
         let joined = self.group_to_join(now_ms, context, request).and_then(|group| {
+            if self.registry.is_consumer(group) {
+                let joined = self.join_consumer_group(now_ms, group, context, request);
+                return joined.map_err(|error_code| (error_code, ""));
+            }
             let joined = if request.member_id.is_empty() {
                 let joined = self.join_new_member(now_ms, group, context, request);
                 joined.map_err(|error_code| (error_code, ""))
@@ -68,6 +72,7 @@ impl Machine {
         limits::check_join_group(context, request).map_err(|code| (code, request.member_id))?;
         let group = match self.find_classic(request.group_id) {
             Ok(group) => group,
+            Err(Some(other)) if self.takes_classic_members(other) => return Ok(other),
             Err(Some(other)) if !self.group(other).gives_way_to_classic() => {
                 return Err((ErrorCode::InconsistentGroupProtocol, ""));
             }
@@ -90,6 +95,11 @@ impl Machine {
             return Err((ErrorCode::GroupMaxSizeReached, ""));
         }
         Ok(group)
+    }
+
+    /// Whether it is a consumer group with members: an Empty one gives way.
+    fn takes_classic_members(&self, group: u32) -> bool {
+        self.registry.is_consumer(group) && !self.group(group).is_empty()
     }
 
     /// `acceptJoiningMember`, states section 5.2.

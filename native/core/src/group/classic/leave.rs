@@ -21,7 +21,13 @@ impl Machine {
             let response = LeaveGroupResponse { error_code, members: Vec::new() };
             return self.outbox.respond(context.ticket, Response::LeaveGroup(response));
         }
-        let group = self.find_classic(request.group_id).ok();
+        let group = match self.find_classic(request.group_id) {
+            Ok(group) => Some(group),
+            Err(Some(other)) if self.registry.is_consumer(other) => {
+                return self.leave_consumer_group(now_ms, other, context, request);
+            }
+            Err(_) => None,
+        };
         let mut members = Vec::with_capacity(request.members.len());
         for entry in &request.members {
             members.push(LeaveGroupMemberResponse {

@@ -2,6 +2,7 @@
 
 use super::member::{NO_TICKET, flag};
 use super::rebalance::Rebalance;
+use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::request::Ticket;
 
@@ -29,6 +30,20 @@ impl Machine {
     /// A parked response of a member that came with a checkpoint.
     pub fn park_again(&mut self, ticket: Ticket, member: u32) {
         self.parked.insert(ticket, member);
+    }
+
+    /// Answers all who wait with an error; their sessions start again.
+    pub fn refuse_all_parked(&mut self, now_ms: i64, group: u32, error_code: ErrorCode) {
+        let is_parked = |row: &u32| self.registry.members[*row].has(flag::AWAITING_JOIN);
+        let parked: Vec<u32> = self.classic(group).member_rows().filter(is_parked).collect();
+        for member in parked {
+            if let Some(ticket) = self.unpark(member) {
+                let member_id: Box<str> = self.registry.members[member].member_id().into();
+                self.refuse_join(ticket, &member_id, error_code);
+            }
+            self.restart_session(member, now_ms);
+        }
+        self.refuse_parked_syncs(now_ms, group, error_code);
     }
 
     /// Ends a member's wait without an answer.

@@ -38,18 +38,12 @@ impl Machine {
         self.protocol_counts(group);
         let of = self.classic(group);
         let counts = of.rebalance.as_ref().and_then(|soft| soft.protocol_counts.as_ref())?;
-        let mut votes: Vec<(&str, usize)> = Vec::new();
+        let mut votes = Vec::with_capacity(member_count);
         for row in of.member_rows() {
-            let names = self.registry.members[row].protocols().map(|(name, _)| name);
-            let vote = { names }.find(|name| counts.get(*name) == Some(&member_count))?;
-            match votes.iter_mut().find(|(name, _)| *name == vote) {
-                Some((_, count)) => *count += 1,
-                None => votes.push((vote, 1)),
-            }
+            let mut names = self.registry.members[row].protocols().map(|(name, _)| name);
+            votes.push(names.find(|name| counts.get(*name) == Some(&member_count))?);
         }
-        in_hash_map_order(&mut votes);
-        let most = votes.iter().map(|(_, count)| *count).max()?;
-        votes.iter().find(|(_, count)| *count == most).map(|(name, _)| (*name).into())
+        most_voted(votes.into_iter()).map(Into::into)
     }
 
     /// Counts, or counts again after a member came, went or changed.
@@ -84,6 +78,20 @@ impl Machine {
         names.dedup();
         names
     }
+}
+
+/// Of equals the first in Java's `HashMap` order.
+pub fn most_voted<'a>(votes: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    let mut tally: Vec<(&str, usize)> = Vec::new();
+    for vote in votes {
+        match tally.iter_mut().find(|(name, _)| *name == vote) {
+            Some((_, count)) => *count += 1,
+            None => tally.push((vote, 1)),
+        }
+    }
+    in_hash_map_order(&mut tally);
+    let most = tally.iter().map(|(_, count)| *count).max()?;
+    tally.iter().find(|(_, count)| *count == most).map(|(name, _)| *name)
 }
 
 fn add(counts: &mut ProtocolCounts, name: &str, difference: isize) {

@@ -18,7 +18,7 @@ impl Machine {
     ) {
         let (group, member) = match self.syncing_member(request) {
             Ok(found) => found,
-            Err(error_code) => return self.refuse_sync(context.ticket, error_code),
+            Err(error_code) => return self.sync_elsewhere(now_ms, context, request, error_code),
         };
         match self.classic(group).state {
             State::Empty => unreachable!("an empty group has no members"),
@@ -39,6 +39,25 @@ impl Machine {
                 self.member_has_synced(member);
                 self.answer_sync(group, member, context.ticket);
             }
+        }
+    }
+
+    /// Of no member of a classic group: refused, unless it is one of a consumer group.
+    #[cold]
+    fn sync_elsewhere(
+        &mut self,
+        now_ms: i64,
+        context: &RequestContext<'_>,
+        request: &SyncGroupRequest<'_>,
+        error_code: ErrorCode,
+    ) {
+        let found = self.registry.find(request.group_id);
+        let Some(group) = found.filter(|group| self.registry.is_consumer(*group)) else {
+            return self.refuse_sync(context.ticket, error_code);
+        };
+        match self.sync_in_consumer_group(now_ms, group, request) {
+            Ok(response) => self.respond_for_group(group, context.ticket, response),
+            Err(error_code) => self.refuse_sync(context.ticket, error_code),
         }
     }
 

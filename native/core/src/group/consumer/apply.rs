@@ -137,7 +137,9 @@ impl Registry {
         }
         of.regexes.count(member.regex(), -1);
         of.count_vote(member.server_assignor(), -1);
+        of.classic_members -= u32::from(member.classic.is_some());
         member.store_metadata(value);
+        of.classic_members += u32::from(member.classic.is_some());
         of.regexes.count(member.regex(), 1);
         of.count_vote(member.server_assignor(), 1);
     }
@@ -173,6 +175,7 @@ impl Registry {
         of.count_subscription(&member.names, -1);
         of.regexes.count(member.regex(), -1);
         of.count_vote(member.server_assignor(), -1);
+        of.classic_members -= u32::from(member.classic.is_some());
         of.release_instance_id(member, row);
         if of.members.len() < 2 {
             of.owned = None;

@@ -33,9 +33,17 @@ impl Machine {
             let armed_ms = self.wheel.deadline(member.session_timer);
             assert!(armed_ms.is_some_and(|armed_ms| armed_ms <= member.deadline_ms), "row {row}");
             let must_revoke = member.state == MemberState::UnrevokedPartitions;
+            let must_revoke = must_revoke && member.classic.is_none();
             let is_armed = self.wheel.deadline(member.rebalance_timer).is_some();
             assert!(is_armed || !must_revoke || member.has_left_for_a_while(), "row {row}");
+            let classic_timers = self.classic_timers_of(*row);
+            for timer in [classic_timers.join, classic_timers.sync] {
+                assert!(timer.is_none() || self.wheel.deadline(timer).is_some(), "row {row}");
+                assert!(timer.is_none() || member.classic.is_some(), "row {row} is no classic one");
+            }
         }
+        let classic = members.iter().filter(|(_, member)| member.classic.is_some()).count();
+        assert_eq!(of.classic_count(), classic);
         let counts = of.regexes.names().map(|regex| (regex, of.regexes.members(regex)));
         assert!(counts.eq(regexes), "expressions are counted: {of:?}");
         let voters =

@@ -1,15 +1,32 @@
 //! A consumer group goes: its last records, and what was in memory for it.
 
+use std::sync::Arc;
+
 use crate::group::Machine;
 use crate::record::consumer::RecordChange;
 
 impl Machine {
-    /// Writes the records that end a group without members, in an order in which Kafka reads them.
+    /// Writes the records that end a group, in an order in which Kafka reads them. Members have no
+    /// timers any more.
     pub fn emit_consumer_tombstones(&mut self, now_ms: i64, group: u32) {
         let of = self.registry.consumer(group);
-        debug_assert!(of.members.is_empty());
+        let members =
+            of.members.iter().map(|row| Arc::clone(&self.registry.consumer_members[*row].id));
+        let members: Vec<Arc<str>> = members.collect();
         let regexes: Vec<Box<str>> = of.regexes.resolved().map(|(regex, _)| regex.into()).collect();
+        for member_id in &members {
+            let change = RecordChange::CurrentMemberAssignment { member_id, value: None };
+            self.emit_consumer(now_ms, group, &change);
+        }
+        for member_id in &members {
+            let change = RecordChange::TargetAssignmentMember { member_id, value: None };
+            self.emit_consumer(now_ms, group, &change);
+        }
         self.emit_consumer(now_ms, group, &RecordChange::TargetAssignmentMetadata(None));
+        for member_id in &members {
+            let change = RecordChange::MemberMetadata { member_id, value: None };
+            self.emit_consumer(now_ms, group, &change);
+        }
         for regular_expression in &regexes {
             let change = RecordChange::RegularExpression { regular_expression, value: None };
             self.emit_consumer(now_ms, group, &change);

@@ -10,16 +10,27 @@ use crate::record::consumer::{
 };
 
 impl Machine {
-    pub fn fence_member(&mut self, now_ms: i64, row: u32, cause: GoneCause) {
-        self.tell_consumer_gone(row, cause);
-        let group = self.registry.consumer_members[row].group;
-        self.remove_consumer_member(now_ms, row);
-        self.end_removal(now_ms, group);
+    /// Returns the row of its group, which may be a classic one now.
+    pub fn fence_member(&mut self, now_ms: i64, row: u32, cause: GoneCause) -> u32 {
+        self.tell_consumer_gone(row, cause, None);
+        self.fence_members(now_ms, self.registry.consumer_members[row].group, &[row])
     }
 
-    /// Takes the member out, and what only it subscribed to. [`end_removal`](Self::end_removal) has to
-    /// follow, once for all that are removed together.
-    pub fn remove_consumer_member(&mut self, now_ms: i64, row: u32) {
+    /// Several at once, sorted by row. Classic members that are left alone are a classic group, if
+    /// they may. Returns the row of the group.
+    pub fn fence_members(&mut self, now_ms: i64, group: u32, rows: &[u32]) -> u32 {
+        if let Some(plan) = self.plan_downgrade(group, rows, None) {
+            return self.downgrade(now_ms, group, plan, true);
+        }
+        for row in rows {
+            self.remove_consumer_member(now_ms, *row);
+        }
+        self.end_removal(now_ms, group);
+        group
+    }
+
+    /// Takes the member out, and what only it subscribed to.
+    fn remove_consumer_member(&mut self, now_ms: i64, row: u32) {
         self.cancel_consumer_timers(row);
         let member = &self.registry.consumer_members[row];
         let (group, member_id) = (member.group, Arc::clone(&member.id));
@@ -29,7 +40,7 @@ impl Machine {
     }
 
     /// The group's next epoch, without those who are gone. An empty group has its target at once.
-    pub fn end_removal(&mut self, now_ms: i64, group: u32) {
+    fn end_removal(&mut self, now_ms: i64, group: u32) {
         let metadata_hash = self.metadata_hash(group);
         let epoch = self.registry.consumer(group).group_epoch.saturating_add(1);
         let value = ConsumerGroupMetadataValue { epoch, metadata_hash };

@@ -9,21 +9,13 @@ use std::sync::Arc;
 use super::located::{Home, Who};
 use super::member::{LEFT_FOR_A_WHILE, Member};
 use super::member_id::made_member_id;
+use super::update::{Changes, Said};
 use super::validate::{LEAVES, is_full};
 use crate::group::Machine;
-use crate::record::consumer::MemberMetadataValue;
 use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
 use crate::response::{ConsumerGroupHeartbeatResponse, Refusal, Response};
 
 type Request<'a> = ConsumerGroupHeartbeatRequest<'a>;
-
-/// What the update of a member changed.
-#[derive(Debug, Default)]
-struct Changes {
-    names: bool,
-    /// The regular expression that it had before; `""`: none.
-    regex: Option<Box<str>>,
-}
 
 impl Machine {
     pub fn consumer_group_heartbeat(
@@ -64,17 +56,20 @@ impl Machine {
             let response = self.beaten(row, is_full(request));
             return Ok((self.group(group).last_record_end, response));
         }
+        let (home, who) = match home {
+            Home::Classic(group) => self.upgrade(now_ms, group, request)?,
+            _ => (home, who),
+        };
         self.check_regex(home, request)?;
         let group = self.settle_home(now_ms, home, request.group_id);
+        let new_id = own_or_made_id(context, request);
         let row = match who {
             Who::New => None,
             Who::Known(row) => Some(row),
-            Who::Replaces(row) => {
-                Some(self.replace_member(now_ms, row, &own_or_made_id(context, request)))
-            }
+            Who::Replaces(row) => Some(self.replace_member(now_ms, row, &new_id)),
         };
         let preferred = request.server_assignor().map(|_| self.preferred_assignor(group));
-        let (row, changes) = self.update_consumer_member(now_ms, group, row, context, request);
+        let (row, was_classic, changes) = self.update_native(now_ms, group, row, context, request);
         let must_bump = self.update_regexes(now_ms, row, changes.regex.as_deref())
             | changes.names
             | preferred.is_some_and(|before| before != self.preferred_assignor(group));
@@ -83,7 +78,7 @@ impl Machine {
         let reported = request.topic_partitions.as_deref();
         let has_subscription_changed = changes.names || changes.regex.is_some();
         let step = self.reconcile_member(now_ms, row, reported, has_subscription_changed);
-        if step.is_written {
+        if step.is_written || was_classic {
             self.update_rebalance_timer(now_ms, row);
         }
         self.renew_consumer_session(now_ms, row);
@@ -115,6 +110,7 @@ impl Machine {
     fn settle_home(&mut self, now_ms: i64, home: Home, group_id: &str) -> u32 {
         match home {
             Home::Consumer(group) => group,
+            Home::Classic(_) => unreachable!("it was upgraded before"),
             Home::EmptyClassic(group) => {
                 self.emit_group_tombstone(now_ms, group);
                 self.registry.make_consumer(group_id)
@@ -129,31 +125,30 @@ impl Machine {
         }
     }
 
-    /// Step 1: what the request says of the member, in a record if it is news.
-    fn update_consumer_member(
+    /// Step 1: what the request says of the member, in a record if it is news. True: the member used
+    /// JoinGroup until now.
+    fn update_native(
         &mut self,
         now_ms: i64,
         group: u32,
-        row: Option<u32>,
+        known: Option<u32>,
         context: &RequestContext<'_>,
         request: &Request<'_>,
-    ) -> (u32, Changes) {
-        let known = row.map(|row| (row, &self.registry.consumer_members[row]));
-        if let Some((row, member)) = known
+    ) -> (u32, bool, Changes) {
+        let member = known.map(|row| (row, &self.registry.consumer_members[row]));
+        if let Some((row, member)) = member
             && changes_nothing(member, context, request)
         {
-            return (row, Changes::default());
+            return (row, false, Changes::default());
         }
-        let member_id: Arc<str> = match known {
-            Some((_, member)) => Arc::clone(&member.id),
-            None => own_or_made_id(context, request).into(),
-        };
-        let (news, changes) = news(known.map(|(_, member)| member), context, request);
-        if let Some(encoded) = news {
-            self.emit_member_metadata(now_ms, group, &member_id, &encoded);
+        let was_classic = member.is_some_and(|(_, member)| member.classic.is_some());
+        let member_id = own_or_made_id(context, request);
+        let said = said(context, request);
+        let (row, changes) = self.update_consumer_member(now_ms, group, known, &member_id, said);
+        if was_classic {
+            self.cancel_classic_timers(row);
         }
-        let row = self.registry.find_consumer_member(group, &member_id);
-        (row.expect("its record made it"), changes)
+        (row, was_classic, changes)
     }
 }
 
@@ -165,63 +160,16 @@ fn own_or_made_id<'a>(context: &RequestContext<'_>, request: &Request<'a>) -> Co
     }
 }
 
-/// What a member has before it has said anything.
-const NEW_MEMBER: MemberMetadataValue<'static> = MemberMetadataValue {
-    instance_id: None,
-    rack_id: None,
-    client_id: "",
-    client_host: "",
-    subscribed_topic_names: Vec::new(),
-    subscribed_topic_regex: Some(""),
-    rebalance_timeout_ms: -1,
-    server_assignor: None,
-    classic: None,
-};
-
-/// What a request says of a member as a record of type 5, if it is not known yet, and what it changes.
-fn news(
-    member: Option<&Member>,
-    context: &RequestContext<'_>,
-    request: &Request<'_>,
-) -> (Option<Vec<u8>>, Changes) {
-    let has = member.map_or(NEW_MEMBER, Member::metadata);
-    let says = said(&has, context, request);
-    if member.is_some() && says == has {
-        return (None, Changes::default());
-    }
-    let regex = says.subscribed_topic_regex != has.subscribed_topic_regex;
-    let changes = Changes {
-        names: says.subscribed_topic_names != has.subscribed_topic_names,
-        regex: regex.then(|| has.subscribed_topic_regex.unwrap_or_default().into()),
-    };
-    let mut encoded = Vec::new();
-    says.encode(&mut encoded);
-    (Some(encoded), changes)
-}
-
-/// What it has with what the request says: what that leaves out stays.
-fn said<'a>(
-    has: &MemberMetadataValue<'a>,
-    context: &RequestContext<'a>,
-    request: &Request<'a>,
-) -> MemberMetadataValue<'a> {
-    let names = request.subscribed_topic_names.clone().map(|mut names| {
-        names.sort_unstable();
-        names.dedup();
-        names
-    });
-    MemberMetadataValue {
-        instance_id: request.instance_id.or(has.instance_id),
-        rack_id: request.rack_id().or(has.rack_id),
+fn said<'a>(context: &RequestContext<'a>, request: &Request<'a>) -> Said<'a> {
+    Said {
+        instance_id: request.instance_id,
+        rack_id: request.rack_id(),
         client_id: context.client_id,
         client_host: context.client_host,
-        subscribed_topic_names: names.unwrap_or_else(|| has.subscribed_topic_names.clone()),
-        subscribed_topic_regex: request.subscribed_topic_regex.or(has.subscribed_topic_regex),
-        rebalance_timeout_ms: match request.rebalance_timeout_ms {
-            -1 => has.rebalance_timeout_ms,
-            said => said,
-        },
-        server_assignor: request.server_assignor().or(has.server_assignor),
+        topic_names: request.subscribed_topic_names.clone(),
+        topic_regex: request.subscribed_topic_regex,
+        rebalance_timeout_ms: request.rebalance_timeout_ms,
+        server_assignor: request.server_assignor(),
         // A member that sends this API uses the consumer protocol.
         classic: None,
     }

@@ -28,11 +28,12 @@ impl Machine {
             heartbeat_interval_ms: 0,
             assignment: None,
         };
-        if request.member_epoch == LEFT_FOR_A_WHILE {
+        let group = if request.member_epoch == LEFT_FOR_A_WHILE {
             self.emit_left_for_a_while(now_ms, group, row);
+            group
         } else {
-            self.fence_member(now_ms, row, GoneCause::Left);
-        }
+            self.fence_member(now_ms, row, GoneCause::Left)
+        };
         Ok((self.group(group).last_record_end, response))
     }
 

@@ -17,6 +17,8 @@ pub enum Home {
     Consumer(u32),
     /// An Empty classic group has the id: it goes first.
     EmptyClassic(u32),
+    /// A classic group with members has the id: it becomes a consumer group, if it may.
+    Classic(u32),
     Absent,
 }
 
@@ -37,7 +39,10 @@ impl Machine {
         let Home::Consumer(group) = home else { return Ok((home, Who::New)) };
         let of = self.registry.consumer(group);
         let known = of.find(&self.registry.consumer_members, request.member_id);
-        self.check_capacity(of, known, request)?;
+        let is_back = || request.instance_id.is_some_and(|id| of.static_members.contains_key(id));
+        if known.is_none() && !is_back() {
+            self.check_capacity(of.members.len())?;
+        }
         let who = match request.instance_id {
             Some(instance_id) => self.static_member(of, known, instance_id, request)?,
             None => match known {
@@ -64,25 +69,17 @@ impl Machine {
         if self.registry.is_consumer(row) {
             return Ok(Home::Consumer(row));
         }
-        if request.member_epoch == JOINS
-            && self.group(row).as_classic().is_some()
-            && self.group(row).is_empty()
-        {
-            return Ok(Home::EmptyClassic(row));
+        if request.member_epoch == JOINS && self.group(row).as_classic().is_some() {
+            let is_empty = self.group(row).is_empty();
+            return Ok(if is_empty { Home::EmptyClassic(row) } else { Home::Classic(row) });
         }
         Err(not_found(format!("Group {group_id} is not a consumer group.")))
     }
 
-    /// A static member that comes back has its place already.
-    fn check_capacity(
-        &self,
-        of: &ConsumerGroup,
-        known: Option<u32>,
-        request: &Request<'_>,
-    ) -> Result<(), Refusal> {
+    /// For a member that is new in a group of so many: not for a static one that comes back.
+    pub fn check_capacity(&self, member_count: usize) -> Result<(), Refusal> {
         let max_size = self.config.consumer.max_size;
-        let is_back = request.instance_id.is_some_and(|id| of.static_members.contains_key(id));
-        if of.members.len() < max_size || known.is_some() || is_back {
+        if member_count < max_size {
             return Ok(());
         }
         let reason =

@@ -6,8 +6,14 @@
 //! which topics were looked at last. One file per subject: `heartbeat.rs` is the way of a request.
 
 mod apply;
+mod classic_assignment;
+mod classic_join;
+mod classic_leave;
+mod classic_member;
+pub mod classic_timers;
 mod consistency;
 mod describe;
+mod downgrade;
 mod emit;
 mod ending;
 mod fence;
@@ -35,6 +41,8 @@ mod target;
 mod telling;
 mod timers;
 mod topics;
+mod update;
+mod upgrade;
 mod validate;
 mod view;
 
@@ -88,6 +96,8 @@ pub struct ConsumerGroup {
     /// Rows of its members, by id.
     pub members: Vec<u32>,
     pub static_members: BTreeMap<Box<str>, u32>,
+    /// See [`classic_count`](Self::classic_count).
+    classic_members: u32,
     /// Lists of topics that members subscribe to by name, and how many members have each.
     pub subscriptions: Vec<(TopicNames, u32)>,
     pub regexes: Regexes,
@@ -110,6 +120,7 @@ impl Default for ConsumerGroup {
             assignment_timestamp_ms: 0,
             members: Vec::new(),
             static_members: BTreeMap::new(),
+            classic_members: 0,
             subscriptions: Vec::new(),
             regexes: Regexes::default(),
             assignor_votes: Vec::new(),
@@ -124,6 +135,11 @@ impl ConsumerGroup {
     pub fn find(&self, members: &Slab<Member>, member_id: &str) -> Option<u32> {
         let at = self.members.binary_search_by(|row| (*members[*row].id).cmp(member_id));
         at.ok().map(|at| self.members[at])
+    }
+
+    /// How many of its members use JoinGroup and SyncGroup.
+    pub fn classic_count(&self) -> usize {
+        self.classic_members as usize
     }
 
     pub fn state(&self, members: &Slab<Member>) -> ConsumerGroupState {

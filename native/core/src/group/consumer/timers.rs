@@ -11,9 +11,14 @@ use crate::record::consumer::MemberState;
 use crate::time::deadline;
 
 impl Machine {
-    /// The member was heard of: its session starts anew.
+    /// A member of the consumer protocol was heard of: its session starts anew.
     pub fn renew_consumer_session(&mut self, now_ms: i64, row: u32) {
-        let timeout_ms = self.config.consumer.session_timeout_ms;
+        self.renew_consumer_session_with(now_ms, row, self.config.consumer.session_timeout_ms);
+    }
+
+    /// The same with a session of this length: a classic member has its own.
+    #[inline]
+    pub fn renew_consumer_session_with(&mut self, now_ms: i64, row: u32, timeout_ms: i32) {
         let member = &mut self.registry.consumer_members[row];
         let armed_ms = (!member.session_timer.is_none()).then_some(member.deadline_ms);
         member.deadline_ms = deadline(now_ms, timeout_ms);
@@ -61,10 +66,11 @@ impl Machine {
         let member = &mut self.registry.consumer_members[row];
         self.wheel.cancel(core::mem::replace(&mut member.session_timer, TimerId::NONE));
         self.wheel.cancel(core::mem::replace(&mut member.rebalance_timer, TimerId::NONE));
+        self.cancel_classic_timers(row);
     }
 
     /// The shard was loaded: members are heard of within a whole session, and give up within their
-    /// whole time.
+    /// whole time. A classic member has the group's session until it is heard of, as in Kafka.
     pub fn start_loaded_consumers(&mut self, now_ms: i64, group: u32) {
         let rows = self.registry.consumer(group).members.clone();
         for row in rows {
