@@ -30,7 +30,6 @@ _INSTEAD = {
     "log.dir": "name the directory on the command line",
     "log.dirs": "name the directory on the command line",
     "log.flush.interval.messages": "use --flush",
-    "group.consumer.migration.policy": "groups with members keep their protocol (`disabled`)",
 }
 
 
@@ -174,6 +173,16 @@ class Config:
         "topics were created meanwhile.",
         unit="ms",
         minimum=10_000,
+    )
+    group_consumer_migration_policy: str = _ours(
+        "bidirectional",
+        "Whether classic groups with members become consumer groups when a member of that protocol "
+        "joins (`upgrade`), consumer groups classic ones when only classic members are left "
+        "(`downgrade`), both, or neither; `disabled` also keeps classic members out of consumer "
+        "groups that have members.",
+        type="string",
+        choices=("disabled", "upgrade", "downgrade", "bidirectional"),
+        ours=False,
     )
     offset_metadata_max_bytes: int = _setting(
         4_096, "Longest metadata of a committed offset, in UTF-16 units as in Kafka.", unit="units"
@@ -366,6 +375,7 @@ class Config:
             "assignors": self.group_consumer_assignors.split(","),
             "assignment_interval_ms": self.group_consumer_assignment_interval_ms,
             "regex_refresh_interval_ms": self.group_consumer_regex_refresh_interval_ms,
+            "migration_policy": self.group_consumer_migration_policy,
         }
         values["checks_leaders"] = self.group_assignment_check
         values["assignment"] = assignment_rules.native(
@@ -448,8 +458,11 @@ def _parsed(name: str, value: str | int | float | bool) -> int | float | str | b
     kind = SETTINGS[name].type
     if isinstance(value, str) and kind == "list":
         return ",".join(word.strip() for word in value.split(","))
-    if not isinstance(value, str) or kind == "string":
-        return value.strip() if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if kind == "string":
+        # Kafka's own choices may be written in either case.
+        return value.strip().lower() if SETTINGS[name].choices else value.strip()
     if kind == "boolean":
         known = {"true": True, "false": False}.get(value.strip().lower())
         if known is None:

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
-use kcoord_core::config::ConsumerConfig;
+use kcoord_core::config::{ConsumerConfig, MigrationPolicy};
 use kcoord_core::request::Uuid;
 use kcoord_node::{Frame, Node, Topic, Turn};
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -329,6 +329,11 @@ fn consumer_from(values: &Bound<'_, PyDict>) -> PyResult<ConsumerConfig> {
             }
             "assignment_interval_ms" => config.assignment_interval_ms = value.extract()?,
             "regex_refresh_interval_ms" => config.regex_refresh_interval_ms = value.extract()?,
+            "migration_policy" => {
+                let name: String = value.extract()?;
+                let unknown = || PyKeyError::new_err(format!("config: no policy {name:?}"));
+                config.migration_policy = MigrationPolicy::of_name(&name).ok_or_else(unknown)?;
+            }
             _ => return Err(PyKeyError::new_err(format!("config: no consumer setting {name:?}"))),
         }
     }
