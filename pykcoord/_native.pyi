@@ -197,6 +197,9 @@ class Node:
     def __new__(cls, config: dict[str, Any], shards: int, seed: bytes) -> Node: ...
     @property
     def shards(self) -> int: ...
+    def set_group_configs(
+        self, groups: Sequence[tuple[str, int | None, int | None, int | None]]
+    ) -> None: ...
     def set_topics(
         self,
         topics: list[tuple[str, bytes, int]],

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pykcoord.errors import ArgumentError, KcoordError
+from pykcoord.group_config import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 
 # org.apache.kafka.common.internals.Topic
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -25,6 +26,10 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 STATE_FILE = "catalogue.json"
 # Kafka has no such bound; here one answer of Metadata must not keep the loop from heartbeats.
 MAX_PARTITIONS = 10_000
+# Nor of this: the catalogue is written whole at each change.
+MAX_CONFIGURED_GROUPS = 10_000
+# Of the document in the store: the rest of it is kept as it is.
+_OWN = ("topics", "group_configs")
 
 
 class Store(Protocol):
@@ -48,6 +53,10 @@ class InvalidTopicError(ArgumentError):
 
 class InvalidPartitionsError(ArgumentError):
     """No possible number of partitions. Kafka's INVALID_PARTITIONS."""
+
+
+class TooManyConfigsError(ArgumentError):
+    """Too many groups with settings of their own. Kafka's POLICY_VIOLATION."""
 
 
 class NotControllerError(KcoordError):
@@ -84,6 +93,8 @@ class Catalogue(Protocol):
         self, name: str, partitions: int, configs: Mapping[str, str] | None = None
     ) -> Topic: ...
     def delete(self, name: str) -> None: ...
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None: ...
     def add_partitions(self, name: str, partitions: int) -> Topic: ...
     def together(self) -> contextlib.AbstractContextManager[None]: ...
     def on_change(self, callback: Callable[[], None]) -> None: ...
@@ -100,7 +111,8 @@ class TopicCatalogue:
         self._store = store
         self._callbacks: list[Callable[[], None]] = []
         document = store.read() if store is not None else None
-        self._other = {k: v for k, v in (document or {}).items() if k != "topics"}
+        self._other = {k: v for k, v in (document or {}).items() if k not in _OWN}
+        self._group_configs = _group_configs_of(document)
         self._topics = {topic.name: topic for topic in _topics_of(document)}
         self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
         self._changing = False
@@ -137,7 +149,29 @@ class TopicCatalogue:
             if name in topics and topics[name].topic_id == known.topic_id:
                 topics[name] = replace(topics[name], end_offsets=known.end_offsets)
         self._topics, self._by_id = topics, {topic.topic_id: topic for topic in topics.values()}
+        self._group_configs = _group_configs_of(document)
         self._changed()
+
+    def group_configs(self) -> Mapping[str, Mapping[str, str]]:
+        """What is set for single groups, by group id and by the name of a setting of Kafka's
+        `GroupConfig`; groups for which nothing is set are not there."""
+        return self._group_configs
+
+    def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
+        """Set exactly these for a group; the caller has checked them. Raises what the store
+        raises, and then nothing has changed."""
+        with self.together():
+            if configs == self._group_configs.get(group_id, {}):
+                return
+            known = len(self._group_configs) - (group_id in self._group_configs)
+            if configs and known >= MAX_CONFIGURED_GROUPS:
+                reason = f"at most {MAX_CONFIGURED_GROUPS} groups can have settings of their own"
+                raise TooManyConfigsError("group_id", reason)
+            if configs:
+                self._group_configs[group_id] = dict(configs)
+            else:
+                del self._group_configs[group_id]
+            self._touched = True
 
     def ensure(self, name: str, partitions: int) -> Topic:
         """The topic with at least `partitions` partitions: created, grown, or as it is."""
@@ -210,15 +244,16 @@ class TopicCatalogue:
         if self._changing:
             yield
             return
-        before = self._topics, self._by_id
+        before = self._topics, self._by_id, self._group_configs
         self._topics, self._by_id = dict(self._topics), dict(self._by_id)
+        self._group_configs = dict(self._group_configs)
         self._changing, self._touched = True, False
         try:
             yield
             if self._touched:
                 self._save()
         except BaseException:
-            self._topics, self._by_id = before
+            self._topics, self._by_id, self._group_configs = before
             raise
         finally:
             self._changing = False
@@ -243,7 +278,10 @@ class TopicCatalogue:
     def _save(self) -> None:
         """Store a change before clients see it: what they have seen survives."""
         if self._store is not None:
-            self._store.write({**self._other, "topics": _document_of(self._topics.values())})
+            document = {**self._other, "topics": _document_of(self._topics.values())}
+            if self._group_configs:
+                document["group_configs"] = self._group_configs
+            self._store.write(document)
 
     def _changed(self) -> None:
         self._version += 1
@@ -264,6 +302,20 @@ def store_topics(store: Store, topics: Iterable[Topic]) -> None:
 def native_topics(catalogue: Catalogue) -> list[tuple[str, bytes, int]]:
     """The catalogue as `_native.Node.set_topics` takes it."""
     return [(t.name, t.topic_id.bytes, t.partitions) for t in catalogue.topics().values()]
+
+
+def native_group_configs(
+    catalogue: Catalogue,
+) -> list[tuple[str, int | None, int | None, int | None]]:
+    """What is set for single groups as `_native.Node.set_group_configs` takes it."""
+    rows = []
+    for group_id, configs in catalogue.group_configs().items():
+        session, heartbeat, assignment = (
+            int(configs[name]) if name in configs else None
+            for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
+        )
+        rows.append((group_id, session, heartbeat, assignment))
+    return rows
 
 
 def native_end_offsets(catalogue: Catalogue) -> dict[str, dict[int, int]]:
@@ -317,6 +369,19 @@ def _document_of(topics: Iterable[Topic]) -> dict[str, Any]:
         }
         for topic in topics
     }
+
+
+def _group_configs_of(document: dict[str, Any] | None) -> dict[str, dict[str, str]]:
+    try:
+        return {
+            str(group_id): {str(name): str(int(value)) for name, value in configs.items()}
+            for group_id, configs in (document or {}).get("group_configs", {}).items()
+        }
+    except (AttributeError, TypeError, ValueError) as error:
+        raise StoredCatalogueError(
+            f"the stored configurations of groups cannot be read ({error!r}); restore the state "
+            "file from a copy"
+        ) from error
 
 
 def _topics_of(document: dict[str, Any] | None) -> list[Topic]:

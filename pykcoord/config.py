@@ -14,14 +14,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcoord import assignment_rules, properties
+from pykcoord._setting import Setting, check
+from pykcoord._setting import double as _double
+from pykcoord._setting import integer as _setting
+from pykcoord._setting import listed as _list
+from pykcoord._setting import text as _text
+from pykcoord._setting import yes_or_no as _yes_or_no
 from pykcoord.errors import ConfigError
 from pykcoord.kafka_names import KAFKA_NAMES
 
 __all__ = ["SETTINGS", "Config", "Setting", "load", "setting"]
 
 _INT = 2**31 - 1
-_LONG = 2**63 - 1
-_DOUBLE = sys.float_info.max
+
+# Names of which the least must not be above the most.
+_BOUNDS = (
+    "group.{}.session.timeout.ms",
+    "group.consumer.{}.session.timeout.ms",
+    "group.consumer.{}.heartbeat.interval.ms",
+    "group.consumer.{}.assignment.interval.ms",
+)
 
 # What pykcoord offers instead of a name of Kafka that it does not read.
 _INSTEAD = {
@@ -31,82 +43,6 @@ _INSTEAD = {
     "log.dirs": "name the directory on the command line",
     "log.flush.interval.messages": "use --flush",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """What is known about one name of Kafka's, or of pykcoord's own (`ours`).
-
-    `type` is Kafka's (`int`, `long`, `double`, `string`, `list`, `boolean`), `unit` that of the
-    value (`ms`, `bytes`, empty for none), `doc` one sentence. `default`, `minimum` and `maximum`
-    are in that unit; `maximum` follows from the type where Kafka has no bound.
-
-    Text, lists and yes-or-no settings have no bounds; `choices` of a text or of the entries of a
-    list, if not empty, are all there are.
-    """
-
-    name: str
-    type: str
-    default: int | float | str | bool
-    minimum: int | float
-    maximum: int | float
-    unit: str
-    doc: str
-    ours: bool
-    """Whether the name is pykcoord's own; Kafka has the same as a constant, or not at all."""
-    choices: tuple[str, ...] = ()
-
-
-def _setting(
-    default: int,
-    doc: str,
-    *,
-    unit: str,
-    minimum: int | None = None,
-    long: bool = False,
-    ours: bool = False,
-) -> Any:
-    limit = _LONG if long else _INT
-    metadata = {
-        "type": "long" if long else "int",
-        "minimum": -limit - 1 if minimum is None else minimum,
-        "maximum": limit,
-        "unit": unit,
-        "doc": doc,
-        "ours": ours,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def _text(default: str, doc: str, *, choices: tuple[str, ...] = ()) -> Any:
-    return _ours(default, doc, type="string", choices=choices)
-
-
-def _list(default: str, doc: str, *, of: tuple[str, ...]) -> Any:
-    return _ours(default, doc, type="list", choices=of, ours=False)
-
-
-def _yes_or_no(default: bool, doc: str, *, ours: bool = True) -> Any:
-    return _ours(default, doc, type="boolean", ours=ours)
-
-
-def _double(
-    default: float, doc: str, *, unit: str, minimum: float = 0.0, maximum: float = _DOUBLE
-) -> Any:
-    metadata = {
-        "type": "double",
-        "minimum": minimum,
-        "maximum": maximum,
-        "unit": unit,
-        "doc": doc,
-        "ours": False,
-    }
-    return dataclasses.field(default=default, metadata=metadata)
-
-
-def _ours(default: str | bool, doc: str, **more: Any) -> Any:
-    metadata = {"minimum": 0, "maximum": 0, "unit": "", "doc": doc, "ours": True, **more}
-    return dataclasses.field(default=default, metadata=metadata)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,6 +87,24 @@ class Config:
     )
     group_consumer_heartbeat_interval_ms: int = _setting(
         5_000, "How often members of consumer groups are to be heard of.", unit="ms", minimum=1
+    )
+    group_consumer_min_session_timeout_ms: int = _setting(
+        45_000, "Shortest `consumer.session.timeout.ms` of a group.", unit="ms", minimum=1
+    )
+    group_consumer_max_session_timeout_ms: int = _setting(
+        60_000, "Longest `consumer.session.timeout.ms` of a group.", unit="ms", minimum=1
+    )
+    group_consumer_min_heartbeat_interval_ms: int = _setting(
+        5_000, "Shortest `consumer.heartbeat.interval.ms` of a group.", unit="ms", minimum=1
+    )
+    group_consumer_max_heartbeat_interval_ms: int = _setting(
+        15_000, "Longest `consumer.heartbeat.interval.ms` of a group.", unit="ms", minimum=1
+    )
+    group_consumer_min_assignment_interval_ms: int = _setting(
+        0, "Shortest `consumer.assignment.interval.ms` of a group.", unit="ms", minimum=0
+    )
+    group_consumer_max_assignment_interval_ms: int = _setting(
+        15_000, "Longest `consumer.assignment.interval.ms` of a group.", unit="ms", minimum=0
     )
     group_consumer_max_size: int = _setting(
         _INT, "Most members that a consumer group may have.", unit="members", minimum=1
@@ -271,7 +225,7 @@ class Config:
         long=True,
     )
     log_cleaner_io_max_bytes_per_second: float = _double(
-        _DOUBLE, "Most that compaction reads and writes.", unit="bytes/s", minimum=1.0
+        sys.float_info.max, "Most that compaction reads and writes.", unit="bytes/s", minimum=1.0
     )
     connections_max_idle_ms: int = _setting(
         600_000, "A connection that is silent for so long is closed.", unit="ms", long=True
@@ -311,13 +265,13 @@ class Config:
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
-            _check(setting(field.name), getattr(self, field.name))
-        shortest, longest = self.group_min_session_timeout_ms, self.group_max_session_timeout_ms
-        if shortest > longest:
-            raise ConfigError(
-                "group.min.session.timeout.ms",
-                f"{shortest} is more than group.max.session.timeout.ms, which is {longest}",
-            )
+            check(setting(field.name), getattr(self, field.name))
+        for bounds in _BOUNDS:
+            least, most = (bounds.format(bound) for bound in ("min", "max"))
+            shortest, longest = getattr(self, _attribute(least)), getattr(self, _attribute(most))
+            if shortest > longest:
+                reason = f"{shortest} is more than {most}, which is {longest}"
+                raise ConfigError(least, reason)
         if "classic" not in self.group_coordinator_rebalance_protocols.split(","):
             raise ConfigError("group.coordinator.rebalance.protocols", "classic must be among them")
         if self.group_consumer_heartbeat_interval_ms >= self.group_consumer_session_timeout_ms:
@@ -354,6 +308,11 @@ class Config:
             )
         return config, warnings
 
+    @property
+    def has_consumer_groups(self) -> bool:
+        """Whether `group.coordinator.rebalance.protocols` names `consumer`."""
+        return "consumer" in self.group_coordinator_rebalance_protocols.split(",")
+
     def native(self) -> dict[str, Any]:
         """What the shards need, by the field names of the native core's `Config`."""
         names = (
@@ -368,7 +327,7 @@ class Config:
         values["new_member_join_timeout_ms"] = self.group_new_member_join_timeout_ms
         values["offsets_retention_ms"] = self.offsets_retention_minutes * 60_000
         values["consumer"] = {
-            "is_enabled": "consumer" in self.group_coordinator_rebalance_protocols.split(","),
+            "is_enabled": self.has_consumer_groups,
             "session_timeout_ms": self.group_consumer_session_timeout_ms,
             "heartbeat_interval_ms": self.group_consumer_heartbeat_interval_ms,
             "max_size": self.group_consumer_max_size,
@@ -420,37 +379,6 @@ def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Co
             place = f"{source}, line {lines[error.key]}"
             raise ConfigError(error.key, f"{error.reason} ({place})") from None
         raise
-
-
-def _check(known: Setting, value: object) -> None:
-    if known.type == "list":
-        _check_list(known, value)
-        return
-    if known.type in ("string", "boolean"):
-        wanted, what = (str, "a string") if known.type == "string" else (bool, "true or false")
-        if not isinstance(value, wanted):
-            raise ConfigError(known.name, f"{value!r} is not {what}")
-        if known.choices and value not in known.choices:
-            raise ConfigError(known.name, f"{value!r} is not one of {', '.join(known.choices)}")
-        return
-    kinds, what = (int, "an integer") if known.type != "double" else (int | float, "a number")
-    if not isinstance(value, kinds) or isinstance(value, bool) or value != value:
-        raise ConfigError(known.name, f"{value!r} is not {what}")
-    if value < known.minimum:
-        raise ConfigError(known.name, f"{value} is too small: it must be at least {known.minimum}")
-    if value > known.maximum:
-        raise ConfigError(known.name, f"{value} is too large: it can be at most {known.maximum}")
-
-
-def _check_list(known: Setting, value: object) -> None:
-    if not isinstance(value, str):
-        raise ConfigError(known.name, f"{value!r} is not a string")
-    words = value.split(",")
-    for word in words:
-        if word not in known.choices:
-            raise ConfigError(known.name, f"{word!r} is not one of {', '.join(known.choices)}")
-    if len(words) != len(set(words)):
-        raise ConfigError(known.name, f"{value!r} names one of them twice")
 
 
 def _parsed(name: str, value: str | int | float | bool) -> int | float | str | bool:

@@ -20,6 +20,7 @@ from pykcoord.catalogue import (
     Store,
     TopicCatalogue,
     native_end_offsets,
+    native_group_configs,
     native_topics,
 )
 from pykcoord.clock import Clock, monotonic_seconds
@@ -157,6 +158,7 @@ def tell_topics(runtime: Runtime, catalogue: TopicCatalogue) -> None:
     """Have the node know the topics, now and after each change."""
 
     def tell() -> None:
+        runtime.set_group_configs(native_group_configs(catalogue))
         runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue))
 
     tell()

@@ -55,6 +55,9 @@ class Node(Protocol):
         topics: list[tuple[str, bytes, int]],
         end_offsets: dict[str, dict[int, int]] | None = None,
     ) -> None: ...
+    def set_group_configs(
+        self, groups: list[tuple[str, int | None, int | None, int | None]]
+    ) -> None: ...
     def loader(self) -> Any: ...
     def adopt(self, shard: int, loader: Any) -> None: ...
     def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
@@ -245,6 +248,14 @@ class Runtime:
         as far as they are known, by topic and number."""
         self.node.set_topics(topics, end_offsets)
         self.wake()  # the next turn deletes offsets of topics that are gone, and rebalances groups
+
+    def set_group_configs(
+        self, groups: list[tuple[str, int | None, int | None, int | None]]
+    ) -> None:
+        """What is set for single consumer groups, whole: (group id, session timeout, heartbeat
+        interval, assignment interval) in ms, None for the configuration's. It counts from a
+        member's next heartbeat on."""
+        self.node.set_group_configs(groups)
 
     def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]:
         """For each of the partitions of a topic the highest offset that a group of the shards that

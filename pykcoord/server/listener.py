@@ -51,6 +51,8 @@ class ServerConfig(Protocol):
     def max_connections_per_ip(self) -> int: ...
     @property
     def socket_request_max_bytes(self) -> int: ...
+    @property
+    def has_consumer_groups(self) -> bool: ...
 
 
 class Server:
@@ -92,6 +94,7 @@ class Server:
             auto_create_topics=auto_create_topics,
             peers=peers,
             furthest=runtime.furthest_offsets,
+            has_consumer_groups=config.has_consumer_groups,
         )
         self.hub = Hub(
             self,

@@ -54,16 +54,16 @@ def test_pitfall_01_api_versions_replies_with_header_v0(run, version):
     run(main())
 
 
-@pytest.mark.parametrize("version", [5, 6, 99, 32767, -1])
+@pytest.mark.parametrize("version", [6, 7, 99, 32767, -1])
 def test_pitfall_01_unknown_version_is_answered_in_v0_with_one_entry(run, version):
-    """franz-go opens with v5: error 35, and the range of key 18 to choose from (KIP-511)."""
+    """Error 35, and the range of key 18 to choose from (KIP-511)."""
 
     async def main():
         async with serving() as rig:
             client = await rig.connect()
             body = b"\x00\x02a\x02b\x00" if version > 0 else b""
             reply = await client.ask(frame(18, version, 5, body))
-            assert reply == b"\x00\x00\x00\x05" + bytes.fromhex("002300000001001200000004")
+            assert reply == b"\x00\x00\x00\x05" + bytes.fromhex("002300000001001200000005")
             assert await advertised(client)  # the same connection goes on
 
     run(main())
@@ -81,13 +81,15 @@ def test_pitfall_01_unknown_version_is_read_with_a_flexible_header(run):
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_pitfall_02_no_features_with_minimum_0(run, version):
+    """In version 3, whose clients refuse them (KAFKA-17011)."""
+
     async def main():
         async with serving() as rig:
             client = await rig.connect()
             fields = {"client_software_name": "a", "client_software_version": "1"}
             response = await ask(client, 18, version, **fields)
-            assert response.supported_features == ()
-            assert response.finalized_features == ()
+            lowest = [of.min_version for of in response.supported_features]
+            assert lowest == ([] if version == 3 else [0])
 
     run(main())
 

@@ -72,6 +72,9 @@ class ScriptedNode:
         self.topics = topics
         self.end_offsets = end_offsets
 
+    def set_group_configs(self, groups: list[Any]) -> None:
+        self.group_configs = groups
+
     def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]:
         return [self.furthest.get((topic, partition), 0) for partition in partitions]
 

@@ -41,6 +41,7 @@ pub mod error;
 pub mod event;
 pub mod finding;
 mod group;
+pub mod group_configs;
 pub mod inspect;
 pub mod java_hash;
 mod java_order;

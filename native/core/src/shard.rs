@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::group::Machine;
 pub use crate::group::batch::WINDOW as PREFETCHED_AT_ONCE;
 use crate::group::replay::Source;
+use crate::group_configs::GroupConfigs;
 use crate::outbox::Append;
 use crate::request::{HeartbeatRequest, Request, RequestContext, Ticket, Uuid};
 use crate::response::Response;
@@ -100,6 +101,12 @@ impl Shard {
     /// none, and leaves assigning to clients.
     pub fn handle_topics(&mut self, now_ms: i64, catalogue: &Arc<Catalogue>) {
         self.machine.topics_changed(now_ms, catalogue);
+    }
+
+    /// What is set for single consumer groups: all of it, at each change, and before
+    /// [`loaded`](Shard::loaded). It counts from a member's next heartbeat on.
+    pub fn handle_group_configs(&mut self, configs: &Arc<GroupConfigs>) {
+        self.machine.group_configs = Arc::clone(configs);
     }
 
     /// Everything below `offset` is durable; `now_ms` is not needed for that yet.

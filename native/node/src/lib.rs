@@ -12,6 +12,7 @@ mod arrive;
 mod checkpoint;
 mod ends;
 mod gather;
+mod group_configs;
 mod heartbeats;
 pub mod outcome;
 mod pieces;
@@ -30,6 +31,7 @@ use std::mem::take;
 use std::sync::Arc;
 
 use kcoord_core::budget::AnswerBudget;
+use kcoord_core::group_configs::GroupConfigs;
 use kcoord_core::inspect::Counters;
 use kcoord_core::limits::{MAX_ANSWER_BYTES, MAX_UNSENT_BYTES};
 use kcoord_core::response::Response;
@@ -105,6 +107,8 @@ pub struct Node {
     topics: Arc<Topics>,
     /// The same for shards; none before the first [`Node::set_topics`].
     catalogue: Option<Arc<Catalogue>>,
+    /// Of single consumer groups.
+    group_configs: Arc<GroupConfigs>,
     /// A shard may not have heard of it.
     has_news: bool,
     /// What is due waits: see [`Node::hold_timers`].
@@ -140,6 +144,7 @@ impl Node {
             status: vec![LOADING; shards],
             topics: Arc::new(Topics::open(config.hash_seed)),
             catalogue: None,
+            group_configs: Arc::default(),
             has_news: false,
             timers_held: false,
             slots: Slots::new(config.hash_seed),
@@ -213,6 +218,7 @@ impl Node {
     pub fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) {
         assert!(!self.status[shard].active, "shard {shard} is loaded already");
         self.shards[shard].tell_events(self.tells_events);
+        self.shards[shard].handle_group_configs(&self.group_configs);
         self.shards[shard].loaded(now_ms, next_offset);
         // Its timers run from now on: what is due when the next turn comes goes first there too.
         let timeout_ms = self.shards[shard].poll_timeout().unwrap_or(i64::MAX);

@@ -10,6 +10,7 @@ use std::collections::HashMap;
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
 use kcoord_core::config::{ConsumerConfig, MigrationPolicy};
+use kcoord_core::group_configs::{GroupConfig, GroupConfigs};
 use kcoord_core::request::Uuid;
 use kcoord_node::{Frame, Node, Topic, Turn};
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -34,6 +35,9 @@ pub struct PyTurn {
     /// The time in ms at which to call `step` again; None: nothing is waiting.
     next_timeout_ms: Option<i64>,
 }
+
+/// group id, session timeout, heartbeat interval, assignment interval
+type GroupConfigRow = (String, Option<i32>, Option<i32>, Option<i32>);
 
 /// `shards` (at least 1) shards behind frames: see kcoord_node. Belongs to the thread that made it.
 ///
@@ -87,6 +91,20 @@ impl PyNode {
         let topics: PyResult<Vec<Topic>> = topics.into_iter().map(topic).collect();
         self.node.set_topics(topics?);
         Ok(())
+    }
+
+    /// What is set for single consumer groups, all of it: (group id, session timeout, heartbeat
+    /// interval, assignment interval), each in ms, or None for the node's own.
+    fn set_group_configs(&mut self, groups: Vec<GroupConfigRow>) {
+        let config = |(group_id, session, heartbeat, assignment): GroupConfigRow| {
+            let config = GroupConfig {
+                session_timeout_ms: session,
+                heartbeat_interval_ms: heartbeat,
+                assignment_interval_ms: assignment,
+            };
+            (group_id.into(), config)
+        };
+        self.node.set_group_configs(GroupConfigs::new(groups.into_iter().map(config)));
     }
 
     /// As `Loader.replay`, on a shard of the node that is not `loaded` yet.

@@ -5,19 +5,25 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterable
+from functools import cache
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.protocol import GROUP_APIS
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.messages import NONE, TAGS, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
 
 KEY = 18
-MINIMUM, MAXIMUM = 0, 4
+MINIMUM, MAXIMUM = 0, 5
 # org.apache.kafka.common.requests.ApiVersionsRequest
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+_GROUP_VERSION = b"group.version"
+_CONSUMER_GROUP_KEYS = frozenset({68, 69})
+# Features do not change while a server runs.
+_FEATURES_EPOCH = 1
 
 
 def api_of(others: Iterable[NodeApi]) -> NodeApi:
@@ -31,15 +37,51 @@ def api_of(others: Iterable[NodeApi]) -> NodeApi:
         {"api_key": key, "min_version": lowest, "max_version": highest}
         for key, lowest, highest in sorted(ranges)
     ]
+    # Kafka lists them all the same, and franz-go then joins by what is refused.
+    classic_keys = [of for of in keys if of["api_key"] not in _CONSUMER_GROUP_KEYS]
 
     def answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
-        if version >= 3 and _software(request) is None:
-            return {"error_code": ErrorCode.invalid_request, "api_keys": []}
-        return {"error_code": NONE, "api_keys": keys}
+        error = _error_of(request, version, cluster)
+        listed = keys if cluster.has_consumer_groups else classic_keys
+        fields = {"error_code": error, "api_keys": listed if error is NONE else []}
+        if version >= 3 and error is NONE:
+            fields[TAGS] = _features(version, int(cluster.has_consumer_groups))
+        return fields
 
     return NodeApi(
         KEY, "ApiVersions", MINIMUM, MAXIMUM, answer, repeatable=True, software=_software
     )
+
+
+def _error_of(request: Any, version: int, cluster: Cluster) -> ErrorCode:
+    if version >= 3 and _software(request) is None:
+        return ErrorCode.invalid_request
+    if version >= 5:
+        cluster_id, node_id = request.cluster_id, request.node_id
+        if (cluster_id is None) != (node_id == -1):
+            return ErrorCode.invalid_request
+        if cluster_id is not None and (cluster_id, node_id) != (
+            cluster.cluster_id,
+            cluster.node_id,
+        ):
+            return ErrorCode.rebootstrap_required
+    return NONE
+
+
+@cache
+def _features(version: int, level: int) -> bytes:
+    """The tagged fields: `group.version` is all that there is of Kafka's features. Version 3 knows
+    no lowest version of 0, and does without what is supported then (KAFKA-17011)."""
+    name = len(_GROUP_VERSION) + 1
+    # A compact array of one structure, which has no tags of its own.
+    feature = struct.pack(f">BB{len(_GROUP_VERSION)}s", 2, name, _GROUP_VERSION)
+    supported = feature + struct.pack(">hhB", 0, 1, 0)
+    finalized = feature + struct.pack(">hhB", level, level, 0)
+    tags = [(1, struct.pack(">q", _FEATURES_EPOCH)), (2, finalized if level else b"\x01")]
+    if version >= 4:
+        tags.insert(0, (0, supported))
+    written = b"".join(bytes((tag, len(content))) + content for tag, content in tags)
+    return bytes((len(tags),)) + written
 
 
 def unsupported_version(correlation_id: int) -> bytes:

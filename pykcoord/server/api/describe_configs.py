@@ -1,7 +1,5 @@
-"""DescribeConfigs (32): this node's settings by Kafka's names, and what topics were created with.
-
-Read only: nothing can be altered through the protocol.
-"""
+"""DescribeConfigs (32): this node's settings by Kafka's names, what topics were created with, and
+what holds for consumer groups. Only the last can be altered through the protocol."""
 
 from __future__ import annotations
 
@@ -10,14 +8,24 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord.group_config import GROUP_SETTINGS, group_defaults
 from pykcoord.server._seen import Seen
+from pykcoord.server.api.config_resources import (
+    BOOLEAN,
+    BROKER,
+    DEFAULT,
+    DYNAMIC_GROUP,
+    DYNAMIC_TOPIC,
+    GROUP,
+    INT,
+    LONG,
+    STATIC_BROKER,
+    STRING,
+    TOPIC,
+)
 from pykcoord.server.api.messages import NONE, PAUSE, Each, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
-
-_TOPIC, _BROKER = 2, 4  # ConfigResource.Type
-_DYNAMIC_TOPIC, _STATIC_BROKER = 1, 4  # DescribeConfigsResponse.ConfigSource
-_BOOLEAN, _STRING, _LONG = 1, 2, 5  # DescribeConfigsResponse.ConfigType
 
 
 def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
@@ -43,31 +51,42 @@ def _results(request: Any, cluster: Cluster) -> Iterator[Fields]:
 def _resource(asked: Any, request: Any, wanted: Seen | None, cluster: Cluster) -> Fields:
     error, text = NONE, None
     configs: Mapping[str, str] = {}
-    source = _STATIC_BROKER
-    if asked.resource_type == _TOPIC:
-        source = _DYNAMIC_TOPIC
+    source = STATIC_BROKER
+    if asked.resource_type == TOPIC:
+        source = DYNAMIC_TOPIC
         topic = cluster.catalogue.topics().get(asked.resource_name)
         if topic is None:
             error = ErrorCode.unknown_topic_or_partition
             text = f"Topic {asked.resource_name} does not exist"
         else:
             configs = topic.configs
-    elif asked.resource_type == _BROKER:
+    elif asked.resource_type == BROKER:
         if asked.resource_name in ("", str(cluster.node_id)):
             configs = cluster.broker_configs
         else:
             error = ErrorCode.invalid_request
             text = f"Unexpected broker id {asked.resource_name}, expected {cluster.node_id}"
+    elif asked.resource_type == GROUP and asked.resource_name:
+        configs = group_defaults(cluster.broker_configs)
     else:
         error = ErrorCode.invalid_request
         text = f"Unsupported resource type {asked.resource_type}"
+        if asked.resource_type == GROUP:
+            text = "Group name must not be empty"
     told = [name for name in sorted(configs) if wanted is None or wanted.has(name)]
+    own = cluster.catalogue.group_configs().get(asked.resource_name, {})
+
+    def described(name: str) -> Fields:
+        if asked.resource_type == GROUP:
+            return _of_group(name, configs[name], own.get(name), request)
+        return _config(name, configs[name], source, request)
+
     return {
         "error_code": error,
         "error_message": text,
         "resource_type": asked.resource_type,
         "resource_name": asked.resource_name,
-        "configs": Each(lambda name: _config(name, configs[name], source, request), told),
+        "configs": Each(described, told),
     }
 
 
@@ -85,10 +104,30 @@ def _config(name: str, value: str, source: int, request: Any) -> Fields:
     }
 
 
+def _of_group(name: str, broker_value: str, own: str | None, request: Any) -> Fields:
+    """A group's own value comes before the server's."""
+    known = GROUP_SETTINGS[name]
+    is_default = broker_value == known.default
+    broker_source = DEFAULT if is_default else STATIC_BROKER
+    synonyms = [{"name": known.broker_name, "value": broker_value, "source": broker_source}]
+    if own is not None:
+        synonyms.insert(0, {"name": name, "value": own, "source": DYNAMIC_GROUP})
+    return {
+        "name": name,
+        "value": broker_value if own is None else own,
+        "read_only": False,
+        "config_source": synonyms[0]["source"],
+        "is_sensitive": False,
+        "synonyms": synonyms if getattr(request, "include_synonyms", False) else [],
+        "config_type": INT,
+        "documentation": known.doc if getattr(request, "include_documentation", False) else None,
+    }
+
+
 def _type_of(value: str) -> int:
     if value in ("true", "false"):
-        return _BOOLEAN
-    return _LONG if value.lstrip("-").isdecimal() else _STRING
+        return BOOLEAN
+    return LONG if value.lstrip("-").isdecimal() else STRING
 
 
 API = NodeApi(32, "DescribeConfigs", 1, 4, _answer)

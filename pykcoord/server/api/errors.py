@@ -10,6 +10,7 @@ from pykcoord.catalogue import (
     InvalidPartitionsError,
     InvalidTopicError,
     NotControllerError,
+    TooManyConfigsError,
     TopicExistsError,
     UnknownTopicError,
 )
@@ -23,6 +24,7 @@ _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (InvalidTopicError, ErrorCode.invalid_topic_exception),
     (InvalidPartitionsError, ErrorCode.invalid_partitions),
     (NotControllerError, ErrorCode.not_controller),
+    (TooManyConfigsError, ErrorCode.policy_violation),
 )
 
 

@@ -14,7 +14,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Si
 from functools import cache
 from typing import Any
 
-from kio.index import load_response_schema
 from kio.schema.errors import ErrorCode
 
 from pykcoord.server._responses import (
@@ -31,6 +30,7 @@ from pykcoord.server._responses import (
     Item,
     Layout,
 )
+from pykcoord.server.api import later
 
 NO_THROTTLE = datetime.timedelta(0)
 NONE = ErrorCode.none
@@ -39,6 +39,8 @@ PAUSE: Any = None
 # One slice: so many elements are written or looked at, or so many bytes are written.
 SLICE_ELEMENTS = 128
 SLICE_BYTES = 32 * 1024
+# Under this name: the tagged fields of a whole response, as bytes with their count in front.
+TAGS = "tags"
 
 Fields = Mapping[str, Any]
 
@@ -99,16 +101,23 @@ class Slicer:
         # ApiVersions answers with header v0 in all versions: its client knows nothing yet.
         if layout.is_flexible and key != _API_VERSIONS:
             self.out.append(0)
-        yield from self._write(layout, fields)
+        yield from self._write_parts(layout, fields)
+        if layout.is_flexible and TAGS in fields:
+            self.out += fields[TAGS]
+        else:
+            layout.write_end(self.out)
         self._count += self._elements
 
     def _write(self, layout: Layout, fields: Fields) -> Generator[None]:
+        yield from self._write_parts(layout, fields)
+        layout.write_end(self.out)
+
+    def _write_parts(self, layout: Layout, fields: Fields) -> Generator[None]:
         for item in layout.parts:
             if item.is_in_parts:
                 yield from self._array(item, item.value(fields))
             else:
                 item.write(self.out, fields)
-        layout.write_end(self.out)
 
     def _array(self, item: Item, elements: Iterable[Fields] | None) -> Generator[None]:
         out, layout = self.out, item.layout
@@ -141,7 +150,7 @@ class Slicer:
 
 @cache
 def _response_layout(key: int, version: int) -> Layout:
-    return _layout(load_response_schema(key, version))
+    return _layout(later.response_schema(key, version))
 
 
 @cache

@@ -52,7 +52,8 @@ Furthest = Callable[[str, Sequence[int]], Sequence[int]]
 class Cluster:
     """This node as clients see it. `host` and `port` are the advertised ones. Without `peers` it
     is alone, and coordinates every group. `furthest` says of partitions of a topic what was
-    committed for them at the most, by any group; 0 where nothing was."""
+    committed for them at the most, by any group; 0 where nothing was. `has_consumer_groups`: the
+    protocol `consumer` is enabled."""
 
     catalogue: Catalogue
     cluster_id: str
@@ -65,6 +66,7 @@ class Cluster:
     peers: Peers | None = None
     furthest: Furthest | None = None
     ends_elsewhere: dict[tuple[uuid.UUID, int], int] = field(default_factory=dict)
+    has_consumer_groups: bool = True
     produced: Rarely = field(default_factory=Rarely)  # requests of producers, for the log
 
     @property

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from pykcoord.protocol import GROUP_APIS
 from pykcoord.server.api import (
+    alter_configs,
     api_versions,
     create_partitions,
     create_topics,
@@ -14,6 +15,7 @@ from pykcoord.server.api import (
     describe_topic_partitions,
     fetch,
     find_coordinator,
+    list_config_resources,
     list_offsets,
     metadata,
     offset_for_leader_epoch,
@@ -31,6 +33,9 @@ _OTHERS = (
     delete_topics.API,
     offset_for_leader_epoch.API,
     describe_configs.API,
+    alter_configs.API,
+    alter_configs.INCREMENTAL_API,
+    list_config_resources.API,
     create_partitions.API,
     describe_cluster.API,
     describe_topic_partitions.API,

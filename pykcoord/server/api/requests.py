@@ -11,8 +11,6 @@ from collections import namedtuple
 from functools import cache
 from typing import Any
 
-from kio.index import load_request_schema
-
 from pykcoord.server._requests import (
     BOOL,
     BYTES,
@@ -27,6 +25,7 @@ from pykcoord.server._requests import (
     Field,
     Shape,
 )
+from pykcoord.server.api.later import request_schema
 from pykcoord.server.api.messages import parts_of
 
 _KINDS = {
@@ -46,7 +45,7 @@ _KINDS = {
 @cache
 def request_shape(key: int, version: int) -> Shape:
     """How requests of an API and version are laid out. Their fields have kio's names."""
-    return _shape(load_request_schema(key, version))
+    return _shape(request_schema(key, version))
 
 
 @cache

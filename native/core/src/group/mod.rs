@@ -38,6 +38,7 @@ use crate::config::Config;
 use crate::delayed::DelayedOperation;
 use crate::error::ErrorCode;
 use crate::event::Events;
+use crate::group_configs::GroupConfigs;
 use crate::offset::OffsetTables;
 use crate::outbox::Outbox;
 use crate::request::Ticket;
@@ -46,6 +47,8 @@ use crate::response::Response;
 #[derive(Debug)]
 pub struct Machine {
     pub config: Config,
+    /// Of single consumer groups.
+    pub group_configs: Arc<GroupConfigs>,
     pub registry: Registry,
     pub wheel: TimingWheel<DelayedOperation>,
     pub outbox: Outbox,
@@ -84,6 +87,7 @@ impl Machine {
             registry: Registry::new(config.hash_seed),
             offsets: OffsetTables::new(config.hash_seed),
             next_expiration_ms: None,
+            group_configs: Arc::default(),
             config,
             wheel: TimingWheel::new(0),
             outbox: Outbox::default(),

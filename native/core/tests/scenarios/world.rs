@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kcoord_core::assignment_rules::{GroupStrategy, Pattern};
 use kcoord_core::catalogue::CatalogueTopic;
 use kcoord_core::config::MigrationPolicy;
+use kcoord_core::group_configs::{GroupConfig, GroupConfigs};
 use kcoord_core::record::batch::{Attributes, BatchHeader};
 use kcoord_core::request::{Ticket, Uuid};
 use kcoord_core::response::Response;
@@ -44,6 +45,7 @@ pub struct World {
     topics: BTreeMap<Box<str>, CatalogueTopic>,
     /// What the shard was told of them.
     catalogue: Option<Arc<Catalogue>>,
+    group_configs: Arc<GroupConfigs>,
     /// Appended and not committed yet: the log grows, its committed part does not.
     is_held: bool,
     tells_events: bool,
@@ -67,6 +69,7 @@ impl World {
             next_offset: 0,
             topics: BTreeMap::new(),
             catalogue: None,
+            group_configs: Arc::default(),
             is_held: false,
             tells_events: false,
             has_topic_ids: false,
@@ -100,6 +103,7 @@ impl World {
             "commit" => self.is_held = false,
             "restart" => self.restart(),
             "topics" => self.change_topics(&command),
+            "group-config" => self.set_group_config(&command),
             "ends" => self.change_ends(&command),
             "abandon" => self.abandon(command.words[0]),
             "drop" => self.drop_shard(),
@@ -208,6 +212,18 @@ impl World {
         self.tell_topics();
     }
 
+    /// `group-config g session=9000`: what is set for the one group that has settings of its own.
+    fn set_group_config(&mut self, command: &Command<'_>) {
+        let number = |name| command.option(name).map(|text| text.parse().expect("a number"));
+        let config = GroupConfig {
+            session_timeout_ms: number("session"),
+            heartbeat_interval_ms: number("heartbeat"),
+            assignment_interval_ms: number("interval"),
+        };
+        self.group_configs = Arc::new(GroupConfigs::new([(command.words[0].into(), config)]));
+        self.shard.handle_group_configs(&self.group_configs);
+    }
+
     /// `ends t1:0=5`: the partition ends there.
     fn change_ends(&mut self, command: &Command<'_>) {
         for word in &command.words {
@@ -233,6 +249,7 @@ impl World {
         let mut shard = Shard::new(self.config.clone());
         shard.replay(&self.log).unwrap_or_else(|error| panic!("{}: {error}", self.title));
         shard.tell_events(self.tells_events);
+        shard.handle_group_configs(&self.group_configs);
         shard.loaded(self.now_ms, self.next_offset);
         shard
     }

@@ -101,7 +101,7 @@ impl Machine {
         ConsumerGroupHeartbeatResponse {
             member_id: Arc::clone(&member.id),
             member_epoch: member.member_epoch,
-            heartbeat_interval_ms: self.config.consumer.heartbeat_interval_ms,
+            heartbeat_interval_ms: self.heartbeat_interval_ms_of(member.group),
             assignment: tells_assignment.then(assignment),
         }
     }

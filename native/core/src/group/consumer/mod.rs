@@ -35,6 +35,7 @@ mod registry;
 mod regular_expressions;
 mod replay;
 mod search;
+mod settings;
 mod static_member;
 pub mod subscription;
 mod target;

@@ -49,7 +49,7 @@ impl Machine {
     pub fn update_target(&mut self, now_ms: i64, group: u32) {
         let of = self.registry.consumer(group);
         let last_ms = of.assignment_timestamp_ms;
-        let due_ms = last_ms.saturating_add(self.config.consumer.assignment_interval_ms.into());
+        let due_ms = last_ms.saturating_add(self.assignment_interval_ms_of(group).into());
         if of.group_epoch <= of.assignment_epoch || (last_ms != 0 && now_ms < due_ms) {
             return;
         }

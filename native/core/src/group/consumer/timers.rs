@@ -13,7 +13,8 @@ use crate::time::deadline;
 impl Machine {
     /// A member of the consumer protocol was heard of: its session starts anew.
     pub fn renew_consumer_session(&mut self, now_ms: i64, row: u32) {
-        self.renew_consumer_session_with(now_ms, row, self.config.consumer.session_timeout_ms);
+        let timeout_ms = self.session_timeout_ms_of(self.registry.consumer_members[row].group);
+        self.renew_consumer_session_with(now_ms, row, timeout_ms);
     }
 
     /// The same with a session of this length: a classic member has its own.

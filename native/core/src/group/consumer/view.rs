@@ -18,7 +18,7 @@ impl Machine {
     pub fn view_consumer_group(&self, group: u32, bare: GroupView) -> GroupView {
         let of = self.registry.consumer(group);
         let members = of.members.iter().map(|row| &self.registry.consumer_members[*row]);
-        let session_timeout_ms = self.config.consumer.session_timeout_ms;
+        let session_timeout_ms = self.session_timeout_ms_of(group);
         let consumer = ConsumerGroupView {
             group_epoch: of.group_epoch,
             assignment_epoch: of.assignment_epoch,
