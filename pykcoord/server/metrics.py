@@ -26,6 +26,7 @@ from pykcoord.server.api.registry import NAMES
 
 _SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _SAMPLE_SECONDS = 5.0
+_CONSUMER_GROUP_STATES = ("empty", "assigning", "reconciling", "stable")
 _GROUP_STATES = ("empty", "preparing_rebalance", "completing_rebalance", "stable", "dead")
 
 
@@ -199,6 +200,13 @@ def _groups(stats: Mapping[str, Any]) -> Iterable[Metric]:
         if f"groups_{state}" in stats:
             groups.add_metric((state,), stats[f"groups_{state}"])
     yield groups
+    consumers = GaugeMetricFamily(
+        "pykcoord_consumer_groups", "Consumer groups (KIP-848) by state.", labels=("state",)
+    )
+    for state in _CONSUMER_GROUP_STATES:
+        if f"consumer_groups_{state}" in stats:
+            consumers.add_metric((state,), stats[f"consumer_groups_{state}"])
+    yield consumers
     for name, text in (("members", "Members of groups."), ("offsets", "Committed offsets.")):
         if name in stats:
             yield _gauge(f"pykcoord_{name}", text, stats[name])
@@ -228,6 +236,16 @@ def _groups(stats: Mapping[str, Any]) -> Iterable[Metric]:
         "pykcoord_events_dropped",
         "Events of groups that were dropped, because too many waited.",
         value=stats.get("events_dropped_total", 0),
+    )
+    yield CounterMetricFamily(
+        "pykcoord_consumer_group_rebalances",
+        "Epochs that consumer groups came to.",
+        value=stats.get("consumer_rebalances_total", 0),
+    )
+    yield CounterMetricFamily(
+        "pykcoord_members_fenced",
+        "Heartbeats of members of consumer groups that were refused for their epoch.",
+        value=stats.get("members_fenced_total", 0),
     )
     yield CounterMetricFamily(
         "pykcoord_members_expired",

@@ -1,5 +1,6 @@
 //! Counts and lists of a shard for metrics and tools. Walks everything: never on a request's way.
 
+use crate::group::consumer::ConsumerGroupState;
 pub use crate::group::counters::Counters;
 use crate::offset::GroupOffsets;
 use crate::shard::Shard;
@@ -9,6 +10,8 @@ use crate::shard::Shard;
 pub struct Counts {
     /// Classic groups by state: the name of each state and its groups.
     pub groups: [(&'static str, u64); 5],
+    /// Consumer groups by state, likewise.
+    pub consumer_groups: [(&'static str, u64); 4],
     /// Of all groups.
     pub members: u64,
     /// Of all groups.
@@ -19,6 +22,9 @@ impl Counts {
     /// Adds those of another shard.
     pub fn add(&mut self, other: &Counts) {
         for (sum, (name, count)) in self.groups.iter_mut().zip(other.groups) {
+            *sum = (name, sum.1 + count);
+        }
+        for (sum, (name, count)) in self.consumer_groups.iter_mut().zip(other.consumer_groups) {
             *sum = (name, sum.1 + count);
         }
         self.members += other.members;
@@ -44,13 +50,20 @@ impl Shard {
         let registry = &self.machine.registry;
         let mut counts = Counts {
             groups: names.map(|name| (name, 0)),
+            consumer_groups: ConsumerGroupState::ALL.map(|state| (state.name(), 0)),
             members: (registry.members.len() + registry.consumer_members.len()) as u64,
             offsets: self.offset_count() as u64,
         };
         for row in registry.rows() {
-            let Some(group) = registry.groups[row].as_classic() else { continue };
-            let name = group.state.name();
-            let slot = counts.groups.iter_mut().find(|(state, _)| *state == name);
+            let group = &registry.groups[row];
+            let (counts, state) = match group.as_classic() {
+                Some(classic) => (&mut counts.groups[..], classic.state.name()),
+                None if registry.is_consumer(row) => {
+                    (&mut counts.consumer_groups[..], self.machine.state_name(row))
+                }
+                None => continue,
+            };
+            let slot = counts.iter_mut().find(|(name, _)| *name == state);
             slot.expect("every state is counted").1 += 1;
         }
         counts

@@ -34,7 +34,7 @@ pub fn offsets<'py>(py: Python<'py>, shard: &Shard) -> PyResult<Bound<'py, PyLis
     Ok(list)
 }
 
-/// Counts of the whole node: `groups_<state>` in snake case, `members`, `offsets`,
+/// Counts of the whole node: `groups_<state>` in snake case, `consumer_groups_<state>`, `members`, `offsets`,
 /// `rebalances_total` by cause, `coordinator_assignments_total` by strategy, `findings_total` by
 /// kind, and `members_expired_total`.
 pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> {
@@ -44,6 +44,11 @@ pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> 
     for (state, (_, count)) in states.iter().zip(stats.counts.groups) {
         dict.set_item(format!("groups_{state}"), count)?;
     }
+    for (state, count) in stats.counts.consumer_groups {
+        dict.set_item(format!("consumer_groups_{}", state.to_ascii_lowercase()), count)?;
+    }
+    dict.set_item("consumer_rebalances_total", stats.counters.consumer_rebalances)?;
+    dict.set_item("members_fenced_total", stats.counters.members_fenced)?;
     dict.set_item("members", stats.counts.members)?;
     dict.set_item("offsets", stats.counts.offsets)?;
     let causes = PyDict::new(py);

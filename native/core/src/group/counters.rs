@@ -66,6 +66,10 @@ pub struct Counters {
     rebalances: [u64; RebalanceCause::ALL.len()],
     /// Members removed by a timer: their session ended, or they never synced.
     pub members_expired: u64,
+    /// Epochs that consumer groups came to: as often were members' partitions to be decided anew.
+    pub consumer_rebalances: u64,
+    /// Heartbeats of consumer groups' members that had another epoch than theirs, and were refused.
+    pub members_fenced: u64,
     coordinator_assignments: [u64; GroupStrategy::ALL.len()],
     findings: [u64; FindingKind::ALL.len()],
     /// Events that were dropped, because too many waited.
@@ -84,6 +88,8 @@ impl Counters {
             *sum += count;
         }
         self.members_expired += other.members_expired;
+        self.consumer_rebalances += other.consumer_rebalances;
+        self.members_fenced += other.members_fenced;
         self.events_dropped += other.events_dropped;
         for (sum, count) in
             self.coordinator_assignments.iter_mut().zip(other.coordinator_assignments)

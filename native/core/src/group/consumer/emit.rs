@@ -12,6 +12,10 @@ impl Machine {
         value.clear();
         change.key(self.group(group).id.as_str()).encode(&mut key);
         let is_value = change.encode_value(&mut value);
+        if let RecordChange::GroupMetadata(Some(value)) = change {
+            let is_next = value.epoch > self.registry.consumer(group).group_epoch;
+            self.counters.consumer_rebalances += u64::from(is_next);
+        }
         let offset = self.outbox.emit(now_ms, &key, is_value.then_some(&value[..]));
         self.group_mut(group).last_record_end = offset + 1;
         (self.scratch_key, self.scratch_value) = (key, value);

@@ -11,6 +11,7 @@ use super::member::{LEFT_FOR_A_WHILE, Member};
 use super::member_id::made_member_id;
 use super::update::{Changes, Said};
 use super::validate::{LEAVES, is_full};
+use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
 use crate::response::{ConsumerGroupHeartbeatResponse, Refusal, Response};
@@ -35,6 +36,8 @@ impl Machine {
                 self.outbox.respond_when_committed(end_offset, context.ticket, response);
             }
             Err(refusal) => {
+                let is_fenced = refusal.error_code == ErrorCode::FencedMemberEpoch;
+                self.counters.members_fenced += u64::from(is_fenced);
                 let response = Response::ConsumerGroupHeartbeat(Err(refusal));
                 self.outbox.respond(context.ticket, response);
             }
