@@ -60,9 +60,9 @@ def integer(
     return dataclasses.field(default=default, metadata=metadata)
 
 
-def text(default: str, doc: str, *, choices: tuple[str, ...] = ()) -> Any:
+def text(default: str, doc: str, *, choices: tuple[str, ...] = (), ours: bool = True) -> Any:
     """A string; `choices`: all that there are."""
-    return _ours(default, doc, type="string", choices=choices)
+    return _ours(default, doc, type="string", choices=choices, ours=ours)
 
 
 def listed(default: str, doc: str, *, of: tuple[str, ...]) -> Any:

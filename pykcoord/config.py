@@ -128,13 +128,12 @@ class Config:
         unit="ms",
         minimum=10_000,
     )
-    group_consumer_migration_policy: str = _ours(
+    group_consumer_migration_policy: str = _text(
         "bidirectional",
         "Whether classic groups with members become consumer groups when a member of that protocol "
         "joins (`upgrade`), consumer groups classic ones when only classic members are left "
         "(`downgrade`), both, or neither; `disabled` also keeps classic members out of consumer "
         "groups that have members.",
-        type="string",
         choices=("disabled", "upgrade", "downgrade", "bidirectional"),
         ours=False,
     )
