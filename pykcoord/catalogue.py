@@ -17,7 +17,6 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pykcoord.errors import ArgumentError, KcoordError
-from pykcoord.group_config import ASSIGNMENT_INTERVAL, HEARTBEAT_INTERVAL, SESSION_TIMEOUT
 
 # org.apache.kafka.common.internals.Topic
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -302,20 +301,6 @@ def store_topics(store: Store, topics: Iterable[Topic]) -> None:
 def native_topics(catalogue: Catalogue) -> list[tuple[str, bytes, int]]:
     """The catalogue as `_native.Node.set_topics` takes it."""
     return [(t.name, t.topic_id.bytes, t.partitions) for t in catalogue.topics().values()]
-
-
-def native_group_configs(
-    catalogue: Catalogue,
-) -> list[tuple[str, int | None, int | None, int | None]]:
-    """What is set for single groups as `_native.Node.set_group_configs` takes it."""
-    rows = []
-    for group_id, configs in catalogue.group_configs().items():
-        session, heartbeat, assignment = (
-            int(configs[name]) if name in configs else None
-            for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
-        )
-        rows.append((group_id, session, heartbeat, assignment))
-    return rows
 
 
 def native_end_offsets(catalogue: Catalogue) -> dict[str, dict[int, int]]:

@@ -20,12 +20,12 @@ from pykcoord.catalogue import (
     Store,
     TopicCatalogue,
     native_end_offsets,
-    native_group_configs,
     native_topics,
 )
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
+from pykcoord.group_config import native_group_configs
 from pykcoord.leading import FixedShards
 from pykcoord.log import Holding, LogDirectory, Part
 from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
@@ -158,7 +158,7 @@ def tell_topics(runtime: Runtime, catalogue: TopicCatalogue) -> None:
     """Have the node know the topics, now and after each change."""
 
     def tell() -> None:
-        runtime.set_group_configs(native_group_configs(catalogue))
+        runtime.set_group_configs(native_group_configs(catalogue.group_configs()))
         runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue))
 
     tell()

@@ -20,6 +20,7 @@ __all__ = [
     "GroupSetting",
     "check_group_configs",
     "group_defaults",
+    "native_group_configs",
 ]
 
 SESSION_TIMEOUT = "consumer.session.timeout.ms"
@@ -91,6 +92,20 @@ def check_group_configs(configs: Mapping[str, str], broker_configs: Mapping[str,
         if session <= heartbeat:
             reason = f"{SESSION_TIMEOUT} must be greater than {HEARTBEAT_INTERVAL}"
             raise ArgumentError(SESSION_TIMEOUT, reason)
+
+
+def native_group_configs(
+    configs: Mapping[str, Mapping[str, str]],
+) -> list[tuple[str, int | None, int | None, int | None]]:
+    """What is set for groups, by their ids, as `_native.Node.set_group_configs` takes it."""
+    rows = []
+    for group_id, own in configs.items():
+        session, heartbeat, assignment = (
+            int(own[name]) if name in own else None
+            for name in (SESSION_TIMEOUT, HEARTBEAT_INTERVAL, ASSIGNMENT_INTERVAL)
+        )
+        rows.append((group_id, session, heartbeat, assignment))
+    return rows
 
 
 def _number(name: str, value: str) -> int:

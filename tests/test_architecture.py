@@ -22,9 +22,9 @@ MAX_LINES = 500
 # A part may import itself and the parts above it in this list; `cli` may import all.
 LAYERS = [
     {"errors", "kafka_names", "properties", "clock", "arrow", "events", "observers"},
-    {"assignment_rules", "_arguments"},
+    {"assignment_rules", "_arguments", "_setting"},
     {"config", "catalogue", "log"},
-    {"runtime", "leading", "session", "_native"},
+    {"group_config", "runtime", "leading", "session", "_native"},
     # Embedding: the machine without sockets.
     {
         "compaction",

@@ -16,11 +16,11 @@ from io import BytesIO
 from typing import Any
 
 import pytest
-from kio.index import load_request_schema
 from kio.serial import entity_writer
 from support.kio_client import encode
 
 from pykcoord.server._requests import Elements, MalformedError, Shape, Walk
+from pykcoord.server.api.later import request_schema
 from pykcoord.server.api.registry import APIS
 from pykcoord.server.api.requests import request_shape
 
@@ -115,7 +115,7 @@ def checked(shape: Shape, frame: bytes, at: int = 0, most_elements: int = UNBOUN
 def test_requests_of_kio_are_read_as_they_were_written(key, version):
     shape = request_shape(key, version)
     for seed in range(20):
-        message = random_message(load_request_schema(key, version), random.Random(seed))
+        message = random_message(request_schema(key, version), random.Random(seed))
         body = body_of(message)
         frame = b"head" + body + b"what follows"
         walk = checked(shape, frame, 4)
@@ -126,7 +126,7 @@ def test_requests_of_kio_are_read_as_they_were_written(key, version):
 @pytest.mark.parametrize(("key", "version"), SERVED)
 def test_a_request_that_ends_early_is_refused(key, version):
     shape = request_shape(key, version)
-    body = body_of(random_message(load_request_schema(key, version), random.Random(1)))
+    body = body_of(random_message(request_schema(key, version), random.Random(1)))
     for end in range(len(body)):
         with pytest.raises(MalformedError):
             checked(shape, body[:end])
@@ -137,7 +137,7 @@ def test_no_count_is_believed_before_its_bytes_are_there(key, version):
     """Every place of a request takes a huge count, and random bytes are changed."""
     shape = request_shape(key, version)
     source = random.Random(version)
-    body = body_of(random_message(load_request_schema(key, version), source))[:2_000]
+    body = body_of(random_message(request_schema(key, version), source))[:2_000]
     bodies = [body[:at] + huge + body[at:] for at in range(len(body)) for huge in HUGE_COUNTS]
     bodies = source.sample(bodies, min(300, len(bodies)))
     for _ in range(200):

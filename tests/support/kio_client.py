@@ -10,13 +10,14 @@ from functools import cache
 from io import BytesIO
 from typing import Any
 
-from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader, entity_writer
+
+from pykcoord.server.api.later import request_schema, response_schema
 
 
 def encode(key: int, version: int, correlation_id: int = 7, /, **fields: Any) -> bytes:
     """A whole request frame; fields that the version lacks are left out."""
-    schema = load_request_schema(key, version)
+    schema = request_schema(key, version)
     buffer = BytesIO()
     buffer.write(struct.pack(">hhih", key, version, correlation_id, 3) + b"cli")
     if schema.__flexible__:
@@ -27,7 +28,7 @@ def encode(key: int, version: int, correlation_id: int = 7, /, **fields: Any) ->
 
 def decode(key: int, version: int, reply: bytes) -> Any:
     """The response; asserts that nothing is left over."""
-    schema = load_response_schema(key, version)
+    schema = response_schema(key, version)
     start = 5 if schema.__flexible__ and key != 18 else 4
     response, size = entity_reader(schema)(reply, start)
     assert start + size == len(reply)
