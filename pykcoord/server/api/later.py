@@ -1,6 +1,7 @@
-"""Versions of messages that Kafka 4.4 has and kio's classes do not have yet."""
+"""Versions of messages that Kafka 4.4 has and kio's classes do not have yet.
 
-from __future__ import annotations
+Annotations are types here, not strings: kio reads them.
+"""
 
 from dataclasses import dataclass, field
 from typing import Any
