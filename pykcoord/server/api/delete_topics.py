@@ -4,32 +4,58 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord.server._seen import Seen
 from pykcoord.server.api.changes import stored_together
 from pykcoord.server.api.errors import error_of
-from pykcoord.server.api.messages import NONE, Fields
+from pykcoord.server.api.messages import NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
 
 
 def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
-    responses = stored_together(
+    return {"responses": _responses(request, version, cluster)}
+
+
+def _responses(request: Any, version: int, cluster: Cluster) -> Iterator[Fields]:
+    named, twice = Seen(), Seen()
+    for name, topic_id in _asked(request, version):
+        is_either = (name is None) != (topic_id is None)
+        if is_either and not named.add(*_identity(name, topic_id)):
+            twice.add(*_identity(name, topic_id))
+        yield PAUSE
+    yield from stored_together(
         cluster.catalogue,
-        _deleted(request, version, cluster),
+        _deleted(request, version, twice, cluster),
         lambda result, code, text: _result(result["name"], result["topic_id"], code, text),
     )
-    return {"responses": responses}
 
 
-def _deleted(request: Any, version: int, cluster: Cluster) -> Iterator[Fields]:
+def _asked(request: Any, version: int) -> Iterator[tuple[str | None, UUID | None]]:
     if version < 6:
-        for name in request.topic_names:
-            yield _delete(name, None, cluster)
-        return
-    for topic in request.topics:
-        yield _delete(topic.name, topic.topic_id, cluster)
+        return ((name, None) for name in request.topic_names)
+    return ((topic.name, topic.topic_id) for topic in request.topics)
+
+
+def _identity(name: str | None, topic_id: UUID | None) -> tuple[str | bytes | None, int]:
+    return (name, 0) if name is not None or topic_id is None else (topic_id.bytes, 1)
+
+
+def _deleted(request: Any, version: int, twice: Seen, cluster: Cluster) -> Iterator[Fields]:
+    """What is named twice is refused, in one result, and not deleted (ControllerApis)."""
+    told = Seen()
+    for name, topic_id in _asked(request, version):
+        identity = _identity(name, topic_id)
+        if (name is None) == (topic_id is None) or not twice.has(*identity):
+            yield _delete(name, topic_id, cluster)
+        elif told.add(*identity):
+            text = f"Duplicate topic {'name' if topic_id is None else 'id'}."
+            yield _result(name, topic_id, ErrorCode.invalid_request, text)
+        else:
+            yield PAUSE
 
 
 def _delete(name: str | None, topic_id: Any, cluster: Cluster) -> Fields:
