@@ -18,6 +18,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from pykcoord.assignors import STRATEGIES, Subscription, assign, sticky_user_data
+from pykcoord.cli.plain import counted
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.errors import ArgumentError
 
@@ -195,7 +196,11 @@ def _print(
         lost = [move.partition for move in moves if move.source == member]
         cells = (member, len(partitions), len(owned), *map(_ranges, (partitions, gained, lost)))
         table.add_row(*(escape(str(cell)) for cell in cells))
-    Console(highlight=False, soft_wrap=False).print(table)
+    console = Console(highlight=False, soft_wrap=False)
+    with console.capture() as captured:
+        console.print(table)
+    for line in captured.get().splitlines():
+        click.echo(line.rstrip())
     click.echo(_summary(members, assignment, moves))
 
 
@@ -209,7 +214,8 @@ def _summary(
     withheld = {move.partition for move in moves if move.destination is None}
     moved = {move.partition for move in moves} - withheld
     text = (
-        f"{sum(sizes)} partitions, {min(sizes, default=0)} to {max(sizes, default=0)} a member; "
+        f"{counted(sum(sizes), 'partition')}, "
+        f"{min(sizes, default=0)} to {max(sizes, default=0)} a member; "
         f"{len(owned) - len(moved) - len(withheld)} stay, {len(moved)} move"
     )
     return text + (f", {len(withheld)} go to nobody yet" if withheld else "")

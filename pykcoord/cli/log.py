@@ -14,6 +14,7 @@ import click
 
 from pykcoord.cli import compact, dump
 from pykcoord.cli.opening import on_corruption_option, opened
+from pykcoord.cli.plain import counted
 from pykcoord.cli.state import state_of
 from pykcoord.cli.state_listing import print_state
 from pykcoord.cli.topic_names import topic_names
@@ -91,9 +92,10 @@ def verify_log(path: Path, as_json: bool) -> int:
             click.echo(str(problem), err=True)
         verdict = "sound" if report.files else "holds no segments yet"
         if not report.sound:
-            verdict = f"broken in {len(report.problems)} place(s)"
+            verdict = f"broken in {counted(len(report.problems), 'place')}"
         click.echo(
-            f"{path}: {verdict}: {report.files} files, {report.size_bytes} bytes, "
-            f"{report.batches} batches, {report.records} records"
+            f"{path}: {verdict}: {counted(report.files, 'file')}, "
+            f"{counted(report.size_bytes, 'byte')}, {counted(report.batches, 'batch')}, "
+            f"{counted(report.records, 'record')}"
         )
     return 0 if report.sound else 1

@@ -7,6 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 
+def counted(count: int, noun: str) -> str:
+    """ "1 file", "2 files", "0 batches"."""
+    ending = "" if count == 1 else "es" if noun.endswith("ch") else "s"
+    return f"{count} {noun}{ending}"
+
+
 def base64_of(data: bytes | None) -> str | None:
     """Base64, or None for None."""
     return None if data is None else base64.b64encode(data).decode()

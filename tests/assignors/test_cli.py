@@ -51,6 +51,7 @@ def test_a_table_says_what_moves(run: Run) -> None:
     assert rows[0] == ["MEMBER", "NOW", "HAD", "PARTITIONS", "GETS", "LOSES"]
     assert rows[1] == ["a", "3", "5", "orders", "0-2", "orders", "3,5"]
     assert rows[2] == ["b", "2", "0", "orders", "3-4", "orders", "3-4"]
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
     assert out.splitlines()[-1] == "8 partitions, 2 to 3 a member; 5 stay, 2 move"
 
 

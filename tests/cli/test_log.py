@@ -16,6 +16,7 @@ from support import segments
 from support.batches import data
 
 from pykcoord.cli.listing import Listing, print_listings
+from pykcoord.cli.plain import counted
 from pykcoord.clock import Clock
 from pykcoord.log import Append, LogDirectory
 
@@ -248,6 +249,25 @@ def test_verify_finds_kafkas_logs_sound_and_the_torn_ones_broken(
     assert (result.code, result.err) == (0, "")
     batches, records = (sum(log[name] for log in logs) for name in ("batches", "records"))
     assert f"{batches} batches, {records} records" in result.out
+
+
+@pytest.mark.parametrize(
+    ("count", "noun", "text"),
+    [(1, "file", "1 file"), (0, "batch", "0 batches"), (2, "file", "2 files")],
+)
+def test_one_of_a_kind_is_not_many(count: int, noun: str, text: str) -> None:
+    assert counted(count, noun) == text
+
+
+def test_verify_counts_files(pykcoord: Run, tmp_path: Path) -> None:
+    with LogDirectory.open(tmp_path / "log", partitions=1) as log:
+        area = data(0, [(b"\x00\x63", b"")], timestamp=0).encode()[61:]  # behind the header
+        done: Future[object] = Future()
+        log.append([Append(0, 0, 1, 0, 0, area)], lambda *answer: done.set_result(answer))
+        done.result(30)
+    out = pykcoord("log", "verify", tmp_path / "log").out
+    assert " sound: 1 file, " in out
+    assert out.endswith(" bytes, 1 batch, 1 record\n")
 
 
 def test_verify_as_json(pykcoord: Run) -> None:
