@@ -24,6 +24,7 @@ from pykcoord.server.metrics import ServerMetrics
 
 # Requests that are polled together: KC_AT_ONCE of _polling.pyx.
 MOST_OF_A_TURN = 256
+_SETTLED_ROUNDS = 50
 
 
 @pytest.fixture(params=["asyncio", "uvloop", "asyncio-unpolled", "uvloop-unpolled"])
@@ -91,6 +92,15 @@ class Rig:
         """Let the loop run until `condition()`: what is awaited happens within it."""
         while not condition():
             await asyncio.sleep(0.001)
+
+    async def settled(self, value: Callable[[], Any]) -> Any:
+        """`value()` once it stays the same for as long as the loop goes round fifty times."""
+        rounds, last = 0, value()
+        while rounds < _SETTLED_ROUNDS:
+            await asyncio.sleep(0)
+            rounds = rounds + 1 if value() == last else 0
+            last = value()
+        return last
 
 
 @asynccontextmanager

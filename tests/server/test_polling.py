@@ -205,9 +205,8 @@ def test_who_comes_when_no_file_can_be_opened_is_served_later(run, caplog, monke
             begun = asyncio.get_running_loop().time()
             with _no_more_files():
                 late.connect_ex(rig.server.address)
-                for _ in range(20):
+                while len(caplog.records) < 2:  # it was tried again
                     assert await before.ask(frame(HEARTBEAT))
-                    await asyncio.sleep(0.01)
                 assert len(rig.server.hub.connections) == 1
             seconds = asyncio.get_running_loop().time() - begun
             assert 2 <= len(caplog.records) <= 2 + seconds / PAUSE_SECONDS

@@ -323,7 +323,8 @@ def test_a_shard_is_stepped_when_its_timeout_is_due_and_not_before(run):
         assert times[0] >= 200
         assert times[-1] >= 300
         assert len(times) <= 2  # one where a busy machine was late for both
-        await asyncio.sleep(0.02)
+        for _ in range(50):
+            await asyncio.sleep(0)
         assert len(node.steps) == 2 + len(times)
         await runtime.stop()
 

@@ -283,7 +283,8 @@ def test_what_is_made_for_a_client_that_goes_away_ends(run):
         assert rig.dispatcher._answers.taken > 0
         rig.dispatcher.abandon(ticket)
         assert rig.at_rest()
-        await asyncio.sleep(0.01)
+        while rig.dispatcher._is_awake:
+            await asyncio.sleep(0)
         assert not rig.replies
         assert not rig.refused
 
