@@ -157,16 +157,20 @@ def _pending_members(port: int, scale: float) -> Pass:
 
 
 def _joins_and_leaves(port: int, scale: float) -> Pass:
-    """60,000 times: join, leave."""
+    """60,000 times: join, leave. By 100 clients at once: each leave waits for the disk."""
+    clients = [Connection(port) for _ in range(100)]
+    cycles = max(1, int(60_000 * scale) // len(clients))
 
     def once() -> Outcome:
-        with Connection(port) as connection:
-            cycles = int(60_000 * scale)
-            for number in range(cycles):
-                group_id = f"cycle{number % 500}"
-                member = joined(connection.ask(join_frame(group_id)), group_id)
-                connection.ask(leave_frame(member))
-            return Outcome(2 * cycles)
+        for cycle in range(cycles):
+            groups = [f"cycle{number}-{cycle % 5}" for number in range(len(clients))]
+            for client, group_id in zip(clients, groups, strict=True):
+                client.send(join_frame(group_id))
+            for client, group_id in zip(clients, groups, strict=True):
+                client.send(leave_frame(joined(client.read(), group_id)))
+            for client in clients:
+                client.read()
+        return Outcome(2 * cycles * len(clients))
 
     return once
 

@@ -39,6 +39,23 @@ def metadata(scale: float) -> bytes:
     return header(3, 9, flexible=True) + uvarint(count + 1) + names + b"\1\0\0\0"
 
 
+def metadata_below_the_bound(scale: float) -> bytes:
+    """v9: as many names as are looked at."""
+    return metadata(scale * 249_000 / 340_000)
+
+
+def find_coordinator_below_the_bound(scale: float) -> bytes:
+    """v4: as many keys as are looked at."""
+    return find_coordinator(scale * 249_000 / 1_000_000)
+
+
+def create_partitions(scale: float) -> bytes:
+    """v1: one topic with 249,000 replicas, which it does not get."""
+    count = int(249_000 * scale)
+    topic = text("orders") + struct.pack(">ii", 13, count) + bytes(4) * count
+    return header(37, 1) + _int32(1) + topic + _int32(1000) + b"\0"
+
+
 def describe_configs(scale: float) -> bytes:
     """v1: 170,000 brokers."""
     count = int(170_000 * scale)
@@ -142,10 +159,13 @@ def fetch_many_groups(scale: float) -> bytes:
 
 NODE_LEVEL: dict[str, Callable[[float], bytes]] = {
     "FindCoordinator, 1,000,000 keys": find_coordinator,
+    "FindCoordinator, 249,000 keys": find_coordinator_below_the_bound,
     "Metadata, 340,000 names": metadata,
+    "Metadata, 249,000 names": metadata_below_the_bound,
     "DescribeConfigs, 170,000 brokers": describe_configs,
     "DeleteTopics, 340,000 names": delete_topics,
     "CreateTopics, 80,000 topics": create_topics,
+    "CreatePartitions, 249,000 replicas": create_partitions,
     "ListOffsets, 170,000 partitions": list_offsets,
     "Fetch, 120,000 partitions": fetch,
 }
