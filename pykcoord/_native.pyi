@@ -224,6 +224,7 @@ class Node:
         members: Sequence[str],
         generations: Sequence[int],
     ) -> bytes: ...
+    def send_in_parts(self) -> None: ...
     def tell_events(self, on: bool) -> None: ...
     def abandon(self, ticket: int) -> None: ...
     def set_away(self, shard: int, away: bool) -> None: ...
@@ -294,6 +295,10 @@ class Session:
 class Turn:
     """What one step yields: replies, appends and the next timeout."""
 
+    @property
+    def parts(self) -> list[tuple[int, bytes]]:
+        """Ticket, and what goes before the rest of its reply, in order; the end is among `replies`
+        of this step or of a later one. None but of a node that `send_in_parts`."""
     @property
     def replies(self) -> list[tuple[int, bytes]]:
         """Ticket, and the reply with its 4-byte length."""

@@ -30,6 +30,8 @@ class Callers:
         self._runtime = runtime
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[int, asyncio.Future[bytes]] = {}
+        # What came before the ends of long replies.
+        self._parts: dict[int, list[bytes]] = {}
         self._frames: list[tuple[int, Session, bytes]] = []
         self._last_ticket = 0
         self._refusal: Callable[[], Exception] | None = None
@@ -50,6 +52,7 @@ class Callers:
         try:
             return await reply
         finally:
+            self._parts.pop(ticket, None)
             if self._waiting.pop(ticket, None) is not None:
                 self._runtime.abandon(ticket)
 
@@ -63,11 +66,18 @@ class Callers:
         frames, self._frames = self._frames, []
         return frames
 
+    def deliver_parts(self, parts: list[tuple[int, bytes]]) -> None:
+        for ticket, part in parts:
+            if ticket in self._waiting:
+                self._parts.setdefault(ticket, []).append(part)
+
     def deliver(self, replies: list[tuple[int, bytes]]) -> None:
         for ticket, reply in replies:
             waiting = self._waiting.pop(ticket, None)
             if waiting is not None and not waiting.done():
-                waiting.set_result(reply[_LENGTH_BYTES:])
+                parts = self._parts.pop(ticket, None)
+                whole = reply if parts is None else b"".join([*parts, reply])
+                waiting.set_result(whole[_LENGTH_BYTES:])
 
     def foreign(self, tickets: list[int]) -> None:
         for ticket in tickets:

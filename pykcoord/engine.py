@@ -106,6 +106,7 @@ class Engine:
         seed = secrets.token_bytes(_SEED_BYTES)
 
         def assemble(node: Node, log: Log, topics: TopicCatalogue) -> Engine:
+            node.send_in_parts()
             runtime = new_runtime(node, log, clock or Clock(), observer)
             runtime.tell_events(tells_events)
             tell_topics(runtime, topics)

@@ -34,6 +34,8 @@ class Turn(Protocol):
     """What one step of the node yields (`_native.Turn`)."""
 
     @property
+    def parts(self) -> list[tuple[int, bytes]]: ...
+    @property
     def replies(self) -> list[tuple[int, bytes]]: ...
     @property
     def appends(self) -> list[tuple[int, int, int, int, int, bytes]]: ...
@@ -90,8 +92,11 @@ class Transport(Protocol):
     def take(self) -> list[tuple[int, Session, bytes]]:
         """The frames since the last call: (ticket, session, frame without its length)."""
 
+    def deliver_parts(self, parts: list[tuple[int, bytes]]) -> None:
+        """Ticket, and what goes before the rest of its reply: the first part has the length."""
+
     def deliver(self, replies: list[tuple[int, bytes]]) -> None:
-        """Ticket, and the reply with its 4-byte length."""
+        """Ticket, and the reply with its 4-byte length, or the end of one that came in parts."""
 
     def foreign(self, tickets: list[int]) -> None:
         """Requests of an API that the core does not own: the transport answers them."""
@@ -321,6 +326,8 @@ class Runtime:
         assert self._transport is not None
         if turn.appends:
             self._append([Append(*append) for append in turn.appends])
+        if turn.parts:
+            self._transport.deliver_parts(turn.parts)
         self._transport.deliver(turn.replies)
         for ticket, reason in turn.invalid:
             self._transport.refuse(ticket, reason)

@@ -93,6 +93,16 @@ cdef class Hub:
         self.is_full = False
         return frames
 
+    def deliver_parts(self, list parts not None):
+        """Write parts of long replies (ticket, bytes), whose ends come by `deliver`."""
+        cdef Connection connection
+        cdef bytes part
+        for ticket, part in parts:
+            connection = self.in_flight.get(ticket)
+            if connection is not None and part is not None and not connection._closed:
+                self.sent_bytes_total += PyBytes_GET_SIZE(part)
+                connection._hand_over(part, 0)
+
     def deliver(self, list replies not None):
         """Write replies (ticket, with its 4-byte length); a client that has gone gets nothing.
 

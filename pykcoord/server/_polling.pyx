@@ -58,9 +58,9 @@ cdef extern from *:
         return epoll_ctl(poller, what, socket->descriptor, &event);
     }
 
-    static int kc_poll(int poller, kc_ready *ready) {
+    static int kc_poll(int poller, kc_ready *ready, int most) {
         struct epoll_event events[KC_AT_ONCE];
-        int count = epoll_wait(poller, events, KC_AT_ONCE, 0);
+        int count = epoll_wait(poller, events, most, 0);
         for (int n = 0; n < count; n++)
             ready[n] = (kc_ready){events[n].data.ptr, events[n].events, 0, -1, 0};
         return count;
@@ -70,7 +70,7 @@ cdef extern from *:
     enum { KC_AVAILABLE = 0, KC_IN = 1, KC_OUT = 2, KC_BROKEN = 4, KC_ENDING = 12 };
     static int kc_create(void) { errno = ENOSYS; return -1; }
     static int kc_want(int poller, kc_socket *socket, uint32_t wanted) { return -1; }
-    static int kc_poll(int poller, kc_ready *ready) { return 0; }
+    static int kc_poll(int poller, kc_ready *ready, int most) { return 0; }
     #endif
 
     /* Read what is ready from the `from`-th on while there is room; how far it came. */
@@ -103,13 +103,16 @@ cdef extern from *:
     uint32_t KC_IN, KC_OUT, KC_BROKEN, KC_ENDING
     int kc_create() noexcept nogil
     int kc_want(int poller, kc_socket* socket, uint32_t wanted) noexcept nogil
-    int kc_poll(int poller, kc_ready* ready) noexcept nogil
+    int kc_poll(int poller, kc_ready* ready, int most) noexcept nogil
     int kc_read(kc_ready* ready, int begin, int count, char* room, int64_t size) noexcept nogil
 
 IS_AVAILABLE = bool(KC_AVAILABLE)
 
 # What was read is handed on when there is no room for a whole read more.
 cdef int64_t ROOM_BYTES = 8 * KC_READ_MOST
+# Of all sockets that are read together: where they have more, fewer are read the next time.
+cdef int64_t TURN_BYTES = 32 * KC_READ_MOST
+cdef int LEAST_AT_ONCE = 16
 # Of what a client did not take yet: where its next request waits, and where it is served again.
 cdef Py_ssize_t HIGH_WATER_BYTES = 65536
 cdef Py_ssize_t LOW_WATER_BYTES = 16384
@@ -125,6 +128,7 @@ cdef class Poller:
     cdef int _descriptor
     cdef kc_ready* _ready
     cdef char* _room
+    cdef int _at_once           # sockets that are read next
 
     def __cinit__(self):
         self._descriptor = -1
@@ -136,6 +140,7 @@ cdef class Poller:
     def __init__(self, loop not None):
         self._loop = loop
         self._channels = set()
+        self._at_once = KC_AT_ONCE
         self._descriptor = kc_create()
         if self._descriptor < 0:
             raise OSError(errno, os.strerror(errno))
@@ -192,14 +197,16 @@ cdef class Poller:
     def _poll(self):
         cdef int begin = 0
         cdef int end, index, count
+        cdef int64_t got = 0
         cdef Channel channel = None
         with nogil:
-            count = kc_poll(self._descriptor, self._ready)
+            count = kc_poll(self._descriptor, self._ready, self._at_once)
         while begin < count:
             with nogil:
                 end = kc_read(self._ready, begin, count, self._room, ROOM_BYTES)
             for index in range(begin, end):
                 channel = <Channel>self._ready[index].socket.channel
+                got += max(0, self._ready[index].got)
                 try:
                     channel._is_ready(&self._ready[index])
                 except (KeyboardInterrupt, SystemExit):
@@ -209,7 +216,11 @@ cdef class Poller:
                     channel._lose(error)
             begin = end
         if channel is not None and channel._connection is not None:
-            channel._connection._hub.is_full = count == KC_AT_ONCE
+            channel._connection._hub.is_full = count == self._at_once
+        if got > TURN_BYTES:
+            self._at_once = max(LEAST_AT_ONCE, <int>(count * TURN_BYTES / got))
+        else:
+            self._at_once = min(KC_AT_ONCE, 2 * self._at_once)
 
 
 cdef class Channel:

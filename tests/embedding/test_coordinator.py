@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import dataclasses
+import os
 import subprocess
 import sys
 import threading
@@ -95,6 +97,13 @@ def test_requests_awaited_on_any_loop(coordinator: Coordinator) -> None:
         return [answer.error_code.name for answer in await asyncio.gather(*asked)]
 
     assert asyncio.run(ask()) == ["unknown_member_id"] * 100
+
+
+def test_a_long_answer_is_the_same_whole(coordinator: Coordinator) -> None:
+    protocol = JoinGroupRequestProtocol(name="range", metadata=os.urandom(1 << 20))
+    request = dataclasses.replace(join_request("fat"), protocols=(protocol,))
+    answer = coordinator.handle(request).result(SECONDS)
+    assert [member.metadata for member in answer.members] == [protocol.metadata]
 
 
 @pytest.mark.parametrize(

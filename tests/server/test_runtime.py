@@ -46,6 +46,8 @@ class Wire:
         waiting, self.waiting = self.waiting, []
         return waiting
 
+    def deliver_parts(self, parts: list[tuple[int, bytes]]) -> None: ...
+
     def deliver(self, replies: list[tuple[int, bytes]]) -> None:
         for ticket, reply in replies:
             self.replies[ticket] = reply[8:]

@@ -197,6 +197,46 @@ def test_pitfall_14_another_connection_is_served_while_a_join_is_parked(run):
     run(main())
 
 
+def test_a_long_answer_reaches_its_client_whole_and_in_several_turns(run):
+    async def main():
+        node = made()
+        node.send_in_parts()
+        async with serving(node) as rig:
+            fat, other = await rig.connect(), await rig.connect()
+            metadata = secrets.token_bytes(3 << 20)
+            asked = {**join(), "protocols": [{"name": "range", "metadata": metadata}]}
+            turns: list[int] = []
+            rig.metrics.turn = lambda frames, seconds: turns.append(frames)
+            fat.send(encode(11, 3, 1, **asked) + encode(18, 0, 2))
+            assert await heartbeat(other, "nobody", 1) == UNKNOWN_MEMBER_ID
+            answer = decode(11, 3, await fat.read())
+            assert [member.metadata for member in answer.members] == [metadata]
+            assert len(turns) > 5
+            # What its client sent meanwhile is next, and comes behind it.
+            assert struct.unpack_from(">i", await fat.read())[0] == 2
+            assert not rig.server.hub.in_flight
+            assert rig.server.hub.sent_bytes_total > len(metadata)
+
+    run(main())
+
+
+def test_the_rest_of_a_long_answer_ends_with_its_connection(run):
+    async def main():
+        node = made()
+        node.send_in_parts()
+        async with serving(node) as rig:
+            fat, other = await rig.connect(), await rig.connect()
+            asked = {**join(), "protocols": [{"name": "range", "metadata": bytes(9 << 20)}]}
+            fat.send(encode(11, 3, 1, **asked))
+            await rig.until(lambda: rig.server.hub.sent_bytes_total > 0)
+            fat.close()
+            await rig.until(lambda: len(rig.server.hub.connections) == 1)
+            assert await heartbeat(other, "nobody", 1) == UNKNOWN_MEMBER_ID
+            assert not rig.server.hub.in_flight
+
+    run(main())
+
+
 def test_a_session_ends_without_any_traffic(run):
     async def main():
         async with serving(made()) as rig:

@@ -19,6 +19,7 @@ NOT_COORDINATOR = b"\x00\x10"
 
 @dataclass
 class ScriptedTurn:
+    parts: list[tuple[int, bytes]] = field(default_factory=list)
     replies: list[tuple[int, bytes]] = field(default_factory=list)
     appends: list[tuple[int, int, int, int, int, bytes]] = field(default_factory=list)
     foreign: list[int] = field(default_factory=list)

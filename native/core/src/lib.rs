@@ -52,6 +52,7 @@ pub mod record;
 pub mod request;
 pub mod response;
 pub mod shard;
+pub mod shared_bytes;
 pub mod snapshot;
 mod time;
 pub mod topic_partition;

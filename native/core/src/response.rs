@@ -15,6 +15,7 @@ pub use offset_fetch::{
 
 use crate::error::ErrorCode;
 use crate::request::Uuid;
+use crate::shared_bytes::SharedBytes;
 
 /// The answer of a shard.
 #[derive(Clone, Debug, PartialEq)]
@@ -125,7 +126,7 @@ pub struct JoinGroupResponseMember {
     /// Of a static member (KIP-345).
     pub group_instance_id: Option<Box<str>>,
     /// Its subscription, in its bytes.
-    pub metadata: Box<[u8]>,
+    pub metadata: SharedBytes,
 }
 
 /// To SyncGroup.
@@ -243,9 +244,9 @@ pub struct DescribedGroupMember {
     /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: Box<str>,
     /// Its subscription, in its bytes.
-    pub member_metadata: Box<[u8]>,
+    pub member_metadata: SharedBytes,
     /// Its assignment, in its bytes.
-    pub member_assignment: Box<[u8]>,
+    pub member_assignment: SharedBytes,
 }
 
 /// To DeleteGroups.

@@ -7,6 +7,7 @@ use kcoord_core::response::{
 };
 
 use super::gather::{Gather, Parts};
+use super::leaving::is_long;
 use super::pieces::Pieces;
 use super::slots::Header;
 use super::turn::LONG_REPLY_BYTES;
@@ -26,13 +27,21 @@ impl Node {
             if !gather.take(part, response, &self.topics) {
                 return;
             }
-            let gather = self.slots.close(core_ticket).expect("it was gathering");
+            let gather = self.slots.take_gather(core_ticket);
+            let pieces = encode_gathered(&header, gather);
+            if self.sends_in_parts && is_long(pieces.bytes()) {
+                return self.leaving.push_encoded(core_ticket, &header, pieces);
+            }
+            self.slots.close(core_ticket);
             self.budget.release(core_ticket);
-            let pieces = encode_gathered(&header, *gather);
             return turn.push_reply(header.ticket, pieces);
         } else {
+            let bytes = self.budget.held_bytes_of(core_ticket).max(size(&response));
+            if self.sends_in_parts && is_long(bytes) {
+                return self.leave_in_parts(core_ticket, &header, response, bytes);
+            }
             self.slots.close(core_ticket);
-            let bytes = self.budget.release(core_ticket).max(size(&response));
+            self.budget.release(core_ticket);
             if bytes > LONG_REPLY_BYTES && turn.outcomes.is_none() {
                 let mut pieces = Pieces::default();
                 let out = pieces.room(bytes);
@@ -51,12 +60,38 @@ impl Node {
     }
 }
 
+impl Node {
+    /// Its slot and what it took of the budget are given back with its last part.
+    #[cold]
+    fn leave_in_parts(
+        &mut self,
+        core_ticket: u64,
+        header: &Header,
+        response: Response,
+        bytes: usize,
+    ) {
+        match response {
+            Response::JoinGroup(joined) => self.leaving.push_joined(core_ticket, header, *joined),
+            response => {
+                let mut pieces = Pieces::default();
+                let out = pieces.room(bytes);
+                begin_response(out, header.api, header.version, header.correlation_id);
+                api::encode_whole(out, header.version, header.api, &response);
+                self.leaving.push_encoded(core_ticket, header, pieces);
+            }
+        }
+    }
+}
+
+/// Of a member in an answer to its leader, besides its subscription: about.
+const MEMBER_BYTES: usize = 64;
+
 /// Bytes of what may be long and is in no budget: subscriptions of all members, to their leader, and
 /// what a member is assigned.
 fn size(response: &Response) -> usize {
     match response {
         Response::JoinGroup(joined) => {
-            joined.members.iter().map(|member| member.metadata.len()).sum()
+            joined.members.iter().map(|member| MEMBER_BYTES + member.metadata.len()).sum()
         }
         Response::ConsumerGroupHeartbeat(Ok(beaten)) => {
             api::consumer_group_heartbeat::assignment_bytes(beaten)

@@ -14,6 +14,7 @@ mod ends;
 mod gather;
 mod group_configs;
 mod heartbeats;
+mod leaving;
 pub mod outcome;
 mod pieces;
 pub mod routing;
@@ -45,6 +46,7 @@ pub use turn::Turn;
 use arrive::{Arrivals, Batch, emptied};
 use kcoord_wire::api::RequestBody;
 use kcoord_wire::header::ApiKey;
+use leaving::Leaving;
 use slices::Slices;
 use slots::{PART_MASK, Slots};
 use topics::Topics;
@@ -116,6 +118,10 @@ pub struct Node {
     slots: Slots,
     /// Requests that go on in the next turn.
     slices: Slices,
+    /// Answers that leave in turns to come.
+    leaving: Leaving,
+    /// Its host takes long replies in parts: see [`Node::send_in_parts`].
+    sends_in_parts: bool,
     /// What answers may take: lent to the shard that works.
     budget: AnswerBudget,
     uuids: Uuids,
@@ -149,6 +155,8 @@ impl Node {
             timers_held: false,
             slots: Slots::new(config.hash_seed),
             slices: Slices::default(),
+            leaving: Leaving::default(),
+            sends_in_parts: false,
             budget: AnswerBudget::new(MAX_ANSWER_BYTES, MAX_UNSENT_BYTES, PART_MASK),
             uuids,
             batches: Vec::new(),
@@ -257,6 +265,7 @@ impl Node {
         requests: impl Iterator<Item = Arrived<'a>>,
         turn: &mut Turn,
     ) {
+        debug_assert!(!self.sends_in_parts, "each of their replies is whole");
         let count = requests.size_hint().1.unwrap_or_default();
         turn.begin(count);
         self.begin(now_ms, &[]);
@@ -287,12 +296,6 @@ impl Node {
     /// peers sent meanwhile may renew what is due, and has to be read first.
     pub fn hold_timers(&mut self, held: bool) {
         self.timers_held = held;
-    }
-
-    /// What the host holds of answers that it was given and could not send yet: together with those
-    /// that are being made it is bounded (`kcoord_core::limits`).
-    pub fn set_unsent(&mut self, bytes: usize) {
-        self.budget.set_unsent(bytes);
     }
 
     /// Gives back the memory of an append's records, for the next of the shard.
@@ -351,9 +354,14 @@ impl Node {
         }
     }
 
+    #[inline]
     fn end(&mut self, turn: &mut Turn) {
         self.collect(turn);
+        if self.leaving.is_due() {
+            self.leave(turn);
+        }
         self.slots.settle();
+        turn.next_timeout_ms = self.next_timeout_ms();
     }
 
     fn tell_topics(&mut self, now_ms: i64) {
@@ -372,6 +380,7 @@ impl Node {
         let Some((request, mut parts)) = self.slots.abandon(ticket) else { return };
         self.budget.release(request);
         self.slices.forget(request);
+        self.leaving.forget(request);
         parts.sort_unstable();
         for of_shard in parts.chunk_by(|a, b| a.0 == b.0) {
             let tickets: Vec<u64> = of_shard.iter().map(|(_, ticket)| *ticket).collect();
@@ -448,6 +457,9 @@ impl Node {
     }
 
     fn collect(&mut self, turn: &mut Turn) {
+        if self.sends_in_parts {
+            self.answer_late(turn);
+        }
         for at in 0..self.status.len() {
             if !self.status[at].touched {
                 continue;
@@ -457,7 +469,11 @@ impl Node {
                 turn.causes.push(found.map(|(header, ..)| header.ticket));
             }
             while let Some((ticket, response)) = self.shards[at].poll_response() {
-                self.answer(ticket, response, turn);
+                if self.sends_in_parts && !self.leaving.has_room() && self.slots.waited(ticket) {
+                    self.leaving.wait(ticket, response);
+                } else {
+                    self.answer(ticket, response, turn);
+                }
             }
             while let Some(ticket) = self.shards[at].poll_given_up() {
                 if let Some((header, ..)) = self.slots.find(ticket) {
@@ -472,11 +488,10 @@ impl Node {
             let timeout_ms = self.shards[at].poll_timeout().unwrap_or(i64::MAX);
             self.status[at] = Status { touched: false, timeout_ms, ..self.status[at] };
         }
-        turn.next_timeout_ms = self.next_timeout_ms();
     }
 
     fn next_timeout_ms(&self) -> Option<i64> {
-        if let Some(now_ms) = self.slices.due_ms() {
+        if let Some(now_ms) = self.slices.due_ms(self.leaving.is_due()) {
             return Some(now_ms);
         }
         let earliest = self.status.iter().map(|status| status.timeout_ms).min();

@@ -61,8 +61,8 @@ pub struct Slices {
 
 impl Slices {
     /// At once, if there is something to go on with.
-    pub fn due_ms(&self) -> Option<i64> {
-        (!self.waiting.is_empty()).then_some(self.now_ms)
+    pub fn due_ms(&self, others_are_due: bool) -> Option<i64> {
+        (others_are_due || !self.waiting.is_empty()).then_some(self.now_ms)
     }
 
     /// Memory of what waits.

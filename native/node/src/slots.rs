@@ -115,6 +115,17 @@ impl Slots {
         }
     }
 
+    /// What was gathered, all of it; the slot stays.
+    pub fn take_gather(&mut self, ticket: u64) -> Gather {
+        let index = (ticket & ((1 << SLOT_BITS) - 1)) as usize;
+        *self.slots[index].gather.take().expect("it was gathering")
+    }
+
+    /// Whether the request came in an earlier turn.
+    pub fn waited(&self, ticket: u64) -> bool {
+        self.slots[(ticket & ((1 << SLOT_BITS) - 1)) as usize].listed
+    }
+
     /// Frees the slot of an answered request and gives back its gathering state.
     pub fn close(&mut self, ticket: u64) -> Option<Box<Gather>> {
         let index = (ticket & ((1 << SLOT_BITS) - 1)) as usize;

@@ -17,6 +17,9 @@ pub struct Turn {
     pub buffer: Vec<u8>,
     /// Ticket, start and end in `buffer`.
     pub replies: Vec<(u64, usize, usize)>,
+    /// What comes of long replies before their ends, which are among `replies` of this turn or of
+    /// a later one: by ticket, in order. For hosts of [`Node::send_in_parts`](super::Node).
+    pub parts: Vec<(u64, Vec<u8>)>,
     /// Long reply frames, by ticket: each in memory of its own, in pieces that are to be sent one
     /// after the other. None where there are `outcomes`.
     pub long_replies: Vec<(u64, Vec<Vec<u8>>)>,
@@ -41,7 +44,7 @@ pub struct Turn {
 }
 
 /// Longest frame: its length is an int32.
-const MAX_REPLY_BYTES: usize = i32::MAX as usize;
+pub(super) const MAX_REPLY_BYTES: usize = i32::MAX as usize;
 
 /// A longer reply is not put behind the others: it would be copied once more.
 pub(super) const LONG_REPLY_BYTES: usize = 64 << 10;
@@ -62,6 +65,7 @@ impl Turn {
         let Turn {
             buffer,
             replies,
+            parts,
             long_replies,
             outcomes,
             appends,
@@ -77,6 +81,7 @@ impl Turn {
         buffer.reserve(64 * replies_expected);
         empty(replies, KEPT_ITEMS);
         replies.reserve(replies_expected);
+        empty(parts, 0);
         empty(long_replies, 0);
         let outcomes = outcomes.get_or_insert_default();
         empty(outcomes, KEPT_ITEMS);

@@ -21,6 +21,9 @@ use pyo3::types::{PyBytes, PyDict, PyList};
 /// What one step yields: replies, appends, and when to call again.
 #[pyclass(name = "Turn", module = "pykcoord._native", frozen, get_all)]
 pub struct PyTurn {
+    /// Ticket, and what goes before the rest of its reply; its end is among the replies of this step
+    /// or of a later one. None but of a node that sends in parts.
+    parts: Py<PyList>,
     /// Ticket, and the reply with its 4-byte length.
     replies: Py<PyList>,
     /// The fields of `pykcoord.Append`, in order.
@@ -221,6 +224,11 @@ impl PyNode {
         inspect::stats(py, &self.node)
     }
 
+    /// Long replies leave in parts from now on, some in each step, and many answers in several steps.
+    fn send_in_parts(&mut self) {
+        self.node.send_in_parts();
+    }
+
     /// Whether steps tell events besides findings from now on.
     fn tell_events(&mut self, on: bool) {
         self.node.tell_events(on);
@@ -270,6 +278,8 @@ fn into_python(py: Python<'_>, turn: Turn, node: &mut Node) -> PyResult<PyTurn> 
             (shard, append.base_offset, append.record_count, times.0, times.1, records)
         })
         .collect();
+    let part = |(ticket, bytes): (u64, Vec<u8>)| (ticket, PyBytes::new(py, &bytes));
+    let parts = PyList::new(py, turn.parts.into_iter().map(part))?;
     let buffer = &turn.buffer;
     let reply =
         |(ticket, start, end): (u64, usize, usize)| (ticket, PyBytes::new(py, &buffer[start..end]));
@@ -278,6 +288,7 @@ fn into_python(py: Python<'_>, turn: Turn, node: &mut Node) -> PyResult<PyTurn> 
         replies.append((ticket, joined(py, pieces)?))?;
     }
     Ok(PyTurn {
+        parts: parts.unbind(),
         replies: replies.unbind(),
         appends: PyList::new(py, appends)?.unbind(),
         foreign: turn.foreign,

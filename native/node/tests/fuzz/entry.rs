@@ -85,7 +85,9 @@ pub fn member_data(data: &[u8]) {
 /// The same every time, down to the member ids that it hands out.
 pub fn node() -> Node {
     let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
-    Node::new(config, SHARDS, &[3; 32])
+    let mut node = Node::new(config, SHARDS, &[3; 32]);
+    node.send_in_parts();
+    node
 }
 
 /// Of every peer.
@@ -106,6 +108,8 @@ struct Host {
     committed: Vec<(usize, i64)>,
     /// Correlation ids of what is not answered.
     asked: BTreeMap<u64, i32>,
+    /// What came of long replies.
+    partial: BTreeMap<u64, Vec<u8>>,
 }
 
 impl Host {
@@ -126,6 +130,7 @@ impl Host {
             next_offsets: vec![0; SHARDS],
             committed: Vec::new(),
             asked: BTreeMap::new(),
+            partial: BTreeMap::new(),
         }
     }
 
@@ -145,7 +150,15 @@ impl Host {
     }
 
     fn take(&mut self, turn: &Turn) {
+        for (ticket, part) in &turn.parts {
+            assert!(self.asked.contains_key(ticket), "parts of an answer to nothing");
+            self.partial.entry(*ticket).or_default().extend(part);
+        }
         for (ticket, reply) in turn.frames() {
+            let reply = match self.partial.remove(&ticket) {
+                Some(parts) => [parts, reply.into_owned()].concat().into(),
+                None => reply,
+            };
             let word = |at: usize| i32::from_be_bytes(reply[at..at + 4].try_into().expect("four"));
             assert_eq!(word(0) as usize, reply.len() - 4, "the length of a reply");
             assert_eq!(self.asked.remove(&ticket), Some(word(4)), "asked once, answered once");

@@ -25,6 +25,9 @@ pub struct Host {
     pub invalid: Vec<(u64, String)>,
     pub foreign: Vec<u64>,
     pub next_timeout_ms: Option<i64>,
+    /// What came of long replies, and bytes of the last turn.
+    pub partial: BTreeMap<u64, Vec<u8>>,
+    pub turn_bytes: usize,
     logs: Vec<Vec<u8>>,
     next_offsets: Vec<i64>,
     committed: Vec<(usize, i64)>,
@@ -52,6 +55,8 @@ impl Host {
             invalid: Vec::new(),
             foreign: Vec::new(),
             next_timeout_ms: None,
+            partial: BTreeMap::new(),
+            turn_bytes: 0,
             logs: vec![Vec::new(); shards],
             next_offsets: vec![0; shards],
             committed: Vec::new(),
@@ -166,7 +171,16 @@ impl Host {
             end = *reply_end;
         }
         assert_eq!(end, turn.buffer.len());
+        self.turn_bytes = turn.buffer.len();
+        for (ticket, part) in &turn.parts {
+            self.turn_bytes += part.len();
+            self.partial.entry(*ticket).or_default().extend(part);
+        }
         for (ticket, frame) in turn.frames() {
+            let frame = match self.partial.remove(&ticket) {
+                Some(parts) => [parts, frame.into_owned()].concat().into(),
+                None => frame,
+            };
             let (api, version) = self.asked.remove(&ticket).expect("asked, and answered once");
             let length = u32::from_be_bytes(frame[..4].try_into().expect("four bytes"));
             assert_eq!(length as usize, frame.len() - 4);

@@ -5,6 +5,7 @@ mod ends;
 mod frames;
 mod gather;
 mod host;
+mod in_parts;
 mod loading;
 mod long_answers;
 #[allow(dead_code, reason = "the codec tests need its responses too")]

@@ -50,6 +50,17 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<JoinGro
 
 /// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &JoinGroupResponse) {
+    begin_response(out, version, response);
+    for member in &response.members {
+        begin_member(out, version, member);
+        out.extend_from_slice(&member.metadata);
+        end_member(out, version);
+    }
+    end_response(out, version);
+}
+
+/// What stands before the members.
+pub fn begin_response(out: &mut Vec<u8>, version: i16, response: &JoinGroupResponse) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     if version >= 2 {
         out.i32(0); // throttle_time_ms
@@ -70,15 +81,41 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &JoinGroupResp
     }
     out.string(&response.member_id);
     out.array_length(response.members.len());
-    for member in &response.members {
-        out.string(&member.member_id);
-        if version >= 5 {
-            out.nullable_string(member.group_instance_id.as_deref());
-        }
-        out.bytes(&member.metadata);
-        out.tags();
+}
+
+/// What stands before a member's metadata, their length included.
+pub fn begin_member(out: &mut Vec<u8>, version: i16, member: &JoinGroupResponseMember) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    out.string(&member.member_id);
+    if version >= 5 {
+        out.nullable_string(member.group_instance_id.as_deref());
     }
-    out.tags();
+    out.array_length(member.metadata.len());
+}
+
+/// What stands behind a member's metadata.
+pub fn end_member(out: &mut Vec<u8>, version: i16) {
+    Writer::new(out, API.spec().is_flexible(version)).tags();
+}
+
+/// What stands behind the members.
+pub fn end_response(out: &mut Vec<u8>, version: i16) {
+    Writer::new(out, API.spec().is_flexible(version)).tags();
+}
+
+/// How long the response will be.
+pub fn response_bytes(version: i16, response: &JoinGroupResponse) -> usize {
+    let mut out = Vec::with_capacity(256);
+    begin_response(&mut out, version, response);
+    end_response(&mut out, version);
+    let mut bytes = out.len();
+    for member in &response.members {
+        out.clear();
+        begin_member(&mut out, version, member);
+        end_member(&mut out, version);
+        bytes += out.len() + member.metadata.len();
+    }
+    bytes
 }
 
 /// The answer of a coordinator that does not serve the group (states.md section 5.10).

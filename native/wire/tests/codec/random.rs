@@ -287,7 +287,7 @@ fn join_group_response() -> impl Strategy<Value = JoinGroupResponse> {
         |(member_id, group_instance_id, metadata)| JoinGroupResponseMember {
             member_id,
             group_instance_id,
-            metadata,
+            metadata: (&*metadata).into(),
         },
     );
     let words = (maybe(boxed()), maybe(boxed()), boxed(), boxed());
@@ -348,8 +348,8 @@ fn described_group() -> impl Strategy<Value = DescribeGroupResponse> {
                 group_instance_id,
                 client_id,
                 client_host,
-                member_metadata,
-                member_assignment,
+                member_metadata: (&*member_metadata).into(),
+                member_assignment: (&*member_assignment).into(),
             }
         },
     );

@@ -5,7 +5,7 @@ use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
 use kcoord_core::response::{MemberType, OffsetFetchResponse, OffsetFetchResponseBuilder};
 use kcoord_wire::api::describing::{Described, OPERATIONS_OMITTED};
-use kcoord_wire::api::{self, RequestBody, ResponseBody};
+use kcoord_wire::api::{self, RequestBody, ResponseBody, join_group};
 use kcoord_wire::header::APIS;
 use kcoord_wire::reader::Reader;
 use proptest::prelude::*;
@@ -42,6 +42,9 @@ fn responses_are_read_as_they_were_written() {
                 let response = response_as_of(version, response);
                 let mut bytes = Vec::new();
                 api::encode_response(&mut bytes, version, &response);
+                if let ResponseBody::JoinGroup(joined) = &response {
+                    prop_assert_eq!(join_group::response_bytes(version, joined), bytes.len());
+                }
                 let mut reader = Reader::new(&bytes, spec.is_flexible(version));
                 let read =
                     api::decode_response(spec.api, version, &mut reader).expect("a response");

@@ -82,8 +82,9 @@ impl Machine {
                 group_instance_id: details.group_instance_id.map(Into::into),
                 client_id: details.client_id.into(),
                 client_host: details.client_host.into(),
-                member_metadata: protocol.map_or(&[][..], |name| member.metadata(name)).into(),
-                member_assignment: details.assignment.into(),
+                member_metadata: member
+                    .share(protocol.map_or(&[][..], |name| member.metadata(name))),
+                member_assignment: member.share(details.assignment),
             }
         };
         DescribeGroupResponse {

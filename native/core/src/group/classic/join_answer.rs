@@ -78,7 +78,7 @@ impl Machine {
             JoinGroupResponseMember {
                 member_id: member.member_id().into(),
                 group_instance_id: member.group_instance_id().map(Into::into),
-                metadata: member.metadata(protocol_name).into(),
+                metadata: member.share(member.metadata(protocol_name)),
             }
         };
         of.member_rows().map(joined).collect()

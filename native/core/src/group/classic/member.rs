@@ -4,9 +4,12 @@
 //! packed behind it: a client id or an instance id that the member id starts with (it does, unless
 //! a client made its own) is not stored twice. Only `Packer` and `Reader` know the packed form.
 
+use std::sync::Arc;
+
 use kcoord_timer::{TimerId, slab::NO_ROW};
 
 use crate::request::Ticket;
+use crate::shared_bytes::SharedBytes;
 use crate::utf8::utf8;
 
 /// No ticket: the connection that a parked response would go to is gone.
@@ -29,7 +32,8 @@ pub mod flag {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Member {
-    packed: Box<[u8]>,
+    /// Answers may have it in common with the member: what is written then is a copy.
+    packed: Arc<[u8]>,
     /// When its session ends. The timer may be armed for an earlier time, never for a later one.
     pub deadline_ms: i64,
     pub timer: TimerId,
@@ -49,7 +53,7 @@ const _: () = assert!(size_of::<Member>() == 64, "a heartbeat touches one line o
 impl Default for Member {
     fn default() -> Self {
         Member {
-            packed: Box::default(),
+            packed: Arc::default(),
             deadline_ms: 0,
             timer: TimerId::NONE,
             ticket: NO_TICKET,
@@ -145,6 +149,11 @@ impl Member {
         self.protocols().find(|(name, _)| *name == protocol).map_or(&[], |(_, metadata)| metadata)
     }
 
+    /// The same without a copy, for an answer; `bytes` are this member's.
+    pub fn share(&self, bytes: &[u8]) -> SharedBytes {
+        SharedBytes::part_of(&self.packed, bytes)
+    }
+
     pub fn details(&self) -> Details<'_> {
         Details { protocols: self.protocols().collect(), ..self.details_but_protocols() }
     }
@@ -169,17 +178,18 @@ impl Member {
         if stored == assignment {
             return;
         }
-        if stored.len() == assignment.len() {
+        let (is_as_long, behind) = (stored.len() == assignment.len(), reader.0.len());
+        if is_as_long && let Some(packed) = Arc::get_mut(&mut self.packed) {
             let at = front + number_len(assignment.len());
-            self.packed[at..at + assignment.len()].copy_from_slice(assignment);
+            packed[at..at + assignment.len()].copy_from_slice(assignment);
             return;
         }
-        let length = front + sized(assignment) + reader.0.len();
-        let mut packer = Packer(Vec::with_capacity(length));
-        packer.0.extend_from_slice(&self.packed[..front]);
-        packer.bytes(assignment);
-        packer.0.extend_from_slice(reader.0);
-        self.packed = packer.0.into_boxed_slice();
+        let length = front + sized(assignment) + behind;
+        self.packed = packed_in(length, |packer| {
+            packer.raw(&self.packed[..front]);
+            packer.bytes(assignment);
+            packer.raw(&self.packed[self.packed.len() - behind..]);
+        });
     }
 
     pub fn store_protocols(&mut self, protocols: Vec<(&str, &[u8])>) {
@@ -217,7 +227,7 @@ const CLIENT_ID_IS_PREFIX: usize = 1;
 const HAS_INSTANCE_ID: usize = 1 << 1;
 const INSTANCE_ID_IS_PREFIX: usize = 1 << 2;
 
-fn pack(details: &Details<'_>) -> Box<[u8]> {
+fn pack(details: &Details<'_>) -> Arc<[u8]> {
     let client_id_is_prefix = details.member_id.starts_with(details.client_id);
     let instance_id = details.group_instance_id;
     let instance_id_is_prefix = instance_id.is_some_and(|id| details.member_id.starts_with(id));
@@ -240,21 +250,31 @@ fn pack(details: &Details<'_>) -> Box<[u8]> {
         + sized(details.assignment)
         + number_len(details.protocols.len())
         + details.protocols.iter().map(|one| sized(one.0) + sized(one.1)).sum::<usize>();
-    let mut packer = Packer(Vec::with_capacity(length));
-    packer.text(details.member_id);
-    packer.number(shape);
-    packer.prefix_or_text(details.client_id, client_id_is_prefix);
-    packer.text(details.client_host);
-    if let Some(instance_id) = instance_id {
-        packer.prefix_or_text(instance_id, instance_id_is_prefix);
-    }
-    packer.bytes(details.assignment);
-    packer.number(details.protocols.len());
-    for (name, metadata) in &details.protocols {
-        packer.text(name);
-        packer.bytes(metadata);
-    }
-    packer.0.into_boxed_slice()
+    packed_in(length, |packer| {
+        packer.text(details.member_id);
+        packer.number(shape);
+        packer.prefix_or_text(details.client_id, client_id_is_prefix);
+        packer.text(details.client_host);
+        if let Some(instance_id) = instance_id {
+            packer.prefix_or_text(instance_id, instance_id_is_prefix);
+        }
+        packer.bytes(details.assignment);
+        packer.number(details.protocols.len());
+        for (name, metadata) in &details.protocols {
+            packer.text(name);
+            packer.bytes(metadata);
+        }
+    })
+}
+
+/// Exactly so many bytes, in one allocation.
+fn packed_in(length: usize, write: impl FnOnce(&mut Packer<'_>)) -> Arc<[u8]> {
+    let mut packed: Arc<[u8]> = core::iter::repeat_n(0, length).collect();
+    let room = Arc::get_mut(&mut packed).expect("nobody else has it yet");
+    let mut packer = Packer(room);
+    write(&mut packer);
+    debug_assert!(packer.0.is_empty(), "its length was known");
+    packed
 }
 
 /// Bytes of something with its length before it.
@@ -267,20 +287,27 @@ const fn number_len(number: usize) -> usize {
     (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
 }
 
-struct Packer(Vec<u8>);
+/// Writes into what is left of its memory.
+struct Packer<'a>(&'a mut [u8]);
 
-impl Packer {
+impl Packer<'_> {
     fn number(&mut self, mut number: usize) {
         while number >= 0x80 {
-            self.0.push(number as u8 | 0x80);
+            self.raw(&[number as u8 | 0x80]);
             number >>= 7;
         }
-        self.0.push(number as u8);
+        self.raw(&[number as u8]);
+    }
+
+    fn raw(&mut self, bytes: &[u8]) {
+        let (here, behind) = core::mem::take(&mut self.0).split_at_mut(bytes.len());
+        here.copy_from_slice(bytes);
+        self.0 = behind;
     }
 
     fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len());
-        self.0.extend_from_slice(bytes);
+        self.raw(bytes);
     }
 
     fn text(&mut self, text: &str) {
