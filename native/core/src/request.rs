@@ -65,6 +65,9 @@ pub enum Request<'a> {
     DescribeGroups(DescribeGroupRequest<'a>),
     /// The groups of one request that live in this shard: one atomic append.
     DeleteGroups(DeleteGroupsRequest<'a>),
+    /// Some of the offsets of a group that is deleted, at most so many; the rest goes by
+    /// [`DeleteGroups`](Self::DeleteGroups), and is to. Not answered.
+    DeleteGroupOffsets(&'a str, usize),
     /// All groups of the shard.
     ListGroups(ListGroupsRequest<'a>),
     /// The same, of the groups in some rows of the shard ([`Shard::group_rows`](crate::Shard)).

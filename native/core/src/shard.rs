@@ -213,6 +213,13 @@ impl Shard {
         classic.map_or(0, |group| machine.description_bytes(group, most))
     }
 
+    /// Offsets of a group that go when it is deleted now; 0 if it cannot be.
+    pub fn deletable_offsets_of(&self, group_id: &str) -> usize {
+        let group = self.machine.registry.find(group_id);
+        let is_empty = group.is_some_and(|row| self.machine.group(row).is_empty());
+        if is_empty { self.offset_count_of(group_id) } else { 0 }
+    }
+
     /// Offsets that a group has committed.
     pub fn offset_count_of(&self, group_id: &str) -> usize {
         let group = self.machine.registry.find(group_id);
@@ -259,6 +266,9 @@ impl Machine {
             Request::OffsetDelete(request) => self.delete_offsets(now_ms, context, request),
             Request::DescribeGroups(request) => self.describe_group(context, request),
             Request::DeleteGroups(request) => self.delete_groups(now_ms, context, request),
+            Request::DeleteGroupOffsets(group_id, most) => {
+                self.delete_some_of_group(now_ms, group_id, *most);
+            }
             Request::ListGroups(request) => {
                 self.list_groups(context, request, self.registry.sorted_groups());
             }

@@ -22,6 +22,9 @@ const SLICE_ENTRIES: usize = 128;
 /// Offsets of a group that cost as much as an entry when all of them are deleted or fetched.
 const ENTRY_OFFSETS: usize = 4;
 
+/// Offsets of a group that is deleted: more are deleted in slices of so many.
+const SLICE_OFFSETS: usize = SLICE_ENTRIES * ENTRY_OFFSETS;
+
 /// Memory that an entry takes here at most, and a request besides its frame.
 const ENTRY_BYTES: usize = 64;
 
@@ -42,11 +45,29 @@ pub(super) struct Sliced {
 /// What is left to do. Lists are walked from `next` on.
 #[derive(Debug)]
 pub(super) enum Rest {
-    Describe { groups: Vec<Text>, next: usize },
-    Delete { groups: Vec<Text>, next: usize },
-    Leave { group_id: Text, members: Vec<[Option<Text>; 3]>, next: usize },
-    Fetch { groups: VecDeque<FetchedGroup> },
-    List { request: ListGroupsRequest<'static>, shard: usize, row: u32 },
+    Describe {
+        groups: Vec<Text>,
+        next: usize,
+    },
+    /// `has_begun`: a part of the next group is deleted.
+    Delete {
+        groups: Vec<Text>,
+        next: usize,
+        has_begun: bool,
+    },
+    Leave {
+        group_id: Text,
+        members: Vec<[Option<Text>; 3]>,
+        next: usize,
+    },
+    Fetch {
+        groups: VecDeque<FetchedGroup>,
+    },
+    List {
+        request: ListGroupsRequest<'static>,
+        shard: usize,
+        row: u32,
+    },
 }
 
 /// A string of the frame: where it begins, and how long it is.
@@ -126,7 +147,7 @@ impl<'a> Arrivals<'a, '_> {
                 let groups: Vec<Text> = groups.into_iter().map(text).collect();
                 (
                     Parts::DeleteGroups { results: Vec::new(), asked: Vec::new() },
-                    Rest::Delete { groups, next: 0 },
+                    Rest::Delete { groups, next: 0, has_begun: false },
                 )
             }
             RequestBody::LeaveGroup(request) => {
@@ -187,20 +208,39 @@ impl Rest {
             Rest::Describe { groups, next } => {
                 let most = SLICE_ENTRIES * ENTRY_COST_BYTES;
                 let bytes = |group| to.shard(group).description_bytes(group, most);
-                let (slice, _) =
-                    take(groups, next, |group| 1 + bytes(group.read(frame)) / ENTRY_COST_BYTES);
+                let (slice, _) = take(
+                    groups,
+                    next,
+                    |_| true,
+                    |group| 1 + bytes(group.read(frame)) / ENTRY_COST_BYTES,
+                );
                 to.describe_slice(&arrival, slice.iter().map(|group| group.read(frame)));
                 slice.len()
             }
-            Rest::Delete { groups, next } => {
-                let offsets = |group| to.shard(group).offset_count_of(group);
+            Rest::Delete { groups, next, has_begun } => {
+                let is_asked = to.is_asked(&arrival);
+                let offsets = |group: &Text| to.deletable_offsets_of(group.read(frame));
+                if offsets(&groups[*next]) > SLICE_OFFSETS {
+                    *has_begun = true;
+                    to.delete_offsets_slice(&arrival, groups[*next].read(frame), SLICE_OFFSETS);
+                    return SLICE_ENTRIES;
+                }
+                if !is_asked {
+                    // Its client is gone. What was begun is done, and no more.
+                    to.delete_unasked(&arrival, groups[*next].read(frame));
+                    *next = groups.len();
+                    return 1;
+                }
+                // One that is larger waits for a slice of its own.
+                let fits = |group: &Text| offsets(group) <= SLICE_OFFSETS;
                 let (slice, cost) =
-                    take(groups, next, |group| 1 + offsets(group.read(frame)) / ENTRY_OFFSETS);
+                    take(groups, next, fits, |group| 1 + offsets(group) / ENTRY_OFFSETS);
+                *has_begun = false;
                 to.delete_slice(&arrival, slice.iter().map(|group| group.read(frame)));
                 cost
             }
             Rest::Leave { group_id, members, next } => {
-                let (slice, cost) = take(members, next, |_| 1);
+                let (slice, cost) = take(members, next, |_| true, |_| 1);
                 let member = |member: &[Option<Text>; 3]| {
                     let [member_id, group_instance_id, reason] =
                         member.map(|text| text.map(|text| text.read(frame)));
@@ -245,9 +285,14 @@ impl Rest {
         }
     }
 
+    /// A group is half deleted: it is not to stay so.
+    pub fn has_begun_to_delete(&self) -> bool {
+        matches!(self, Rest::Delete { has_begun: true, .. })
+    }
+
     pub fn is_done(&self, shards: usize) -> bool {
         match self {
-            Rest::Describe { groups, next } | Rest::Delete { groups, next } => {
+            Rest::Describe { groups, next } | Rest::Delete { groups, next, .. } => {
                 *next == groups.len()
             }
             Rest::Leave { members, next, .. } => *next == members.len(),
@@ -258,10 +303,16 @@ impl Rest {
 }
 
 /// The next of a list, as many as a slice has, and what they cost.
-fn take<'a, T>(all: &'a [T], next: &mut usize, cost_of: impl Fn(&T) -> usize) -> (&'a [T], usize) {
+fn take<'a, T>(
+    all: &'a [T],
+    next: &mut usize,
+    fits: impl Fn(&T) -> bool,
+    cost_of: impl Fn(&T) -> usize,
+) -> (&'a [T], usize) {
     let (first, mut cost) = (*next, 0);
     while cost < SLICE_ENTRIES
         && let Some(one) = all.get(*next)
+        && fits(one)
     {
         cost += cost_of(one);
         *next += 1;

@@ -72,6 +72,10 @@ impl Slices {
 
     /// Its client is gone.
     pub fn forget(&mut self, ticket: u64) {
+        // A group that goes is not left half gone.
+        if self.waiting.get(&ticket).is_some_and(|sliced| sliced.rest.has_begun_to_delete()) {
+            return;
+        }
         if let Some(sliced) = self.waiting.remove(&ticket) {
             self.waiting_bytes -= sliced.bytes();
         }
@@ -119,7 +123,7 @@ fn entries(body: &RequestBody<'_>, shards: &[Shard]) -> Option<(usize, usize)> {
         }
         RequestBody::DeleteGroups(delete) => {
             let groups = &delete.groups_names;
-            let offsets = |group_id: &&str| shard(group_id).offset_count_of(group_id);
+            let offsets = |group_id: &&str| shard(group_id).deletable_offsets_of(group_id);
             let small = groups.len() <= SMALL_ENTRIES
                 && groups.iter().map(offsets).sum::<usize>() <= SMALL_DELETED_OFFSETS;
             Some((groups.len(), if small { SMALL_ENTRIES } else { 0 }))

@@ -208,6 +208,42 @@ impl<'a> Arrivals<'a, '_> {
         }
     }
 
+    /// Some offsets of a group that will be deleted; nothing answers.
+    pub(super) fn delete_offsets_slice(
+        &mut self,
+        arrival: &Arrival<'a>,
+        group_id: &'a str,
+        most: usize,
+    ) {
+        let shard = self.shard_of(group_id);
+        if self.unserved(shard).is_none() {
+            let request = Request::DeleteGroupOffsets(group_id, most);
+            self.batches[shard].push((arrival.context, request));
+        }
+    }
+
+    /// The last of such a group, for which nobody waits any more.
+    pub(super) fn delete_unasked(&mut self, arrival: &Arrival<'a>, group_id: &'a str) {
+        let request = Request::DeleteGroups(DeleteGroupsRequest { groups_names: vec![group_id] });
+        let shard = self.shard_of(group_id);
+        if self.unserved(shard).is_none() {
+            self.batches[shard].push((arrival.context, request));
+        }
+    }
+
+    /// Whether its client is there still.
+    pub(super) fn is_asked(&mut self, arrival: &Arrival<'a>) -> bool {
+        self.slots.find(arrival.context.ticket).is_some()
+    }
+
+    /// Offsets that go with a group, if it can be deleted now.
+    pub(super) fn deletable_offsets_of(&self, group_id: &str) -> usize {
+        match self.unserved(self.shard_of(group_id)) {
+            None => self.shard(group_id).deletable_offsets_of(group_id),
+            Some(_) => 0,
+        }
+    }
+
     pub(super) fn list(&mut self, arrival: Arrival<'a>, request: ListGroupsRequest<'a>) {
         let arrival = self.begin_parts(arrival, Parts::listing(arrival.header.version));
         for shard in 0..self.batches.len() {

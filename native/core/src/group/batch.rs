@@ -219,6 +219,9 @@ fn names<'a>(request: &Request<'a>) -> Option<Names<'a>> {
         Request::OffsetFetch(request) => Some((request.group_id, "")),
         Request::OffsetDelete(request) => Some((request.group_id, "")),
         Request::DescribeGroups(request) => Some((request.group_id, "")),
-        Request::DeleteGroups(_) | Request::ListGroups(_) | Request::ListGroupRows(..) => None,
+        Request::DeleteGroups(_)
+        | Request::DeleteGroupOffsets(..)
+        | Request::ListGroups(_)
+        | Request::ListGroupRows(..) => None,
     }
 }

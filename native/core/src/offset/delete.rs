@@ -51,6 +51,13 @@ pub fn delete_all(scope: &mut GroupScope<'_>, now_ms: i64, outbox: &mut Outbox) 
     emit_tombstones(scope, doomed, now_ms, outbox)
 }
 
+/// Tombstones for some of the committed offsets of a group that goes: `most`, or what there is.
+pub fn delete_some(scope: &mut GroupScope<'_>, most: usize, now_ms: i64, outbox: &mut Outbox) {
+    let some = scope.offsets.entries.iter().take(most);
+    let doomed = some.map(|entry| (entry.topic, entry.partition)).collect();
+    emit_tombstones(scope, doomed, now_ms, outbox);
+}
+
 /// Tombstones for the offsets of a deleted topic: those with its id or none, so that offsets of a
 /// topic created again under the name survive (4.3). Returns their number.
 pub fn delete_topic(

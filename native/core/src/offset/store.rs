@@ -37,6 +37,8 @@ pub struct GroupOffsets {
 /// What most groups do not have. Absent rather than empty.
 #[derive(Debug, Default)]
 pub(super) struct Side {
+    /// The group is being deleted, some of its offsets at a time.
+    pub is_going: bool,
     pub extras: BTreeMap<Key, Extra>,
     pub pending: Pending,
 }
@@ -68,6 +70,17 @@ impl GroupOffsets {
     /// No committed offset; there may be pending ones.
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
+    }
+
+    /// A part of them was deleted, and the rest will be: nobody is let in meanwhile.
+    #[inline]
+    pub fn is_going(&self) -> bool {
+        self.side.as_ref().is_some_and(|side| side.is_going)
+    }
+
+    /// From now on it [`is_going`](Self::is_going).
+    pub fn begin_to_go(&mut self) {
+        self.side.get_or_insert_default().is_going = true;
     }
 
     /// A producer has a pending offset in this group.
@@ -188,7 +201,9 @@ impl GroupOffsets {
     }
 
     pub(super) fn drop_empty_side(&mut self) {
-        let empty = |side: &mut Box<Side>| side.extras.is_empty() && side.pending.is_empty();
+        let empty = |side: &mut Box<Side>| {
+            side.extras.is_empty() && side.pending.is_empty() && !side.is_going
+        };
         self.side.take_if(empty);
     }
 

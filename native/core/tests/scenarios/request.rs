@@ -238,6 +238,7 @@ fn api_name(request: &Request<'_>) -> &'static str {
         Request::DeleteGroups(_) => "DeleteGroups",
         Request::ConsumerGroupHeartbeat(_) => "ConsumerGroupHeartbeat",
         Request::ConsumerGroupDescribe(_) => "ConsumerGroupDescribe",
+        Request::DeleteGroupOffsets(..) => "DeleteGroups",
         Request::ListGroups(_) | Request::ListGroupRows(..) => "ListGroups",
     }
 }

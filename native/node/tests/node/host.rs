@@ -21,6 +21,8 @@ pub struct Host {
     pub shards: usize,
     /// Appended and not reported: nothing becomes durable.
     pub is_held: bool,
+    /// What is appended is reported in the next turn that is asked for, not in one of its own.
+    pub is_turn_by_turn: bool,
     pub answers: BTreeMap<u64, ResponseBody>,
     pub invalid: Vec<(u64, String)>,
     pub foreign: Vec<u64>,
@@ -51,6 +53,7 @@ impl Host {
             now_ms: 1_000,
             shards,
             is_held: false,
+            is_turn_by_turn: false,
             answers: BTreeMap::new(),
             invalid: Vec::new(),
             foreign: Vec::new(),
@@ -69,6 +72,18 @@ impl Host {
     pub fn load(&mut self, shard: usize) {
         self.node.replay(shard, &self.logs[shard]).expect("its own log");
         self.node.loaded(shard, self.now_ms, self.next_offsets[shard]);
+    }
+
+    /// Another, on what the logs hold: as after a crash.
+    pub fn restarted(&self) -> Self {
+        let mut host = Host::loading(self.shards);
+        host.logs.clone_from(&self.logs);
+        host.next_offsets.clone_from(&self.next_offsets);
+        for (shard, end_offset) in &self.committed {
+            host.next_offsets[*shard] = *end_offset;
+        }
+        (0..self.shards).for_each(|shard| host.load(shard));
+        host
     }
 
     pub fn topics(&mut self, topics: &[(&str, u128, i32)]) {
@@ -159,7 +174,7 @@ impl Host {
         }
         let turn = self.node.step(self.now_ms, frames, &committed);
         self.deliver(&turn);
-        if !self.is_held && !self.committed.is_empty() {
+        if !self.is_held && !self.is_turn_by_turn && !self.committed.is_empty() {
             self.step(&[]);
         }
     }

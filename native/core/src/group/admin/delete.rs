@@ -26,6 +26,36 @@ impl Machine {
         self.respond_for_absent(context.ticket, response);
     }
 
+    /// Begins to delete a group that can go, or goes on: some of its offsets. Until the rest goes by
+    /// [`delete_groups`](Self::delete_groups), whoever asks of the group comes again: the group is
+    /// seen whole, or not at all. After a crash it is there with the other offsets, as after an
+    /// OffsetDelete.
+    pub fn delete_some_of_group(&mut self, now_ms: i64, group_id: &str, most: usize) {
+        let Some(group) = self.registry.find(group_id) else { return };
+        if !self.group(group).is_empty() {
+            return;
+        }
+        let start_offset = self.outbox.next_offset();
+        let of = &mut self.registry.groups[group];
+        if let Some(offsets) = &mut of.offsets {
+            offsets.begin_to_go();
+            let tables = &mut self.offsets;
+            let mut scope = GroupScope { group_id: of.id.as_str(), offsets, tables };
+            delete::delete_some(&mut scope, most, now_ms, &mut self.outbox);
+        }
+        self.offsets_written(group, start_offset);
+    }
+
+    /// COORDINATOR_LOAD_IN_PROGRESS, after which clients come again, while a part of the group is
+    /// deleted.
+    #[inline]
+    pub fn check_is_whole(&self, group: u32) -> Result<(), ErrorCode> {
+        match self.group(group).offsets.as_deref() {
+            Some(offsets) if offsets.is_going() => Err(ErrorCode::CoordinatorLoadInProgress),
+            _ => Ok(()),
+        }
+    }
+
     fn delete_group(&mut self, now_ms: i64, group_id: &str) -> ErrorCode {
         let Some(group) = self.registry.find(group_id) else { return ErrorCode::GroupIdNotFound };
         if !self.group(group).is_empty() {

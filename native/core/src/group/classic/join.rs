@@ -70,7 +70,11 @@ impl Machine {
             return Err((ErrorCode::InvalidSessionTimeout, request.member_id));
         }
         limits::check_join_group(context, request).map_err(|code| (code, request.member_id))?;
-        let group = match self.find_classic(request.group_id) {
+        let found = self.find_classic(request.group_id);
+        if let Ok(row) | Err(Some(row)) = found {
+            self.check_is_whole(row).map_err(|error_code| (error_code, request.member_id))?;
+        }
+        let group = match found {
             Ok(group) => group,
             Err(Some(other)) if self.takes_classic_members(other) => return Ok(other),
             Err(Some(other)) if !self.group(other).gives_way_to_classic() => {

@@ -36,6 +36,10 @@ type Request<'a> = ConsumerGroupHeartbeatRequest<'a>;
 impl Machine {
     pub fn locate(&self, request: &Request<'_>) -> Result<(Home, Who), Refusal> {
         let home = self.home_of(request)?;
+        if let Home::Consumer(row) | Home::EmptyClassic(row) = home {
+            let reason = "The group is being deleted.";
+            self.check_is_whole(row).map_err(|error_code| Refusal::new(error_code, reason))?;
+        }
         let Home::Consumer(group) = home else { return Ok((home, Who::New)) };
         let of = self.registry.consumer(group);
         let known = of.find(&self.registry.consumer_members, request.member_id);

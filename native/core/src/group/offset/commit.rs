@@ -18,6 +18,7 @@ impl Machine {
         request: &OffsetCommitRequest<'_>,
     ) {
         let accepted = self.group_to_commit_to(context, request).and_then(|group| {
+            self.check_is_whole(group)?;
             self.admit_commit(now_ms, context.api_version, group, request)?;
             Ok(group)
         });

@@ -35,6 +35,7 @@ impl Machine {
             return Err(ErrorCode::InvalidGroupId);
         }
         let group = self.registry.find(group_id).ok_or(ErrorCode::GroupIdNotFound)?;
+        self.check_is_whole(group)?;
         self.admit_offset_delete(group)?;
         Ok(group)
     }

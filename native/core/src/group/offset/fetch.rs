@@ -26,7 +26,8 @@ impl Machine {
             return self.respond_for_absent(ticket, response);
         };
         let of = &self.registry.groups[group];
-        if let Err(error_code) = self.admit_fetch(group, request) {
+        let admitted = self.check_is_whole(group).and_then(|()| self.admit_fetch(group, request));
+        if let Err(error_code) = admitted {
             let response = fetch::refuse(request, error_code);
             return self.outbox.respond(ticket, Response::OffsetFetch(response));
         }
