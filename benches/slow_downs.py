@@ -81,6 +81,7 @@ def _passes(number: int, count: str) -> str:
 
 
 CORE, TIMER, WIRE = "native/core/src", "native/timer/src", "native/wire/src"
+NODE = "native/node/src"
 MAIN = "native/bench/src/main.rs"
 SLOW_DOWNS = [
     SlowDown(
@@ -127,6 +128,14 @@ SLOW_DOWNS = [
         f"{CORE}/offset/fetch.rs",
         "let entry = self.offsets.entry_behind(&mut behind, key);",
         _copies(2, "wanted.name"),
+    ),
+    SlowDown(
+        ("turn-join",), "a long answer leaves in one turn", f"{NODE}/leaving.rs",
+        "let most = long.left_bytes.min(PART_BYTES);", "given = 0;",
+    ),
+    SlowDown(
+        ("turn-delete", "turn-fetch"), "a request is done in one turn", f"{NODE}/slices.rs",
+        "left = left.saturating_sub(cost);", "left += cost;",
     ),
     SlowDown(
         ("load-commits", "load-groups"), "the key copied for each record, 4 times",

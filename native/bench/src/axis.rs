@@ -12,6 +12,7 @@ use crate::loading::{Kind, Loading};
 use crate::rows::AsRows;
 use crate::sharded::Sharded;
 use crate::timers::{Adding, Cancelling, Expiring, Watching};
+use crate::turns::OneTurn;
 use crate::work::Work;
 
 pub struct Axis {
@@ -28,7 +29,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 36] = [
+pub static AXES: [Axis; 39] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -52,6 +53,9 @@ pub static AXES: [Axis; 36] = [
     axis!("sharded-fetch-5", "a fetch of five offsets, 50 shards", 2_000, |n| {
         Sharded::fetches(n, 5)
     }),
+    axis!("turn-join", "a turn: the last join of a rebalance, 20 KB a member", 400, OneTurn::joins),
+    axis!("turn-delete", "a turn: a group of many offsets is deleted", 30_000, OneTurn::deletes),
+    axis!("turn-fetch", "a turn: all of many offsets, ten times", 10_000, OneTurn::fetches),
     axis!("load-commits", "a record of a log of commits", 10_000, |n| {
         Loading::new(n, Kind::Commits)
     }),

@@ -11,6 +11,7 @@ mod requests;
 mod rows;
 mod sharded;
 mod timers;
+mod turns;
 mod weighing;
 mod work;
 
