@@ -16,6 +16,10 @@ pub const MAX_PROTOCOLS_PER_MEMBER: usize = 1_024;
 /// Protocol metadata of one member: INCONSISTENT_GROUP_PROTOCOL beyond.
 pub const MAX_METADATA_BYTES_PER_MEMBER: usize = 16 << 20;
 
+/// Partitions of one OffsetCommit or OffsetDelete: UNKNOWN_SERVER_ERROR beyond, as Kafka answers
+/// MESSAGE_TOO_LARGE. Its own bound is in bytes, 1 MiB of records by default, and met earlier.
+pub const MAX_PARTITIONS_PER_REQUEST: usize = 1 << 15;
+
 /// Member ids that were handed out and not yet used (KIP-394): GROUP_MAX_SIZE_REACHED beyond.
 pub const MAX_PENDING_MEMBERS_PER_GROUP: usize = 1 << 20;
 
@@ -32,6 +36,11 @@ pub const MAX_GROUP_RECORD_BYTES: usize = 256 << 20;
 /// Least time between two attempts to end a join phase that no member can lead. With a rebalance
 /// timeout of 0 Kafka tries again at once, for as long as the absent members' sessions last.
 pub const MIN_JOIN_RETRY_MS: i32 = 100;
+
+/// The answer to an OffsetCommit or OffsetDelete of so many partitions.
+pub fn check_partitions(count: usize) -> Result<(), ErrorCode> {
+    if count > MAX_PARTITIONS_PER_REQUEST { Err(ErrorCode::UnknownServerError) } else { Ok(()) }
+}
 
 /// The answer to a JoinGroup that is out of bounds.
 pub fn check_join_group(

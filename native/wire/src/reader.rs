@@ -219,16 +219,42 @@ impl<'a> Reader<'a> {
         }
     }
 
+    /// [`Reader::array`] of `most` elements at most.
+    #[inline]
+    pub fn bounded_array<T>(
+        &mut self,
+        field: &'static str,
+        minimum: usize,
+        most: usize,
+        element: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        match self.elements(field, minimum, most, element)? {
+            Some(elements) => Ok(elements),
+            None => Err(self.error(field, DecodeErrorKind::Null)),
+        }
+    }
+
     /// [`Reader::array`], where null is allowed.
     #[inline]
     pub fn nullable_array<T>(
         &mut self,
         field: &'static str,
         minimum: usize,
+        element: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Option<Vec<T>>> {
+        self.elements(field, minimum, usize::MAX, element)
+    }
+
+    #[inline]
+    fn elements<T>(
+        &mut self,
+        field: &'static str,
+        minimum: usize,
+        most: usize,
         mut element: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Option<Vec<T>>> {
         let Some(count) = self.long_length(field)? else { return Ok(None) };
-        if count > self.rest.len() / minimum {
+        if count > self.rest.len() / minimum || count > most {
             return Err(self.error(field, DecodeErrorKind::TooManyElements));
         }
         let mut elements = Vec::with_capacity(count);

@@ -1,6 +1,7 @@
 //! A node from outside: frames in, frames out, over one shard or many, with a log in memory.
 
 mod ask;
+mod bounds;
 mod deleting;
 mod ends;
 mod frames;

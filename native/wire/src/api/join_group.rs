@@ -11,6 +11,10 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::JoinGroup;
 
+/// Protocols of a member: far more than the core takes. A frame may hold millions, and reading
+/// them would hold others up.
+const MAX_PER_MEMBER: usize = 1 << 17;
+
 /// What a request says.
 pub type Request<'a> = JoinGroupRequest<'a>;
 /// What a response says.
@@ -33,7 +37,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<JoinGro
             _ => body.nullable_string("group_instance_id")?,
         },
         protocol_type: body.string("protocol_type")?,
-        protocols: body.array("protocols", 3, |body| {
+        protocols: body.bounded_array("protocols", 3, MAX_PER_MEMBER, |body| {
             let protocol =
                 JoinGroupProtocol { name: body.string("name")?, metadata: body.bytes("metadata")? };
             body.tags()?;

@@ -10,6 +10,9 @@ use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::SyncGroup;
 
+/// Of one leader. A frame may hold millions, and reading them would hold others up.
+const MAX_ASSIGNMENTS: usize = 1 << 17;
+
 /// What a request says.
 pub type Request<'a> = SyncGroupRequest<'a>;
 /// What a response says.
@@ -28,7 +31,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<SyncGro
         ..5 => (None, None),
         _ => (body.nullable_string("protocol_type")?, body.nullable_string("protocol_name")?),
     };
-    let assignments = body.array("assignments", 3, |body| {
+    let assignments = body.bounded_array("assignments", 3, MAX_ASSIGNMENTS, |body| {
         let assignment = SyncGroupAssignment {
             member_id: body.string("member_id")?,
             assignment: body.bytes("assignment")?,

@@ -2,7 +2,7 @@
 
 use crate::error::ErrorCode;
 use crate::group::Machine;
-use crate::limits::MAX_STRING_BYTES;
+use crate::limits::{MAX_STRING_BYTES, check_partitions};
 use crate::offset::commit;
 use crate::request::{OffsetCommitRequest, RequestContext};
 use crate::response::Response;
@@ -17,7 +17,10 @@ impl Machine {
         context: &RequestContext<'_>,
         request: &OffsetCommitRequest<'_>,
     ) {
-        let accepted = self.group_to_commit_to(context, request).and_then(|group| {
+        let partitions = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+        let found =
+            check_partitions(partitions).and_then(|()| self.group_to_commit_to(context, request));
+        let accepted = found.and_then(|group| {
             self.check_is_whole(group)?;
             self.admit_commit(now_ms, context.api_version, group, request)?;
             Ok(group)

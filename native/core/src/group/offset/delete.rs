@@ -2,6 +2,7 @@
 
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::limits::check_partitions;
 use crate::offset::delete;
 use crate::request::{OffsetDeleteRequest, RequestContext};
 use crate::response::Response;
@@ -13,7 +14,12 @@ impl Machine {
         context: &RequestContext<'_>,
         request: &OffsetDeleteRequest<'_>,
     ) {
-        let group = match self.group_to_delete_from(request.group_id) {
+        let partitions = request.topics.iter().map(|topic| topic.partitions.len()).sum();
+        let admitted = self.group_to_delete_from(request.group_id).and_then(|group| {
+            check_partitions(partitions)?;
+            Ok(group)
+        });
+        let group = match admitted {
             Ok(group) => group,
             Err(error_code) => {
                 let response = Response::OffsetDelete(delete::refuse(error_code));
