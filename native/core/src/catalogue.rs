@@ -25,6 +25,8 @@ pub struct CatalogueTopic {
     pub partitions: u32,
     /// Log end offset by partition; 0 where it is not known.
     pub end_offsets: BTreeMap<i32, i64>,
+    /// The racks of a partition's replicas, for each partition; empty where they are not known.
+    pub racks: Vec<Box<[Box<str>]>>,
 }
 
 impl Catalogue {
@@ -80,9 +82,23 @@ impl Catalogue {
         offsets.and_then(|offsets| offsets.get(&partition)).copied().unwrap_or(0)
     }
 
-    /// Whether both give a topic the same number of partitions.
+    /// The racks of the replicas of each partition; empty where they are not known of all.
+    pub fn racks(&self, topic: &str) -> &[Box<[Box<str>]>] {
+        match self.topics.get(topic) {
+            Some(topic) if topic.racks.len() == topic.partitions as usize => &topic.racks,
+            _ => &[],
+        }
+    }
+
+    /// Whether both give a topic the same number of partitions, in the same racks.
     pub fn agrees_with(&self, other: &Catalogue, topic: &str) -> bool {
-        self.partitions(topic) == other.partitions(topic)
+        self.partitions(topic) == other.partitions(topic) && self.racks(topic) == other.racks(topic)
+    }
+
+    /// Whether both have the same topics with the same partitions in the same racks.
+    pub fn has_same_placement(&self, other: &Catalogue) -> bool {
+        self.has_same_partitions(other)
+            && self.topics.keys().all(|topic| self.racks(topic) == other.racks(topic))
     }
 
     /// Whether both have the same topics with the same numbers of partitions.

@@ -81,7 +81,10 @@ impl Topics {
         let topics = self.by_name.values().map(|topic| {
             let partitions = u32::try_from(topic.partitions).unwrap_or(0);
             let end_offsets = topic.end_offsets.iter().copied().collect();
-            (topic.name.clone(), CatalogueTopic { id: topic.id, partitions, end_offsets })
+            (
+                topic.name.clone(),
+                CatalogueTopic { id: topic.id, partitions, end_offsets, racks: Vec::new() },
+            )
         });
         Catalogue::new(topics)
     }

@@ -258,20 +258,26 @@ fn offered<'a>(command: &Command<'a>) -> (Vec<&'a str>, Vec<u8>) {
     (names, metadata)
 }
 
-/// Version 2 with `owned=t1:0,t1:1`, of `since=3`; else version 0. `user_data=` is for both.
+/// Version 3 with `rack=a`, 2 with `owned=t1:0,t1:1`, of `since=3`; else version 0. `user_data=` is
+/// for all.
 fn subscription(command: &Command<'_>, topics: &[&str]) -> Vec<u8> {
     let (owned, user_data) = (command.option("owned"), command.option("user_data"));
-    if owned.is_none() && user_data.is_none() {
+    let rack_id = command.option("rack");
+    if owned.is_none() && user_data.is_none() && rack_id.is_none() {
         return trace::subscription(topics);
     }
     let mut bytes = Vec::new();
     let subscription = Subscription {
-        version: if owned.is_some() { 2 } else { 0 },
+        version: match (rack_id, owned) {
+            (Some(_), _) => 3,
+            (None, Some(_)) => 2,
+            (None, None) => 0,
+        },
         topics: topics.to_vec(),
         user_data: user_data.map(str::as_bytes),
         owned_partitions: by_topic(owned.unwrap_or_default().split(',')),
         generation_id: command.number("since", -1),
-        rack_id: None,
+        rack_id,
     };
     subscription.encode(&mut bytes);
     bytes

@@ -105,6 +105,7 @@ impl World {
             "topics" => self.change_topics(&command),
             "group-config" => self.set_group_config(&command),
             "ends" => self.change_ends(&command),
+            "racks" => self.change_racks(&command),
             "abandon" => self.abandon(command.words[0]),
             "drop" => self.drop_shard(),
             "LogOffset" => self.log_offset(&command),
@@ -222,6 +223,16 @@ impl World {
         };
         self.group_configs = Arc::new(GroupConfigs::new([(command.words[0].into(), config)]));
         self.shard.handle_group_configs(&self.group_configs);
+    }
+
+    /// `racks t1=a,b,a`: the rack of each partition.
+    fn change_racks(&mut self, command: &Command<'_>) {
+        for (name, _) in command.pairs() {
+            let racks = command.option(name).expect("it is there");
+            let topic = self.topics.get_mut(*name).expect("a topic");
+            topic.racks = racks.split(',').map(|rack| [Box::from(rack)].into()).collect();
+        }
+        self.tell_topics();
     }
 
     /// `ends t1:0=5`: the partition ends there.

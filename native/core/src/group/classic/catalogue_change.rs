@@ -1,4 +1,4 @@
-//! Topics came, went or grew: groups that the coordinator assigns rebalance, since no leading
+//! Topics came, went, grew, or moved to other racks: groups that the coordinator assigns rebalance, since no leading
 //! client watches for them.
 
 use std::collections::BTreeMap;
@@ -22,7 +22,7 @@ impl Machine {
         if self.config.assignment.groups.is_empty() {
             return;
         }
-        if old.is_some_and(|old| old.has_same_partitions(catalogue)) {
+        if old.is_some_and(|old| old.has_same_placement(catalogue)) {
             return; // end offsets alone
         }
         for group in self.registry.sorted_groups() {

@@ -69,7 +69,13 @@ impl<'a> Claims<'a> {
         }
         let names = self.members.iter().flat_map(|joined| &joined.subscription.topics);
         for name in names {
-            builder.add_topic(name, self.catalogue.partitions(name));
+            let topic = builder.add_topic(name, self.catalogue.partitions(name));
+            let racks = self.catalogue.racks(name);
+            if !racks.is_empty() {
+                let racks: Vec<Vec<&str>> =
+                    racks.iter().map(|racks| racks.iter().map(|rack| &**rack).collect()).collect();
+                builder.set_racks(topic, racks.iter().map(Vec::as_slice));
+            }
         }
         let mut claims: Vec<(u32, i32, i32, usize)> = Vec::new();
         for (member, (topics, generation)) in self.had.iter().enumerate() {
@@ -91,7 +97,7 @@ impl<'a> Claims<'a> {
             let member = NewMember {
                 id: joined.member.member_id(),
                 instance_id: joined.member.group_instance_id(),
-                rack_id: None,
+                rack_id: joined.subscription.rack_id,
                 generation: Some(0),
                 claim_generation: Some(0),
             };
