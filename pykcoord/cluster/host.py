@@ -160,7 +160,14 @@ class _Host:
             self._snapshots.entry_was_put,
         )
         self._catalogue = open_topics(self._topics)
-        engine = Engine.open(log, config, self._catalogue, clock=clock, new_runtime=self._new_loop)
+        engine = Engine.open(
+            log,
+            config,
+            self._catalogue,
+            clock=clock,
+            tells_events=logging.getLogger("pykcoord.groups").isEnabledFor(logging.INFO),
+            new_runtime=self._new_loop,
+        )
         self._runtime = engine.runtime
         self._leadership = Leadership(self._runtime, log, announce=self._announce_shard)
         server = await self._listen(config)

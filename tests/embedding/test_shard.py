@@ -221,3 +221,18 @@ def test_shards_in_threads() -> None:
 
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
         assert list(pool.map(work, range(4))) == [{0: 198, 1: 199, 2: 197}] * 4
+
+
+def test_events_are_gathered_for_who_asks_and_come_once_they_are_committed() -> None:
+    shard, silent = Shard(CONFIG, seed=SEED, tells_events=True), Shard(CONFIG, seed=SEED)
+    request = Request(1, encode_request(commit(0)))
+    (append,) = shard.step(1_000, [request]).appends
+    end_offset = append.base_offset + append.record_count
+    assert shard.take_events() == []
+    shard.step(1_000, committed_offset=end_offset)
+    (event,) = shard.take_events()
+    assert (event.kind, event.group_id) == ("group_created", "billing")
+    assert shard.take_events() == []
+    silent.step(1_000, [request])
+    silent.step(1_000, committed_offset=end_offset)
+    assert silent.take_events() == []
