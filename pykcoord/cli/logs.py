@@ -56,7 +56,7 @@ def _writer() -> Callable[[bytes], None]:
 
 
 class _Formatter(logging.Formatter):
-    def __init__(self, node: int | None) -> None:
+    def __init__(self, node: int | None = None) -> None:
         super().__init__()
         self.node = node
 

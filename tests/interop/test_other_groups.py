@@ -26,6 +26,7 @@ from .conftest import Serve
 
 _SCENARIOS = ("consumer-1", "consumer-2", "migration-1", "migration-3", "share-1", "streams-1")
 _INTERPRETED = ("OffsetCommit", "GroupMetadata", "COMMIT", "ABORT")
+_POLICY = "group.consumer.migration.policy=disabled"
 _LINE = re.compile(r"\| offset: (\d+) .*? key: (\{.*?\}\}) payload: (.*)")
 
 Dumped = dict[tuple[int, int], dict[str, Any]]
@@ -139,14 +140,16 @@ def test_bytes_that_are_no_record_are_shown_as_they_are(record_type: int, data: 
 
 def test_no_classic_request_changes_them(log: Path, serve: Serve) -> None:
     """No record of such a group may be lost by a client's classic request. An Empty group gives way
-    to classic members, as in Kafka, but for a share group: it is not asked here."""
+    to classic members, as in Kafka, but for a share group: it is not asked here. Into a consumer
+    group classic members may come unless the migration policy is `disabled`, as it is here."""
     expected = segments.expected(log)
     partitions = expected["offsets_topic_num_partitions"]
     for number in range(partitions):
         (log / f"__consumer_offsets-{number}").mkdir(exist_ok=True)
     others = {n: of["type"] for n, of in expected["groups"].items() if of["type"] != "classic"}
     offsets = {name: of for name, of in expected["offsets"].items() if name in others}
-    with Asked(serve(log, partitions, "--topic", "orders:1").address) as asked:
+    server = serve(log, partitions, "--topic", "orders:1", "--set", _POLICY)
+    with Asked(server.address) as asked:
         ends = _ends(log)
         for name, group_type in others.items():
             is_share = group_type == "share"

@@ -150,5 +150,5 @@ def test_lines_of_log_say_who_connects_and_who_is_refused(run, caplog):
         "frame of -1 bytes, socket.request.max.bytes=104857600",
     ]
     refused = caplog.records[-1]
-    assert (refused.client, refused.listener) == ("/127.0.0.1", "PLAINTEXT")
+    assert (refused.client_host, refused.listener) == ("/127.0.0.1", "PLAINTEXT")
     assert (refused.principal, refused.software) == ("User:ANONYMOUS", "kafka-python-ng 2.2.3")
