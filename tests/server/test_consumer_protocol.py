@@ -1,13 +1,16 @@
-"""Consumers of `group.protocol=consumer` (KIP-848) over TCP: confluent-kafka on librdkafka."""
+"""Consumers of `group.protocol=consumer` (KIP-848) over TCP, alone and beside classic members."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import kafka
 import pytest
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupType, TopicPartition
+from confluent_kafka.admin import AdminClient
 from support.confluent import SECONDS, poll_until
 from support.server import PykcoordServer
 
@@ -19,6 +22,7 @@ def server(tmp_path: Path) -> Iterator[PykcoordServer]:
     settings = {
         "group.consumer.heartbeat.interval.ms": "300",
         "group.consumer.session.timeout.ms": "3000",
+        "group.initial.rebalance.delay.ms": "300",
     }
     with PykcoordServer(tmp_path / "data", topics={"orders": 6}, settings=settings) as server:
         yield server
@@ -99,3 +103,59 @@ def test_a_regular_expression_finds_topics(server: PykcoordServer) -> None:
         consumer.unsubscribe()
         consumer.subscribe(["^ord.*"])
         poll_until([consumer], lambda: shared([consumer]))
+
+
+@contextlib.contextmanager
+def consuming_with_kafka_python(server: PykcoordServer) -> Iterator[kafka.KafkaConsumer]:
+    consumer = kafka.KafkaConsumer(
+        "orders",
+        bootstrap_servers=server.address,
+        group_id="g",
+        enable_auto_commit=False,
+        heartbeat_interval_ms=300,
+    )
+    try:
+        yield consumer
+    finally:
+        consumer.close()
+
+
+def own_all(python: kafka.KafkaConsumer, *librdkafka: Consumer) -> bool:
+    """Each partition has one owner, and everybody has as many."""
+    shares = [{at.partition for at in python.assignment()}, *(owned(one) for one in librdkafka)]
+    is_whole = sorted(number for share in shares for number in share) == list(range(6))
+    return is_whole and {len(share) for share in shares} == {6 // len(shares)}
+
+
+def poll_both_until(
+    condition: Callable[[], object], python: kafka.KafkaConsumer, *librdkafka: Consumer
+) -> None:
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, [python.assignment(), *map(owned, librdkafka)]
+        assert python.poll(500) == {}
+        for consumer in librdkafka:
+            message = consumer.poll(0.05)
+            assert message is None, message.error()
+
+
+def test_a_group_moves_to_the_consumer_protocol_and_back(server: PykcoordServer) -> None:
+    admin = AdminClient({"bootstrap.servers": server.address})
+
+    def group_type() -> ConsumerGroupType:
+        (group,) = admin.list_consumer_groups().result(SECONDS).valid
+        return group.type
+
+    classic = {"group.protocol": "classic", "heartbeat.interval.ms": "300"}
+    with consuming_with_kafka_python(server) as staying:
+        with consuming(server, **classic) as moving:
+            poll_both_until(lambda: own_all(staying, moving), staying, moving)
+            assert group_type() == ConsumerGroupType.CLASSIC
+        with consuming(server) as moved:
+            poll_both_until(lambda: own_all(staying, moved), staying, moved)
+            assert group_type() == ConsumerGroupType.CONSUMER
+            partition = min(staying.assignment())
+            staying.commit({partition: kafka.OffsetAndMetadata(42, "", -1)})
+        poll_both_until(lambda: own_all(staying), staying)
+        assert group_type() == ConsumerGroupType.CLASSIC
+        assert staying.committed(partition) == 42
