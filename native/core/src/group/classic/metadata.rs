@@ -163,6 +163,7 @@ impl Machine {
     /// The same for a group that is there.
     pub fn apply_metadata_to(&mut self, group: u32, value: &GroupMetadataValue<'_>) {
         if self.group(group).as_classic().is_none() {
+            self.close_group(group);
             self.group_mut(group).kind = GroupKind::Classic(ClassicGroup::default());
         }
         self.drop_members_not_in(group, value);

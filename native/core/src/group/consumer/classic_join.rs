@@ -94,6 +94,10 @@ impl Machine {
         let group = match downgrade {
             Some(plan) => self.downgrade(now_ms, group, plan, is_target_due),
             None => {
+                // Its join and sync timers say from now on when it has to act.
+                let member = &mut self.registry.consumer_members[row];
+                let timer = core::mem::take(&mut member.rebalance_timer);
+                self.wheel.cancel(timer);
                 self.await_sync(now_ms, row);
                 self.renew_consumer_session_with(now_ms, row, request.session_timeout_ms);
                 group
@@ -177,7 +181,11 @@ fn said<'a>(
         client_host: context.client_host,
         topic_names: Some(subscription.topics.clone()),
         topic_regex: Some(""),
-        rebalance_timeout_ms: request.rebalance_timeout_ms,
+        // Version 0 says none.
+        rebalance_timeout_ms: match request.rebalance_timeout_ms {
+            -1 => request.session_timeout_ms,
+            said => said,
+        },
         server_assignor: None,
         classic: Some(ClassicMemberMetadata {
             session_timeout_ms: request.session_timeout_ms,

@@ -3,7 +3,7 @@
 //!
 //! What would stop it is found before anything is written: the group stays a consumer group then.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kcoord_timer::slab::NO_ROW;
 
@@ -57,6 +57,9 @@ impl Machine {
         let stays = |row: &&u32| leaving.binary_search(row).is_err() && Some(**row) != last;
         let rows = of.members.iter().filter(stays).copied().chain(last);
         let members: Vec<&Member> = rows.map(|row| &self.registry.consumer_members[row]).collect();
+        if !has_distinct_instances(&members) {
+            return None;
+        }
         let protocol_name = voted_protocol(&members)?;
         let mut bytes = 0;
         let mut converted = Vec::with_capacity(members.len());
@@ -135,6 +138,12 @@ impl Machine {
         self.settle(group);
         group
     }
+}
+
+/// A log may say that two members have one instance id; a classic group has no place for both.
+fn has_distinct_instances(members: &[&Member]) -> bool {
+    let mut seen = BTreeSet::new();
+    members.iter().filter_map(|member| member.instance_id()).all(|id| seen.insert(id))
 }
 
 /// The protocol that the members would choose, as those of a classic group do.

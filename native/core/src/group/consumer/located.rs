@@ -104,6 +104,10 @@ impl Machine {
             None => Err(unknown_instance(instance_id)),
             Some((row, member)) if request.member_epoch == JOINS => {
                 if member.has_left_for_a_while() || member.classic.is_some() {
+                    // Another member would lose what it has to this one.
+                    if known.is_some_and(|other| other != row) {
+                        return Err(fenced_instance(member, request.member_id, instance_id));
+                    }
                     return Ok(Who::Replaces(row));
                 }
                 let reason = format!(

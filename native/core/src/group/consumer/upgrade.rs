@@ -42,12 +42,16 @@ impl Machine {
         self.refuse_all_parked(now_ms, group, ErrorCode::RebalanceInProgress);
         let members = self.converted_members(group)?;
         let of = self.classic(group);
-        let is_known = self.registry.find_member(group, request.member_id).is_some()
-            || request
-                .instance_id
-                .is_some_and(|id| self.registry.find_static_member(group, id).is_some());
-        if !is_known {
-            self.check_capacity(members.len())?;
+        let by_id = self.registry.find_member(group, request.member_id);
+        let by_instance =
+            request.instance_id.and_then(|id| self.registry.find_static_member(group, id));
+        match (by_id, by_instance) {
+            (None, None) => self.check_capacity(members.len())?,
+            (Some(by_id), Some(by_instance)) if by_id != by_instance => {
+                let reason = "the member id and the instance id are those of two members";
+                return Err(self.not_upgraded(group, ErrorCode::FencedInstanceId, reason));
+            }
+            _ => {}
         }
         self.check_regex(Home::Classic(group), request)?;
         let generation_id = of.generation_id;
