@@ -8,7 +8,7 @@ The supervisor's first line is a `Start`. After that each line is an object with
 | `begin` | epoch and topic id: write your shards | `read` | the newest epoch of my shards |
 | `ping` | answer it on your loop | `pong` | the same number |
 | `topics` | read them again | `has_topics` | the same number: done |
-| `told` | every node has what you changed | `topics` | I have changed them |
+| `told` | every node has your change of this number | `topics` | I have changed them, so often |
 | `ends` | what do you know of the ends of these partitions? | `ends_are` | this |
 | `ends_are` | what the others know | `ends` | what do the others know? |
 | | | `cleaned` | how far shards are compacted |

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import os
 import sys
 import threading
@@ -34,12 +35,16 @@ if TYPE_CHECKING:
 
 __all__ = ["main", "shards_of"]
 
+logger = logging.getLogger("pykcoord.nodes")
+
 Ends = Mapping[str, Sequence[int]]
 """Ends of some partitions, by topic."""
 
 # What a change of topics waits for the other nodes. One that takes longer reads them when it wakes.
 _TOLD_SECONDS = 1.0
 _READ_BYTES = 65_536
+# After topics could not be read.
+_READ_AGAIN_SECONDS = 1.0
 # What ListOffsets waits for the other nodes.
 _ENDS_SECONDS = 0.5
 _GONE = "the supervisor is gone"
@@ -158,6 +163,7 @@ class _Node:
         )
         self._begun: Future[Properties] = Future()
         self._told = threading.Event()
+        self._changes = 0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._asked: asyncio.Future[str] | None = None
         self._engine: Engine | None = None
@@ -196,8 +202,9 @@ class _Node:
 
     def _tell_topics(self) -> None:
         """On the loop, as the write before it: it goes on when the others have the change."""
+        self._changes += 1
         self._told.clear()
-        self._channel.send(topics=True)
+        self._channel.send(topics=self._changes)
         self._told.wait(_TOLD_SECONDS)
 
     def _listen(self) -> None:
@@ -221,8 +228,8 @@ class _Node:
                 self._on_loop(self._tell_ends, number, wanted)
             case {"ends_are": [number, ends]}:
                 self._on_loop(self._hear_ends, number, ends)
-            case {"told": _}:
-                self._told.set()
+            case {"told": number} if number == self._changes:
+                self._told.set()  # an earlier one comes late where a node was slow
 
     def _on_loop(self, call: Callable[..., object], *arguments: object) -> None:
         assert self._loop is not None
@@ -232,7 +239,13 @@ class _Node:
     def _read_topics(self, number: int) -> None:
         # Before it is open it has not read them: it will.
         if self._engine is not None:
-            self._engine.catalogue.reload()
+            try:
+                self._engine.catalogue.reload()
+            except (KcoordError, OSError) as error:
+                logger.error("topics cannot be read: %s", error, extra={"event": "catalogue"})
+                assert self._loop is not None
+                self._loop.call_later(_READ_AGAIN_SECONDS, self._read_topics, number)
+                return
         self._channel.send(has_topics=number)
 
     def _ask_ends(self, wanted: Mapping[str, Sequence[int]]) -> asyncio.Future[Ends]:

@@ -20,7 +20,8 @@ class NodeProcess:
     """A node that is started by `run`. `heard(process, message)` is called with what it says.
 
     `newest_epoch` is there once it has read its shards, `is_ready` says whether clients are served.
-    `unanswered`: how many pings in a row found the one before without an answer.
+    `unanswered`: how many pings in a row found the one before without an answer. `changes`: how
+    often it has changed topics. `is_ending`: it was asked to end.
     """
 
     def __init__(self, start: Start, heard: Callable[[NodeProcess, Message], None]) -> None:
@@ -33,10 +34,11 @@ class NodeProcess:
         self.failure: str | None = None
         self.is_lost = False
         self.has_topics = 0
+        self.changes = 0
         self._heard = heard
         self._child: asyncio.subprocess.Process | None = None
         self._pinged = self._ponged = 0
-        self._is_ending = False
+        self.is_ending = False
 
     @property
     def pid(self) -> int:
@@ -62,7 +64,7 @@ class NodeProcess:
             self.failure = f"it cannot be launched: {error}"
             return 1
         self._write(self.start.to_line())
-        if self._is_ending:
+        if self.is_ending:
             self.end()
         assert child.stdout is not None
         with contextlib.suppress(ConnectionError):
@@ -85,7 +87,7 @@ class NodeProcess:
 
     def end(self) -> None:
         """Ask it to end: SIGTERM."""
-        self._is_ending = True
+        self.is_ending = True
         if self.newest_epoch is None or not self.is_ready:
             self._close_input()  # it may be waiting for a line
         self._signal(signal.SIGTERM)
@@ -104,6 +106,8 @@ class NodeProcess:
                 self.is_ready = True
             case {"has_topics": number}:
                 self.has_topics = number
+            case {"topics": number}:
+                self.changes = number
             case {"failed": reason, "lost": lost}:
                 self.failure, self.is_lost = reason, lost
         self._heard(self, message)

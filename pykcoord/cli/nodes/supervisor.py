@@ -264,7 +264,7 @@ class Supervisor:
             and one.has_topics < self._topics
         ]
         if controller is not None and not late:
-            controller.send(told=self._topics)
+            controller.send(told=controller.changes)
 
     async def _cleaned(self, offsets: dict[int, int]) -> None:
         try:
@@ -282,8 +282,8 @@ class Supervisor:
         while True:
             await asyncio.sleep(_PING_SECONDS)
             for process in self._processes():
-                if not process.is_ready:
-                    continue
+                if not process.is_ready or process.is_ending:
+                    continue  # one that ends waits for its disk, and has a time of its own
                 process.ping()
                 if process.unanswered >= most:
                     logger.error(
