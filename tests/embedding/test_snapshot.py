@@ -34,7 +34,7 @@ def state_of(root: Path, shards: int, *, write: bool, use: bool) -> tuple[list[o
         use_snapshots=use,
         on_corruption="truncate",
     ) as log:
-        by_snapshot = sum(one is not None and one.covered is not None for one in log._loaded)
+        by_snapshot = sum(one.covered is not None for one in log._loaded.values())
         for shard in range(shards):
             taken = log.take(shard, node.loader)
             node.adopt(shard, taken.loader)

@@ -56,10 +56,18 @@ def _end_offset(batch: bytes) -> int:
 
 
 def _state(path: Path) -> dict[str, object]:
+    """Without names of topics by id: `log state` takes those from folders that are not carried."""
     result = CliRunner().invoke(commands, ["log", "state", "--json", os.fspath(path)])
     assert result.exit_code == 0, result.output
-    state: dict[str, object] = json.loads(result.output)
+    state: dict[str, object] = json.loads(result.output, object_pairs_hook=_nameless)
     return state
+
+
+def _nameless(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    fields = dict(pairs)
+    if "topicId" in fields:
+        fields.pop("topicName", None)
+    return fields
 
 
 @pytest.mark.parametrize("recorded", ["classic-1", "consumer-1", "transactions-1"])
