@@ -49,12 +49,7 @@ impl Catalogue {
         self.names.get(&topic_id).map(|name| &**name)
     }
 
-    /// Topics that have an id, sorted.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
-        self.topics.iter().filter(|(_, topic)| !topic.id.is_zero()).map(|(name, _)| &**name)
-    }
-
-    /// Those that come after a name; after none: all.
+    /// Topics that have an id, sorted: those that come after a name; after none: all.
     pub fn names_after(&self, name: Option<&str>) -> impl Iterator<Item = &str> {
         let start = name.map_or(Bound::Unbounded, Bound::Excluded);
         let topics = self.topics.range::<str, _>((start, Bound::Unbounded));

@@ -10,7 +10,7 @@ use regex::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
 
 /// Longer expressions are refused: each class of Unicode in one takes time before any memory counts.
-pub const MAX_PATTERN_BYTES: usize = 4 << 10;
+const MAX_PATTERN_BYTES: usize = 4 << 10;
 
 /// Memory of a compiled expression: nested repetitions reach it, and are refused.
 const MAX_COMPILED_BYTES: usize = 256 << 10;
