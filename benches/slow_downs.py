@@ -134,7 +134,7 @@ SLOW_DOWNS = [
         "let most = long.left_bytes.min(PART_BYTES);", "given = 0;",
     ),
     SlowDown(
-        ("turn-delete", "turn-fetch"), "a request is done in one turn", f"{NODE}/slices.rs",
+        ("turn-delete", "turn-fetch"), "a request is done in one turn", f"{NODE}/arrive/slices.rs",
         "left = left.saturating_sub(cost);", "left += cost;",
     ),
     SlowDown(

@@ -19,10 +19,7 @@ pub mod outcome;
 mod pieces;
 pub mod routing;
 mod session;
-mod sliced;
-pub mod slices;
 mod slots;
-mod split;
 mod stats;
 mod topics;
 mod turn;
@@ -38,6 +35,7 @@ use kcoord_core::limits::{MAX_ANSWER_BYTES, MAX_UNSENT_BYTES};
 use kcoord_core::response::Response;
 use kcoord_core::{Catalogue, Config, ReplayError, Shard};
 
+pub use arrive::slices;
 pub use session::{ANONYMOUS, Session, UNKNOWN_SOFTWARE};
 pub use stats::Stats;
 pub use topics::Topic;

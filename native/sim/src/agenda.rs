@@ -4,11 +4,36 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::rc::Rc;
 
-use crate::world::Event;
+use kcoord_wire::api::ResponseBody;
+
+use crate::ask::Ask;
+use crate::faults::Fault;
+use crate::host::Arrived;
 
 /// Bits of a moment for the order; the rest is for the time, in milliseconds.
 const ORDER_BITS: u32 = 40;
+
+pub enum Event {
+    /// A client's time has come.
+    Wake(usize),
+    Request(Box<Arrived>),
+    Reply(u64, Box<(Rc<Ask>, ResponseBody)>),
+    /// A client notices that its connection is gone.
+    Lost(u64),
+    /// The node notices.
+    Gone(u64),
+    Turn,
+    /// A sync is done, of a shard in an epoch.
+    Synced(usize, u64),
+    /// A shard is to be loaded, in an epoch.
+    Load(usize, u64),
+    Boot,
+    Fault(Fault),
+    Sweep,
+    Calm,
+}
 
 struct Planned {
     moment: u64,

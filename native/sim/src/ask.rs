@@ -16,7 +16,7 @@ use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response};
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
-use crate::client::Catalogue;
+use crate::catalogue::Catalogue;
 use crate::plan::{GROUPS, TOPICS};
 
 pub const CORRELATION_ID: i32 = 77;

@@ -13,8 +13,8 @@ use rand::RngExt;
 
 use crate::ask::{Ask, Body, CORRELATION_ID};
 use crate::breaks::Break;
+use crate::catalogue::Catalogue;
 use crate::checker::Now;
-use crate::client::Catalogue;
 use crate::disk::Log;
 use crate::plan::{Plan, TOPICS, random};
 use crate::tickets::Tickets;

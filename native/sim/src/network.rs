@@ -4,8 +4,9 @@
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
-use crate::faults::{Fault, Faults};
+use crate::faults::Fault;
 use crate::plan::random;
+use crate::strikes::Strikes;
 use crate::tickets::Tickets;
 
 /// What becomes of a message.
@@ -63,7 +64,7 @@ impl Network {
     }
 
     /// A request (to the node), or a reply.
-    pub fn send(&mut self, now_ms: i64, ticket: u64, to_node: bool, faults: &mut Faults) -> Sent {
+    pub fn send(&mut self, now_ms: i64, ticket: u64, to_node: bool, faults: &mut Strikes) -> Sent {
         let rng = &mut self.rngs[Self::client_of(ticket)];
         let mut delay_ms = rng.random_range(0..4);
         if faults.strikes(Fault::Delay) {

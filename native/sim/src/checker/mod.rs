@@ -16,7 +16,7 @@ use kcoord_wire::api::ResponseBody;
 
 use crate::ask::{Ask, Body};
 use crate::breaks::{Check, Invariant, check};
-use crate::client::Catalogue;
+use crate::catalogue::{Catalogue, Topic};
 use crate::disk::Log;
 use crate::plan::{GROUPS, Plan, TOPICS};
 use crate::tickets::Tickets;
@@ -106,7 +106,7 @@ impl Checker {
     }
 
     pub fn topics_are(&mut self, catalogue: &Catalogue) {
-        let partitions = |topic: Option<crate::client::Topic>| topic.map_or(0, |it| it.partitions);
+        let partitions = |topic: Option<Topic>| topic.map_or(0, |it| it.partitions);
         self.partitions = catalogue.topics.map(partitions);
     }
 

@@ -12,9 +12,10 @@ use kcoord_wire::api::ResponseBody;
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
-use super::{Around, Catalogue, Client};
+use super::{Around, Client};
 use crate::ask::{Ask, Body, Commit, Named};
 use crate::breaks::Break;
+use crate::catalogue::Catalogue;
 use crate::plan::{Quirk, TOPICS};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

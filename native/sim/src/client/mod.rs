@@ -11,23 +11,9 @@ use rand_xorshift::XorShiftRng;
 
 use crate::ask::{Ask, Body, Named, Versions};
 use crate::breaks::Break;
+use crate::catalogue::Catalogue;
 use crate::plan::{PARTITIONS, Quirk, Role, Spec, TOPICS, random};
 use consumer::Consumer;
-
-/// A topic that exists.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Topic {
-    pub id: u128,
-    pub partitions: i32,
-}
-
-/// The topics of the world, which every client sees at once.
-#[derive(Clone, Debug)]
-pub struct Catalogue {
-    pub topics: [Option<Topic>; TOPICS.len()],
-    /// One more with each change.
-    pub version: u32,
-}
 
 /// What a client sees of the world.
 pub struct Around<'a> {

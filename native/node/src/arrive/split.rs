@@ -16,10 +16,10 @@ use kcoord_core::response::{
     ListGroupsResponse, Response,
 };
 
-use super::arrive::{Arrival, Arrivals};
-use super::gather::{FetchPart, Gather, Parts};
-use super::routing::shard_of;
-use super::slots::Slots;
+use super::{Arrival, Arrivals};
+use crate::gather::{FetchPart, Gather, Parts};
+use crate::routing::shard_of;
+use crate::slots::Slots;
 use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::ApiKey;

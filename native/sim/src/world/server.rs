@@ -5,13 +5,14 @@ use kcoord_node::Turn;
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
+use super::World;
+use crate::agenda::Event;
 use crate::breaks::{Break, Check};
 use crate::checker::replay;
 use crate::coverage::Event as Met;
 use crate::faults::Fault;
 use crate::network::{Network, Sent};
 use crate::plan::random;
-use crate::world::{Event, World};
 
 /// Turns between two comparisons of live and replayed state.
 const COMPARE_TURNS: u64 = 512;

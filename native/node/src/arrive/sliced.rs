@@ -9,15 +9,17 @@ use kcoord_core::request::{
     Uuid,
 };
 
-use super::Session;
-use super::arrive::{Arrival, Arrivals};
-use super::gather::Parts;
-use super::slices::{ENTRY_COST_BYTES, fetch_entries};
-use super::slots::Header;
+use super::{Arrival, Arrivals};
+use crate::Session;
+use crate::gather::Parts;
+use crate::slots::Header;
 use kcoord_wire::api::RequestBody;
 
 /// What a slice may cost, in entries; it ends with the entry that is as much or more.
 const SLICE_ENTRIES: usize = 128;
+
+/// So many bytes of an answer cost as much as an entry.
+pub(super) const ENTRY_COST_BYTES: usize = 256;
 
 /// Offsets of a group that cost as much as an entry when all of them are deleted or fetched.
 const ENTRY_OFFSETS: usize = 4;
@@ -318,4 +320,10 @@ fn take<'a, T>(
         *next += 1;
     }
     (&all[first..*next], cost)
+}
+
+/// Groups, topics and partitions that a fetch names.
+pub(super) fn fetch_entries(request: &OffsetFetchRequest<'_>) -> usize {
+    let topics = request.topics.iter().flatten();
+    1 + topics.map(|topic| 1 + topic.partition_indexes.len()).sum::<usize>()
 }

@@ -6,13 +6,13 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-use kcoord_core::request::{OffsetFetchRequest, RequestContext};
+use kcoord_core::request::RequestContext;
 use kcoord_core::{ErrorCode, Shard};
 
-use super::arrive::{Arrival, Arrivals};
-use super::routing::shard_of;
-use super::sliced::{Rest, Sliced};
-use super::{Node, Turn};
+use super::sliced::{ENTRY_COST_BYTES, Rest, Sliced, fetch_entries};
+use super::{Arrival, Arrivals};
+use crate::routing::shard_of;
+use crate::{Node, Turn};
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::ApiKey;
 
@@ -38,10 +38,8 @@ const SMALL_DESCRIPTIONS_BYTES: usize = 64 << 10;
 /// The same of ListGroups: groups of all shards.
 const SMALL_LIST_ROWS: usize = 128;
 
-/// What slices of one turn may cost, in entries. What they put into answers counts too: so many
-/// bytes are as much as an entry.
+/// What slices of one turn may cost, in entries. What they put into answers counts too.
 pub const TURN_ENTRIES: usize = 2_048;
-pub(super) const ENTRY_COST_BYTES: usize = 256;
 
 /// So many entries cost as much again, all together, as one when their answer is put together and
 /// copied.
@@ -97,11 +95,6 @@ impl Slices {
         }
         None
     }
-}
-
-pub(super) fn fetch_entries(request: &OffsetFetchRequest<'_>) -> usize {
-    let topics = request.topics.iter().flatten();
-    1 + topics.map(|topic| 1 + topic.partition_indexes.len()).sum::<usize>()
 }
 
 /// Entries of a request, and how many of its kind are done at once; `None`: it has one entry, or
@@ -198,7 +191,7 @@ impl Node {
     }
 
     /// Goes on with what was put aside, as far as one turn goes.
-    pub(super) fn work(&mut self, now_ms: i64, turn: &mut Turn) {
+    pub(crate) fn work(&mut self, now_ms: i64, turn: &mut Turn) {
         self.slices.now_ms = now_ms;
         let mut left = TURN_ENTRIES;
         while left > 0

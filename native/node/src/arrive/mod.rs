@@ -1,5 +1,10 @@
 //! What arrives in a turn: frames are opened and their requests routed to the shards, a batch
-//! each. Requests of one group are handled here, those of several in `split.rs`.
+//! each. Requests of one group are handled here, those of several in `split.rs`, long ones in
+//! `slices.rs`.
+
+mod sliced;
+pub mod slices;
+mod split;
 
 use std::sync::Arc;
 
@@ -14,13 +19,13 @@ use kcoord_core::{Config, ErrorCode, Shard};
 
 use super::gather::{Gather, Parts, merge};
 use super::routing::shard_of;
-use super::slices::{self, Slices};
 use super::slots::{Header, Slots};
 use super::topics::Topics;
 use super::uuids::Uuids;
 use super::{Arrived, Frame, Session, Status, Turn};
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{Incoming, begin_response, open_request};
+use slices::Slices;
 
 pub(super) type Batch<'a> = Vec<(RequestContext<'a>, Request<'a>)>;
 

@@ -1,48 +1,32 @@
 //! One run: events in virtual time, from the first connection to the calm at the end. It
 //! moves messages and time; what the node's side does with them stands in `server.rs`.
 
+mod server;
+
 use std::rc::Rc;
 
 use kcoord_wire::api::ResponseBody;
 use rand::RngExt;
 
-use crate::agenda::Agenda;
+use crate::agenda::{Agenda, Event};
 use crate::ask::Ask;
 use crate::breaks::{Break, Check, Invariant, check};
+use crate::catalogue::{Catalogue, Topic};
 use crate::checker::Checker;
-use crate::client::{Around, Catalogue, Client, Topic};
+use crate::client::{Around, Client};
 use crate::coverage::{Coverage, Event as Met};
-use crate::faults::{FAULTS, Fault, Faults};
+use crate::faults::{FAULTS, Fault};
 use crate::host::{Arrived, Host};
 use crate::network::{Network, Sent};
 use crate::plan::{CALM_MS, Options, PARTITIONS, Plan, Quirk, Role, TOPICS};
-use crate::server::Server;
+use crate::strikes::Strikes;
 use crate::trace::Trace;
+use server::Server;
 
 /// A client that heard nothing for so long gives its connection up.
 const REQUEST_TIMEOUT_MS: i64 = 12_000;
 /// Between two looks for requests that are overdue, and whether all is well.
 const SWEEP_MS: i64 = 1_000;
-
-pub enum Event {
-    /// A client's time has come.
-    Wake(usize),
-    Request(Box<Arrived>),
-    Reply(u64, Box<(Rc<Ask>, ResponseBody)>),
-    /// A client notices that its connection is gone.
-    Lost(u64),
-    /// The node notices.
-    Gone(u64),
-    Turn,
-    /// A sync is done, of a shard in an epoch.
-    Synced(usize, u64),
-    /// A shard is to be loaded, in an epoch.
-    Load(usize, u64),
-    Boot,
-    Fault(Fault),
-    Sweep,
-    Calm,
-}
 
 /// A client's side of its connection.
 #[derive(Clone, Default)]
@@ -57,7 +41,7 @@ pub struct World {
     pub host: Host,
     pub server: Server,
     pub network: Network,
-    pub faults: Faults,
+    pub faults: Strikes,
     pub checker: Checker,
     pub coverage: Coverage,
     pub trace: Trace,
@@ -85,7 +69,7 @@ impl World {
             host: Host::new(plan, options.broken),
             server: Server::new(plan.seed),
             network: Network::new(plan.seed, clients.len()),
-            faults: Faults::new(plan, options),
+            faults: Strikes::new(plan, options),
             checker: Checker::new(plan),
             coverage: Coverage::of_one_run(),
             trace: Trace::new(options.trace),

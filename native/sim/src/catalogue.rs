@@ -1,0 +1,18 @@
+//! The topics of a run.
+
+use crate::plan::TOPICS;
+
+/// A topic that exists.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topic {
+    pub id: u128,
+    pub partitions: i32,
+}
+
+/// The topics of the world, which every client sees at once.
+#[derive(Clone, Debug)]
+pub struct Catalogue {
+    pub topics: [Option<Topic>; TOPICS.len()],
+    /// One more with each change.
+    pub version: u32,
+}
