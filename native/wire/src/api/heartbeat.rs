@@ -16,7 +16,7 @@ pub type Request<'a> = HeartbeatRequest<'a>;
 pub type Response = ErrorCode;
 
 /// Reads the body of a request.
-#[inline]
+#[inline(always)]
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<HeartbeatRequest<'a>> {
     let request = HeartbeatRequest {
         group_id: body.string("group_id")?,
