@@ -36,13 +36,16 @@ impl Node {
             self.budget.release(core_ticket);
             return turn.push_reply(header.ticket, pieces);
         } else {
-            let bytes = self.budget.held_bytes_of(core_ticket).max(size(&response));
+            let bytes = match turn.outcomes {
+                None => self.budget.held_bytes_of(core_ticket).max(size(&response)),
+                Some(_) => 0, // such replies lie behind one another, however long
+            };
             if self.sends_in_parts && is_long(bytes) {
                 return self.leave_in_parts(core_ticket, &header, response, bytes);
             }
             self.slots.close(core_ticket);
             self.budget.release(core_ticket);
-            if bytes > LONG_REPLY_BYTES && turn.outcomes.is_none() {
+            if bytes > LONG_REPLY_BYTES {
                 let mut pieces = Pieces::default();
                 let out = pieces.room(bytes);
                 begin_response(out, header.api, header.version, header.correlation_id);

@@ -152,6 +152,7 @@ impl<'a> Arrivals<'a, '_> {
     }
 
     /// A request that is done in one go.
+    #[inline(always)]
     fn whole(&mut self, arrival: Arrival<'a>, body: RequestBody<'a>) {
         match body {
             RequestBody::OffsetCommit(commit) => self.commit(arrival, commit),
