@@ -47,6 +47,8 @@ LAYERS = [
     {"server", "clients"},
     # A server whose shards come and go: beside `coordinator`, which it does not import.
     {"cluster"},
+    # Groups that coordinate through ZooKeeper: nothing of the engine.
+    {"zookeeper"},
     {"cli", "__main__"},
 ]
 # Forbidden although the layers would allow it.
@@ -56,6 +58,7 @@ FORBIDDEN = {
     "cluster": {"coordinator", "member", "shard", "clients"},
     "runtime": {"_native"},
     "leading": {"_native"},
+    "zookeeper": {"_native", "log", "engine", "coordinator", "runtime", "server", "cluster"},
     "catalogue": {"config", "log"},
     "config": {"log", "catalogue"},
     "_machine": {"runtime"},
@@ -74,6 +77,7 @@ RESERVED = {
     "click": {"cli"},
     "rich": {"cli"},
     "kafka": {"cli", "clients"},
+    "kazoo": {"zookeeper"},
     "aiokafka": {"clients"},
     "subprocess": {"cli"},
     "obstore": {"log"},
