@@ -28,6 +28,7 @@ MODULES = [
     "pykcoord.clients.kafka_python",
     "pykcoord.engine",
     "pykcoord.protocol",
+    "pykcoord.zookeeper",
     "pykcoord_spark",
 ]
 # Their fields are settings: each has its text in its metadata, from which the docs are made.

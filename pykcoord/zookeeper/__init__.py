@@ -7,6 +7,8 @@ znodes, which topics a list allows, and who owns what. docs/zookeeper.md
 
 from __future__ import annotations
 
+import importlib
+
 from pykcoord.zookeeper.assignment import Strategy, assign, java_hash, threads_by_topic, utf16_order
 from pykcoord.zookeeper.errors import (
     BadOffsetError,
@@ -19,8 +21,13 @@ from pykcoord.zookeeper.errors import (
 )
 from pykcoord.zookeeper.registration import Registration, TopicFilter, offset_of, partitions_of
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from pykcoord.zookeeper.member import Counts, ZooKeeperMember
+
 __all__ = [
     "BadOffsetError",
+    "Counts",
     "NoSessionError",
     "PatternError",
     "RebalanceFailedError",
@@ -30,6 +37,7 @@ __all__ = [
     "StrategyError",
     "TopicFilter",
     "ZooKeeperError",
+    "ZooKeeperMember",
     "assign",
     "java_hash",
     "offset_of",
@@ -37,3 +45,18 @@ __all__ = [
     "threads_by_topic",
     "utf16_order",
 ]
+
+
+def __getattr__(name: str) -> object:
+    """What needs kazoo is imported when it is asked for."""
+    if name not in ("Counts", "ZooKeeperMember"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        member = importlib.import_module("pykcoord.zookeeper.member")
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] != "kazoo":
+            raise
+        reason = f"{name} needs kazoo: pip install 'pykcoord[zookeeper]'"
+        raise ImportError(reason, name="kazoo") from None
+    value: object = getattr(member, name)
+    return value

@@ -36,7 +36,7 @@ _SHORT_ESCAPES = {
 class TopicFilter:
     """A white list or black list: an expression of Java that must match a topic's whole name.
 
-    `text` is as a user writes it; `expression` what 0.8 makes of it: without blanks and outer
+    `kind` says which; `text` is as a user writes it; `expression` what 0.8 makes of it: without blanks and outer
     quotes, with `|` for each comma.
     """
 
@@ -69,7 +69,8 @@ class TopicFilter:
 class Registration:
     """What a member says of itself in `/consumers/GROUP/ids/ID`.
 
-    `subscription`: topic to number of streams (`static`), or one expression to that number.
+    `subscription`: topic to number of streams (`pattern` is `static`), or one expression to that
+    number (`white_list` or `black_list`).
     `timestamp` is a text of milliseconds since the epoch, and `version` 1; both are never read by
     0.8.2.2.
     """

@@ -1,0 +1,1 @@
+"""`pykcoord lab`: the rebalancing schemes side by side, on real servers."""

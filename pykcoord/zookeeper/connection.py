@@ -1,0 +1,226 @@
+"""A session with ZooKeeper on one socket, for many requests at a time.
+
+For what reads much (`pykcoord zookeeper`) and for members by the hundred (`pykcoord lab`), where
+kazoo's threads for each session would be what is measured. A session that ends is not taken up
+again: every request then raises NoSessionError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from pykcoord.zookeeper import wire
+from pykcoord.zookeeper.errors import NoSessionError
+from pykcoord.zookeeper.operations import Operation, Revoke, Session, Steps
+
+_CONNECT_SECONDS = 10.0
+_CHUNK_BYTES = 256 * 1024
+WatchListener = Callable[[str], None]
+
+
+def split_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
+    """Hosts with ports, and chroot ("" without one), of `host:port,host:port/chroot`. Raises
+    NoSessionError for what is no such text."""
+    servers, slash, chroot = connect.partition("/")
+    hosts = []
+    for server in servers.split(","):
+        host, colon, port = server.strip().rpartition(":")
+        if not colon:
+            host, port = port, "2181"
+        if not host or not port.isdecimal() or not 0 < int(port) < 65536:
+            raise NoSessionError(connect, f"{server!r} is not HOST:PORT")
+        hosts.append((host.strip("[]"), int(port)))
+    return hosts, (slash + chroot).rstrip("/")
+
+
+class Connection:
+    """One session. Made by `Connection.begin`; not thread-safe."""
+
+    def __init__(self, connect: str, chroot: str, on_watch: WatchListener | None) -> None:
+        self.session_id = 0
+        self.requests = 0
+        """How many requests were sent, without pings."""
+        self.watches_fired = 0
+        self._connect = connect
+        self._chroot = chroot
+        self._on_watch = on_watch
+        self._waiting: dict[int, tuple[Operation, asyncio.Future[Any]]] = {}
+        self._xid = 0
+        self._end: NoSessionError | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+
+    @classmethod
+    async def begin(
+        cls,
+        connect: str,
+        *,
+        session_timeout_ms: int = 10_000,
+        on_watch: WatchListener | None = None,
+        timeout_seconds: float = _CONNECT_SECONDS,
+    ) -> Connection:
+        """Connect to the first server that serves. Raises NoSessionError, which names
+        `connect`."""
+        hosts, chroot = split_connect(connect)
+        reason = ""
+        for host, port in hosts:
+            connection = cls(connect, chroot, on_watch)
+            try:
+                async with asyncio.timeout(timeout_seconds):
+                    await connection._begin(host, port, session_timeout_ms)
+            except (OSError, TimeoutError, asyncio.IncompleteReadError, wire.FrameError) as error:
+                reason = f"{host}:{port}: {str(error) or type(error).__name__}"
+                await connection.abandon()
+                continue
+            return connection
+        raise NoSessionError(connect, f"no ZooKeeper server answers ({reason})")
+
+    async def ask(self, operation: Operation) -> Any:
+        """The answer of one operation. Raises what `operations.py` says of it, and
+        NoSessionError."""
+        future = self.send(operation)
+        await self._writer.drain()
+        return await future
+
+    def send(self, operation: Operation) -> asyncio.Future[Any]:
+        """Send an operation without waiting for room; its answer comes into the future."""
+        future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        if self._end is not None:
+            future.set_exception(self._end)
+        elif isinstance(operation, Session | Revoke):
+            future.set_result(self.session_id)
+        else:
+            self._xid = self._xid % (2**31 - 1) + 1
+            self.requests += 1
+            self._waiting[self._xid] = (operation, future)
+            asked: Any = operation
+            if self._chroot:
+                asked = operation._replace(path=self._chroot + operation.path)
+            self._writer.write(wire.request_frame(self._xid, asked))
+        return future
+
+    async def ask_all(self, operations: Iterable[Operation], at_once: int = 2_000) -> list[Any]:
+        """The answers of many operations, with exceptions in their place."""
+        answers: list[Any] = []
+        batch: list[asyncio.Future[Any]] = []
+        for operation in operations:
+            batch.append(self.send(operation))
+            if len(batch) == at_once:
+                await self._writer.drain()
+                answers += await asyncio.gather(*batch, return_exceptions=True)
+                batch = []
+        answers += await asyncio.gather(*batch, return_exceptions=True)
+        return answers
+
+    async def run(self, steps: Steps[Any]) -> Any:
+        """Do what a generator of operations asks for; returns what it returns."""
+        answer: Any = None
+        error: Exception | None = None
+        while True:
+            try:
+                operation = steps.send(answer) if error is None else steps.throw(error)
+            except StopIteration as stop:
+                return stop.value
+            answer, error = None, None
+            try:
+                answer = await self.ask(operation)
+            except NoSessionError:
+                steps.close()
+                raise
+            except Exception as raised:  # for the generator to judge
+                error = raised
+
+    async def close(self) -> None:
+        """End the session: its ephemeral znodes go with it."""
+        if self._end is None:
+            self.requests += 1
+            self._writer.write(wire.CLOSE)
+            try:
+                async with asyncio.timeout(_CONNECT_SECONDS):
+                    await asyncio.gather(self._tasks[0], return_exceptions=True)
+            except TimeoutError:
+                pass
+        await self.abandon()
+
+    async def abandon(self) -> None:
+        """Drop the connection. The session lives on until its timeout."""
+        self._finish("the session was closed")
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if (writer := getattr(self, "_writer", None)) is not None:
+            writer.close()
+
+    async def __aenter__(self) -> Connection:
+        return self
+
+    async def __aexit__(self, *raised: object) -> None:
+        await self.close()
+
+    async def _begin(self, host: str, port: int, session_timeout_ms: int) -> None:
+        self._reader, self._writer = await asyncio.open_connection(host, port)
+        self._writer.write(wire.connect_frame(session_timeout_ms))
+        (size,) = struct.unpack(">i", await self._reader.readexactly(4))
+        if not 0 < size <= wire.MAX_FRAME_BYTES:
+            raise wire.FrameError(f"{host}:{port}", "is no ZooKeeper")
+        timeout_ms, self.session_id = wire.read_connected(await self._reader.readexactly(size))
+        if not timeout_ms:
+            raise wire.FrameError(f"{host}:{port}", "refused the session")
+        self._tasks = [
+            asyncio.create_task(self._read()),
+            asyncio.create_task(self._ping(timeout_ms / 3000)),
+        ]
+
+    async def _ping(self, period_seconds: float) -> None:
+        while True:
+            await asyncio.sleep(period_seconds)
+            self._writer.write(wire.PING)
+
+    async def _read(self) -> None:
+        buffer = bytearray()
+        try:
+            while chunk := await self._reader.read(_CHUNK_BYTES):
+                buffer += chunk
+                at = 0
+                while len(buffer) - at >= 4:
+                    size = int.from_bytes(buffer[at : at + 4], "big")
+                    if size > wire.MAX_FRAME_BYTES:
+                        raise wire.FrameError(self._connect, f"a frame of {size} bytes")
+                    if len(buffer) - at - 4 < size:
+                        break
+                    self._take(bytes(buffer[at + 4 : at + 4 + size]))
+                    at += 4 + size
+                del buffer[:at]
+            self._finish("the server has closed the connection")
+        except (OSError, wire.FrameError, struct.error) as error:
+            self._finish(str(error))
+
+    def _take(self, frame: bytes) -> None:
+        xid, error = wire.read_header(frame)
+        if xid == wire.WATCH_XID:
+            kind, path = wire.read_watch(frame)
+            if kind > 0:
+                self.watches_fired += 1
+                if self._on_watch is not None:
+                    self._on_watch(path.removeprefix(self._chroot))
+            return
+        operation, future = self._waiting.pop(xid, (None, None))
+        if operation is None or future is None or future.done():
+            return
+        if error == wire.SESSION_EXPIRED:
+            self._finish("the session has expired")
+            future.set_exception(NoSessionError(self._connect, "the session has expired"))
+            return
+        try:
+            future.set_result(wire.read_answer(operation, error, frame))
+        except Exception as raised:
+            future.set_exception(raised)
+
+    def _finish(self, reason: str) -> None:
+        self._end = self._end or NoSessionError(self._connect, reason)
+        waiting, self._waiting = self._waiting, {}
+        for _, future in waiting.values():
+            if not future.done():
+                future.set_exception(self._end)
