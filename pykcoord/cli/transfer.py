@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 import click
 from rich.console import Console
@@ -22,10 +22,12 @@ from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import OnCorruption
 from pykcoord.log.checkpoint import decoded_id
 from pykcoord.log.folders import partition_directories
+from pykcoord.log.protocol import Cut
 from pykcoord.log.state_file import StateFile
 from pykcoord.log.transfer import holds_records, kafka_topics, offsets_topic
 from pykcoord.transfer import (
     Amount,
+    NumberedChunks,
     Source,
     Target,
     amount_at,
@@ -63,7 +65,9 @@ on_corruption_option = click.option(
 
 
 @dataclass(frozen=True)
-class _Plan:
+class Plan:
+    """What is made of a source. `topics`: of a catalogue (None: none is made)."""
+
     sources: Sequence[Path]
     directory: Path
     partitions: int
@@ -110,7 +114,7 @@ def import_log(
     """
     with Source.hold(sources, partitions=source_partitions, on_corruption=on_corruption) as source:
         topics = _topics(sources)
-        plan = _Plan(
+        plan = Plan(
             sources=sources,
             directory=directory,
             partitions=partitions or source.partitions,
@@ -119,7 +123,7 @@ def import_log(
             topics=topics,
             open_transactions=open_transactions,
         )
-        _transfer(source, plan)
+        transfer(source, plan)
     click.echo(
         f"next: pykcoord serve {directory} --set offsets.topic.num.partitions={plan.partitions}"
     )
@@ -167,7 +171,7 @@ def export_log(
     """
     with Source.hold([source], partitions=source_partitions, on_corruption=on_corruption) as held:
         topic = _topic_asked_for(broker_log_dir, topic_id, partitions, held.partitions)
-        plan = _Plan(
+        plan = Plan(
             sources=[source],
             directory=directory,
             partitions=topic[1],
@@ -176,7 +180,7 @@ def export_log(
             topics=None,
             open_transactions=open_transactions,
         )
-        _transfer(held, plan)
+        transfer(held, plan)
     click.echo(
         f"next: move the broker's own __consumer_offsets-* away, move "
         f"{directory}/__consumer_offsets-* to their place, start the broker (docs/migration.md)"
@@ -184,7 +188,18 @@ def export_log(
     return 0
 
 
-def _transfer(source: Source, plan: _Plan) -> None:
+class Carried(NumberedChunks, Protocol):
+    """A source, with its size and what was left out of it."""
+
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def cuts(self) -> list[Cut]: ...
+
+
+def transfer(source: Carried, plan: Plan) -> None:
+    """Make the directory of the plan, verified against the source, or nothing. Raises LogError,
+    ArgumentError."""
     for cut in source.cuts:
         click.echo(f"pykcoord: left out: {cut}", err=True)
     _check_apart(plan.sources, plan.directory)
@@ -291,7 +306,7 @@ def _progress(size_bytes: int) -> Iterator[Callable[[int], None]]:
 
 
 def _print_summary(
-    source: Source, target: Target, plan: _Plan, before: Amount, after: Amount
+    source: Carried, target: Target, plan: Plan, before: Amount, after: Amount
 ) -> None:
     rows: list[tuple[str, str, str]] = [("", "source", "destination")]
     for kind in sorted(before.types | after.types):

@@ -36,8 +36,8 @@ _SHORT_ESCAPES = {
 class TopicFilter:
     """A white list or black list: an expression of Java that must match a topic's whole name.
 
-    `kind` says which; `text` is as a user writes it; `expression` what 0.8 makes of it: without blanks and outer
-    quotes, with `|` for each comma.
+    `kind` says which; `text` is as a user writes it; `expression` what 0.8 makes of it: without
+    blanks and outer quotes, with `|` for each comma.
     """
 
     kind: Literal["white_list", "black_list"]
