@@ -76,7 +76,7 @@ def _configuration() -> str:
     lines = [_setting(setting) for setting in SETTINGS.values()]
     return _page(
         "Configuration",
-        """Names, units, defaults and bounds are those of Kafka 4.3, except where *pykcoord's own*
+        """Names, units, defaults and bounds are those of Kafka 4.4, except where *pykcoord's own*
 is said. Give them in a file (`--config server.properties`, in Kafka's syntax) or one by one
 (`--set name=value`, which wins). A name that Kafka has and pykcoord does not need is accepted with
 a warning; one that neither has is refused with the nearest known name.

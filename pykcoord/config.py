@@ -51,7 +51,7 @@ class Config:
 
     Raises ConfigError, which names the setting, the value and the bound, where a value is not of
     its type, is out of bounds, or contradicts another. Source: `GroupCoordinatorConfig`,
-    `OffsetConfig`, `CleanerConfig` and `SocketServerConfigs` of Kafka 4.3.1.
+    `OffsetConfig`, `CleanerConfig` and `SocketServerConfigs` of Kafka 4.4.0.
     """
 
     group_min_session_timeout_ms: int = _setting(

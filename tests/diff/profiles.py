@@ -12,20 +12,35 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 RIG = Path(__file__).parent / "rig"
-GOLDEN = RIG / "golden-kafka-4.3.1.json.gz"
+GOLDEN = RIG / "golden-kafka-4.4.0.json.gz"
+OLDER_GOLDEN = RIG / "golden-kafka-4.3.1.json.gz"
 TOPICS = {"diff-t0": 4, "diff-t1": 4}
 _COMMON = {
     "group.min.session.timeout.ms": "100",
     "group.max.session.timeout.ms": "1800000",
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "5",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.min.heartbeat.interval.ms": "100",
     "num.partitions": "4",
     "auto.create.topics.enable": "false",
 }
 PROFILES = {
     "base": _COMMON,
-    "alt": {**_COMMON, "group.initial.rebalance.delay.ms": "300", "group.max.size": "3"},
-    "expiry": {**_COMMON, "offsets.retention.check.interval.ms": "600"},
+    "alt": {
+        **_COMMON,
+        "group.initial.rebalance.delay.ms": "300",
+        "group.max.size": "3",
+        "group.consumer.max.size": "3",
+    },
+    "expiry": {
+        **_COMMON,
+        "offsets.retention.check.interval.ms": "600",
+        "group.consumer.session.timeout.ms": "1500",
+        "group.consumer.heartbeat.interval.ms": "500",
+        "group.consumer.assignment.interval.ms": "1000",
+    },
 }
 
 

@@ -20,7 +20,7 @@ macro_rules! with_apis {
             SyncGroup = 14, 0 to 5, flexible 4, group in sync_group;
             DescribeGroups = 15, 0 to 6, flexible 5, groups in describe_groups;
             ListGroups = 16, 0 to 5, flexible 3, groups in list_groups;
-            DeleteGroups = 42, 0 to 2, flexible 2, groups in delete_groups;
+            DeleteGroups = 42, 0 to 3, flexible 2, groups in delete_groups;
             OffsetDelete = 47, 0 to 0, flexible NEVER, group in offset_delete;
             ConsumerGroupHeartbeat = 68, 0 to 1, flexible 0, group in consumer_group_heartbeat;
             ConsumerGroupDescribe = 69, 0 to 1, flexible 0, groups in consumer_group_describe;

@@ -1,7 +1,7 @@
 """Message tables of the requests about transactions; the form is that of `schema.py`."""
 
 TABLES = """
-api TxnOffsetCommit 28 0-5 flexible 3
+api TxnOffsetCommit 28 0-6 flexible 3
 request
   transactional_id string 0+
   group_id string 0+
@@ -11,7 +11,8 @@ request
   member_id string 3+
   group_instance_id string 3+ ? =null
   topics []struct 0+
-    name string 0+
+    name string 0-5
+    topic_id uuid 6+
     partitions []struct 0+
       partition_index int32 0+
       committed_offset int64 0+
@@ -20,7 +21,8 @@ request
 response
   throttle_time_ms int32 0+
   topics []struct 0+
-    name string 0+
+    name string 0-5
+    topic_id uuid 6+
     partitions []struct 0+
       partition_index int32 0+
       error_code int16 0+
@@ -59,34 +61,20 @@ response
   producer_id int64 5+
   producer_epoch int16 5+
 
-api CreateTopics 19 2-7 flexible 5
+api DescribeTransactions 65 0-0 flexible 0
 request
-  topics []struct 2+
-    name string 2+
-    num_partitions int32 2+
-    replication_factor int16 2+
-    assignments []struct 2+
-      partition_index int32 2+
-      broker_ids []int32 2+
-    configs []struct 2+
-      name string 2+
-      value string 2+ ?
-  timeout_ms int32 2+ =5000
-  validate_only bool 2+
+  transactional_ids []string 0+
 response
-  throttle_time_ms int32 2+
-  topics []struct 2+
-    name string 2+
-    topic_id uuid 7+
-    error_code int16 2+
-    error_message string 2+ ?
-    num_partitions int32 5+
-    replication_factor int16 5+
-    configs []struct 5+ ?5+
-      name string 5+
-      value string 5+ ?
-      read_only bool 5+
-      config_source int8 5+
-      is_sensitive bool 5+
-    topic_config_error_code int16 5+ tag0
+  throttle_time_ms int32 0+
+  transaction_states []struct 0+
+    error_code int16 0+
+    transactional_id string 0+
+    transaction_state string 0+
+    transaction_timeout_ms int32 0+
+    transaction_start_time_ms int64 0+
+    producer_id int64 0+
+    producer_epoch int16 0+
+    topics []struct 0+
+      topic string 0+
+      partitions []int32 0+
 """

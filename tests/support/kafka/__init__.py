@@ -1,1 +1,1 @@
-"""Apache Kafka 4.3.1 itself: its jars, a single-node broker, its command-line tools."""
+"""Apache Kafka 4.4.0 itself: its jars, a single-node broker, its command-line tools."""

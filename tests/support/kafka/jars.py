@@ -9,7 +9,7 @@ from pathlib import Path
 
 from support.once import alone
 
-VERSION = "4.3.1"
+VERSION = "4.4.0"
 _POM = Path(__file__).with_name("pom.xml")
 _MAVEN_TIMEOUT_S = 600
 

@@ -1,5 +1,5 @@
-//! DeleteGroups (42): deletes empty groups with their offsets. v2 flexible; v1 only says that quotas
-//! apply before the answer (KIP-219).
+//! DeleteGroups (42): deletes empty groups with their offsets. v2 flexible; v3 a message with each error,
+//! which Kafka gives for streams groups only; v1 only says that quotas apply before the answer (KIP-219).
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::DeleteGroupsRequest;
@@ -32,6 +32,9 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &DeleteGroupsR
     for (group_id, error_code) in &response.results {
         out.string(group_id);
         out.error_code(*error_code);
+        if version >= 3 {
+            out.nullable_string(None); // error_message
+        }
         out.tags();
     }
     out.tags();
@@ -67,6 +70,9 @@ pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<DeleteGrou
     body.i32("throttle_time_ms")?;
     let results = body.array("results", 4, |body| {
         let result = (body.string("group_id")?.into(), body.error_code("error_code")?);
+        if version >= 3 {
+            body.nullable_string("error_message")?;
+        }
         body.tags()?;
         Ok(result)
     })?;
