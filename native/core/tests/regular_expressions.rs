@@ -108,3 +108,23 @@ fn a_member_that_leaves_during_a_look_leaves_no_expression() {
     }
     assert_eq!(records, 0, "nothing is written of an expression without a member");
 }
+
+#[test]
+fn an_expression_in_place_of_a_fresh_one_is_looked_up_with_the_next_heartbeat() {
+    let mut shard = Shard::new(Config::default());
+    shard.handle_topics(0, &topics());
+    beats(&mut shard, 0, joins(".*0"));
+    let mut now_ms = 0;
+    while append(&mut shard) == 0 {
+        now_ms = shard.poll_timeout().expect("a look is due");
+        shard.handle_timeout(now_ms);
+    }
+
+    let is_looking = |shard: &mut Shard| shard.poll_timeout().is_some_and(|due_ms| due_ms < 1_000);
+    let other =
+        ConsumerGroupHeartbeatRequest { subscribed_topic_regex: Some(".*1"), ..says_nothing(1) };
+    let epoch = beats(&mut shard, now_ms, other).member_epoch;
+    assert!(!is_looking(&mut shard), "the last look was just now");
+    beats(&mut shard, now_ms, says_nothing(epoch));
+    assert!(is_looking(&mut shard), "no expression is left that was looked up");
+}

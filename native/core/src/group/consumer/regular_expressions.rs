@@ -43,6 +43,9 @@ impl Machine {
     /// group's epoch has to rise.
     pub fn update_regexes(&mut self, now_ms: i64, row: u32, before: Option<&str>) -> bool {
         let group = self.registry.consumer_members[row].group;
+        // Of what the member had before, too: Kafka forgets that only when this heartbeat is over.
+        let may_look_up = self.may_look_up_regexes(now_ms, group);
+        let must_look_up = self.must_look_up_regexes(now_ms, group);
         let mut must_bump = false;
         let mut is_asked_for = false;
         if let Some(before) = before {
@@ -53,9 +56,7 @@ impl Machine {
             must_bump = regex.is_empty() || (!is_first && of.regexes.get(regex).is_some());
             is_asked_for = !regex.is_empty() && is_first;
         }
-        if (is_asked_for && self.may_look_up_regexes(now_ms, group))
-            || self.must_look_up_regexes(now_ms, group)
-        {
+        if must_look_up || (may_look_up && is_asked_for) {
             self.look_up_regexes_at(now_ms, group);
         }
         must_bump
