@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from pykcoord import _arguments as arguments
@@ -18,9 +18,10 @@ from pykcoord.config import Config
 from pykcoord.errors import ArgumentError
 from pykcoord.events import Event, EventRow
 
-__all__ = ["Finding", "Machine", "findings_of"]
+__all__ = ["Finding", "Machine"]
 
 _MAX_FINDINGS = 1_000
+_MAX_EVENTS = 10_000
 _INT64 = range(2**63)
 
 
@@ -39,6 +40,15 @@ class Finding:
     count: int
     detail: str
 
+    @classmethod
+    def of(cls, event: Event) -> Finding:
+        """The same as an event of kind `finding`."""
+        kind, count, detail = event.cause, event.count, event.detail
+        assert kind is not None
+        assert count is not None
+        assert detail is not None
+        return cls(event.group_id, event.generation_id, kind, count, detail)
+
 
 class Machine:
     """One shard before its first request."""
@@ -48,6 +58,7 @@ class Machine:
         config: Config | None,
         topics: Mapping[str, int] | None,
         seed: bytes | None,
+        tells_events: bool,
     ) -> None:
         if seed is None:
             seed = os.urandom(32)
@@ -62,6 +73,9 @@ class Machine:
         self._serves = False  # whether a request came
         self._dropped = False
         self._findings: deque[Finding] = deque(maxlen=_MAX_FINDINGS)
+        self._events: deque[Event] | None = deque() if tells_events else None
+        self._events_dropped = 0
+        self._node.tell_events(tells_events)
         if topics is not None:
             self.set_topics(topics)
 
@@ -93,9 +107,24 @@ class Machine:
 
     def take_findings(self) -> list[Finding]:
         """What was noticed about assignments since the last call, for a log; the last 1,000."""
+        self._gather()
         findings = list(self._findings)
         self._findings.clear()
         return findings
+
+    def take_events(self) -> list[Event]:
+        """What happened to groups since the last call, findings among it; the last 10,000. Each
+        comes once what caused it is durable. Empty without `tells_events`."""
+        self._gather()
+        events = list(self._events or ())
+        if self._events is not None:
+            self._events.clear()
+        return events
+
+    @property
+    def events_dropped(self) -> int:
+        """Events that were lost, the oldest first, because 10,000 waited already."""
+        return self._events_dropped
 
     def replay(self, chunk: bytes, next_offset: int) -> None:
         """Apply a chunk of the shard's log, in order, before the first request.
@@ -119,21 +148,24 @@ class Machine:
             raise
         self._next_offset = next_offset
 
+    def _gather(self) -> None:
+        """Fetch the events that wait elsewhere, if that is so."""
+
+    def _tell(self, rows: Iterable[EventRow]) -> None:
+        """Keep events, as the native code gives them, for who takes them."""
+        for event in map(Event.of, rows):
+            if event.kind == "finding":
+                self._findings.append(Finding.of(event))
+            if self._events is None:
+                continue
+            if len(self._events) == _MAX_EVENTS:
+                self._events.popleft()
+                self._events_dropped += 1
+            self._events.append(event)
+
     def _check_alive(self) -> None:
         if self._dropped:
             raise ArgumentError("shard", "it was dropped, or could not be loaded: make a new one")
-
-
-def findings_of(rows: Iterable[EventRow]) -> Iterator[Finding]:
-    """The findings among events, as the native code gives them."""
-    for event in map(Event.of, rows):
-        if event.kind == "finding":
-            assert event.cause is not None
-            assert event.count is not None
-            assert event.detail is not None
-            yield Finding(
-                event.group_id, event.generation_id, event.cause, event.count, event.detail
-            )
 
 
 def _topic_id(name: str) -> bytes:

@@ -46,6 +46,20 @@ GROUP_APIS: list[tuple[int, str, int, int]]
 # Of the package: pyproject.toml and Cargo.toml say the same.
 __version__: str
 
+# Kind, group, generation, cause, member, count, detail, time and silence in ms; the member as its
+# id, group instance id, client id, client host and reason.
+_EventRow = tuple[
+    str,
+    str,
+    int,
+    str | None,
+    tuple[str, str | None, str, str, str | None] | None,
+    int | None,
+    str | None,
+    int,
+    int | None,
+]
+
 _Value = TypeVar("_Value")
 _Key = TypeVar("_Key", bound=Hashable)
 _Operation = TypeVar("_Operation")
@@ -263,7 +277,9 @@ class Rows:
     def now_ms(self) -> int | None: ...
     @property
     def next_timeout_ms(self) -> int | None: ...
-    def take_findings(self) -> list[tuple[str, int, str, int, str]]: ...
+    def take_events(self) -> list[_EventRow]: ...
+    @property
+    def events_dropped(self) -> int: ...
 
 @final
 class Session:
@@ -309,20 +325,6 @@ class Turn:
     @property
     def invalid(self) -> list[tuple[int, str]]: ...
     @property
-    def events(
-        self,
-    ) -> list[
-        tuple[
-            str,
-            str,
-            int,
-            str | None,
-            tuple[str, str | None, str, str, str | None] | None,
-            int | None,
-            str | None,
-        ]
-    ]:
-        """Kind, group, generation, cause, member, count, detail; the member as its id, group
-        instance id, client id, client host and reason."""
+    def events(self) -> list[_EventRow]: ...
     @property
     def next_timeout_ms(self) -> int | None: ...

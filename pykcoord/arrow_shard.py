@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from pykcoord import _arguments as arguments
-from pykcoord._machine import Finding, Machine
+from pykcoord._machine import Machine
 from pykcoord._native import RowError, Rows
 from pykcoord.arrow import arrow_library
 from pykcoord.config import Config
@@ -49,22 +49,23 @@ class ArrowShard(Machine):
         shard: int = 0,
         shards: int = 1,
         epoch: int = 0,
+        tells_events: bool = False,
     ) -> None:
-        """`config`, `topics` and `seed` as for `pykcoord.Shard`. This is `shard` (from 0) of
-        `shards`: rows of groups that live elsewhere are refused. Its records are of the leader
-        epoch `epoch`.
+        """`config`, `topics`, `seed` and `tells_events` as for `pykcoord.Shard`. This is `shard`
+        (from 0) of `shards`: rows of groups that live elsewhere are refused. Its records are of
+        the leader epoch `epoch`.
         """
         self.shards = arguments.integer("shards", shards, range(1, 2**31))
         self.shard = arguments.integer("shard", shard, range(self.shards))
         self.epoch = arguments.integer("epoch", epoch, range(2**31))
-        super().__init__(config, topics, seed)
+        super().__init__(config, topics, seed, tells_events)
         self._rows: Rows | None = None  # where the log ends is known once replay is over
 
-    def take_findings(self) -> list[Finding]:
-        """What was noticed about assignments since the last call, for a log; the last 1,000."""
-        if self._rows is not None:
-            self._findings.extend(Finding(*finding) for finding in self._rows.take_findings())
-        return super().take_findings()
+    @property
+    def events_dropped(self) -> int:
+        """Events that were lost, the oldest first: more than 10,000 waited, or 4 MiB of texts."""
+        in_rows = 0 if self._rows is None else self._rows.events_dropped
+        return self._events_dropped + in_rows
 
     def process(self, batch: pyarrow.RecordBatch) -> pyarrow.RecordBatch:
         """Serve requests that are rows: `pykcoord.arrow.REQUEST` in (columns are found by name),
@@ -149,6 +150,10 @@ class ArrowShard(Machine):
     def next_offset(self) -> int:
         """The offset that the next record gets."""
         return self._next_offset if self._rows is None else self._rows.next_offset
+
+    def _gather(self) -> None:
+        if self._rows is not None:
+            self._tell(self._rows.take_events())
 
     def _begun(self) -> Rows:
         self._check_alive()

@@ -14,7 +14,7 @@ __all__ = ["Event", "EventMember", "log_event"]
 
 logger = logging.getLogger("pykcoord.groups")
 
-# Kind, group, generation, cause, member, count, detail (`_native.Turn.events`).
+# Kind, group, generation, cause, member, count, detail, time, silence (`_native.Turn.events`).
 EventRow = tuple[
     str,
     str,
@@ -23,6 +23,8 @@ EventRow = tuple[
     tuple[str, str | None, str, str, str | None] | None,
     int | None,
     str | None,
+    int,
+    int | None,
 ]
 
 _FINDINGS = {
@@ -36,11 +38,18 @@ _FINDINGS = {
 }
 _TEXTS = {
     "group_created": "created",
+    "member_joined": "member joined",
     "join_phase_completed": "the join phase is over",
     "group_stable": "stable",
     "member_gone": "member gone",
+    "group_migrated": "migrated",
+    "target_computed": "targets computed",
+    "revocation_awaited": "has to give up",
+    "member_reconciled": "has come to its target",
+    "member_fenced": "member fenced",
     "group_deleted": "deleted",
 }
+_COUNTED = {"revocation_awaited": "partitions", "member_reconciled": "partitions"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,21 +70,43 @@ class EventMember:
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened to the group `group_id`, in the generation `generation_id`. `kind`
-    says what, and which of the other fields have a value:
+    """Something that happened to the group `group_id`, in the generation `generation_id` (of a
+    consumer group: in that group epoch), at `timestamp_ms` (ms since the epoch: the time of the
+    turn). `kind` says what, and which of the other fields have a value.
+
+    Of all groups:
 
     * `group_created`
+    * `member_joined`: the `member` was not there before, or not under this id
+    * `member_gone`: the `member`, and as `cause` one of `left`, `removed_by_admin`,
+      `session_expired`, `rebalance_timeout`, `sync_expired`, `static_member_replaced`,
+      `group_too_large`. `silent_ms`, where its session expired: for how long it said nothing
+    * `group_migrated`: `cause` is `upgraded` (a consumer group now) or `downgraded` (a classic one
+      now), with the `count` of members that stayed, and the `member` that came or went
+    * `group_deleted`: `cause` is `requested` or `expired`
+
+    Of classic groups:
+
     * `rebalance_started`: `cause` (as in the metric `pykcoord_rebalances_total`), and the `member`
       that caused it, where one did; `generation_id` is the one that ends
     * `join_phase_completed`: the next generation begins, with `count` members (0: the group is
-      empty) and the protocol `detail`
+      empty) and the protocol `detail`; `member` is the one for which the others waited, if the
+      phase ended because it joined
     * `group_stable`: every one of `count` members can have its assignment
-    * `member_gone`: the `member`, and as `cause` one of `left`, `removed_by_admin`,
-      `session_expired`, `rebalance_timeout`, `sync_expired`, `static_member_replaced`,
-      `group_too_large`
-    * `group_deleted`: `cause` is `requested` or `expired`
     * `finding`: something about an assignment; `cause` is its kind in the metric
       `pykcoord_findings_total`, `count` how many, `detail` one of them
+
+    Of consumer groups (KIP-848):
+
+    * `group_epoch_bumped`: partitions are to be decided anew; `cause` is `member_joined`,
+      `subscription_changed`, `assignor_changed`, `topics_changed`, `regex_resolved`, `member_left`,
+      `session_expired`, `rebalance_timeout` or `sync_expired`, with the `member` that caused it,
+      where one did; `generation_id` is the epoch that begins
+    * `target_computed`: the assignor `detail` has decided; `count` members have another target
+    * `revocation_awaited`: the `member` has `count` partitions to give up
+    * `member_reconciled`: the `member` has come to its target, of `count` partitions
+    * `member_fenced`: the `member` was refused with FENCED_MEMBER_EPOCH; `cause` is `old_epoch`,
+      `newer_epoch` or `unknown_state`. Once for each epoch with which it comes
 
     Later versions may have further kinds.
     """
@@ -87,35 +118,40 @@ class Event:
     member: EventMember | None = None
     count: int | None = None
     detail: str | None = None
+    timestamp_ms: int = 0
+    silent_ms: int | None = None
 
     @classmethod
     def of(cls, row: EventRow) -> Event:
         """An event as the native node has it."""
-        kind, group_id, generation_id, cause, member, count, detail = row
+        kind, group_id, generation_id, cause, member, count, detail, timestamp_ms, silent_ms = row
         of_member = EventMember(*member) if member is not None else None
-        return cls(kind, group_id, generation_id, cause, of_member, count, detail)
+        what = (kind, group_id, generation_id, cause, of_member, count, detail)
+        return cls(*what, timestamp_ms, silent_ms)
 
 
 def log_event(event: Event) -> None:
-    """One line: a finding as a warning, the start of a rebalance at info, the rest at debug."""
+    """One line: a finding as a warning, the start of a rebalance at info (of a consumer group: that
+    its epoch was bumped), the rest at debug."""
     if event.kind == "finding":
         assert event.cause is not None
         text = _FINDINGS[event.cause].format(count=event.count, detail=event.detail)
         _log(logging.WARNING, event, text, {"event": "assignment", "kind": event.cause})
-    elif event.kind == "rebalance_started":
+    elif event.kind in ("rebalance_started", "group_epoch_bumped"):
         _log(logging.INFO, event, f"rebalance, {event.cause}", {"event": "rebalance"})
     elif logger.isEnabledFor(logging.DEBUG):
         text = _TEXTS.get(event.kind, event.kind)
         if event.cause is not None:
             text += f", {event.cause}"
         if event.count is not None:
-            text += f", {event.count} members"
+            text += f", {event.count} {_COUNTED.get(event.kind, 'members')}"
         _log(logging.DEBUG, event, text, {"event": event.kind})
 
 
 def _log(level: int, event: Event, text: str, fields: dict[str, Any]) -> None:
     fields |= {"group_id": event.group_id, "generation_id": event.generation_id}
     named = {"cause": event.cause, "count": event.count, "detail": event.detail}
+    named["silent_ms"] = event.silent_ms
     fields |= {name: value for name, value in named.items() if value is not None}
     if event.member is not None:
         member = event.member

@@ -7,16 +7,14 @@ out of it. Requests come as frames; `pykcoord.arrow_shard` takes rows of Arrow b
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from pykcoord import _arguments as arguments
-from pykcoord._machine import Finding, Machine, findings_of
+from pykcoord._machine import Finding, Machine
 from pykcoord._native import Turn
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError
-from pykcoord.events import Event
 from pykcoord.log._record_batch import frame
 from pykcoord.log.protocol import Append
 from pykcoord.session import EMBEDDED, Session
@@ -33,7 +31,6 @@ __all__ = [
 ]
 
 _INT64 = range(2**63)
-_MAX_EVENTS = 10_000
 
 
 class Request(NamedTuple):
@@ -97,9 +94,7 @@ class Shard(Machine):
         seed and the same inputs give the same bytes. `tells_events`: whether events of groups are
         gathered for `take_events`.
         """
-        super().__init__(config, topics, seed)
-        self._events: deque[Event] | None = deque(maxlen=_MAX_EVENTS) if tells_events else None
-        self._node.tell_events(tells_events)
+        super().__init__(config, topics, seed, tells_events)
         self._now_ms = 0
         self._waiting: set[int] = set()
 
@@ -112,14 +107,6 @@ class Shard(Machine):
     def next_offset(self) -> int:
         """The offset that the next record gets."""
         return self._next_offset
-
-    def take_events(self) -> list[Event]:
-        """What happened to groups since the last call, findings among it; the last 10,000. Each
-        comes once what caused it is committed. Empty without `tells_events`."""
-        events = list(self._events or ())
-        if self._events is not None:
-            self._events.clear()
-        return events
 
     def step(
         self,
@@ -147,9 +134,7 @@ class Shard(Machine):
         if turn.appends:
             _, base_offset, record_count, *_ = turn.appends[-1]
             self._next_offset = base_offset + record_count
-        self._findings.extend(findings_of(turn.events))
-        if self._events is not None:
-            self._events.extend(map(Event.of, turn.events))
+        self._tell(turn.events)
         self._waiting.update(ticket for ticket, _, _ in frames)
         self._waiting.difference_update(ticket for ticket, _ in turn.replies)
         refused = dict(turn.invalid) | dict.fromkeys(turn.foreign, "not a coordinator's API")

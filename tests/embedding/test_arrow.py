@@ -424,3 +424,34 @@ def test_without_pyarrow_the_error_says_what_to_install(use: str) -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     said = "Arrow tables and batches need pyarrow: pip install 'pykcoord[arrow]'\n"
     assert done.stdout == said, done.stderr
+
+
+def kinds(shard: ArrowShard) -> list[tuple[str, str, int]]:
+    return [(event.kind, event.group_id, event.timestamp_ms) for event in shard.take_events()]
+
+
+def test_events_are_gathered_for_who_asks_with_their_times() -> None:
+    shard, silent = new_shard(tells_events=True), new_shard()
+    rows = [commit(0, START_MS, "a"), commit(1, START_MS + 5, "b"), commit(2, START_MS + 9, "a")]
+    for each in (shard, silent):
+        each.process(batch(rows))
+    expected = [("group_created", "a", START_MS), ("group_created", "b", START_MS + 5)]
+    assert kinds(shard) == expected
+    assert kinds(shard) == kinds(silent) == []
+    resumed = new_shard(tells_events=True)
+    resumed.resume(shard.checkpoint())
+    resumed.process(batch([commit(3, START_MS + 20, "c")]))
+    assert kinds(resumed) == [("group_created", "c", START_MS + 20)]
+
+
+def test_the_newest_events_are_kept_and_the_others_counted() -> None:
+    shard = new_shard(tells_events=True)
+    for first in range(0, 12_000, 3_000):
+        numbers = range(first, first + 3_000)
+        shard.process(batch([commit(at, START_MS + at, f"g{at}") for at in numbers]))
+    assert shard.events_dropped == 2_000
+    told = kinds(shard)
+    assert (len(told), told[0], told[-1][1]) == (
+        10_000, ("group_created", "g2000", START_MS + 2_000), "g11999",
+    )  # fmt: skip
+    assert (kinds(shard), shard.events_dropped) == ([], 2_000)

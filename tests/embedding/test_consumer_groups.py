@@ -113,3 +113,37 @@ def test_tables_survive_a_restart(tmp_path: Path) -> None:
     with Coordinator(tmp_path / "data") as again:
         assert (again.groups(), again.members()) == before
         assert before[0]["state"].to_pylist() == ["Stable"]
+
+
+def test_events_say_who_moved_the_epoch_and_who_has_to_give_up(tmp_path: Path) -> None:
+    config = Config(group_consumer_assignment_interval_ms=0)
+    with Coordinator(tmp_path / "data", topics={"orders": 4}, config=config) as coordinator:
+        events = coordinator.events()
+        beat(coordinator, "a", 0)
+        beat(coordinator, "b", 0, server_assignor="range")
+        beat(coordinator, "a", 2)
+        beat(coordinator, "b", -1)
+    told = [
+        (
+            event.kind,
+            event.generation_id,
+            event.cause,
+            event.count,
+            event.detail,
+            event.member and event.member.member_id,
+        )
+        for event in events
+    ]
+    assert told == [
+        ("group_created", 1, None, None, None, None),
+        ("member_joined", 1, None, None, None, "a"),
+        ("group_epoch_bumped", 2, "member_joined", None, None, "a"),
+        ("target_computed", 2, None, 1, "uniform", None),
+        ("member_reconciled", 2, None, 4, None, "a"),
+        ("member_joined", 2, None, None, None, "b"),
+        ("group_epoch_bumped", 3, "member_joined", None, None, "b"),
+        ("target_computed", 3, None, 2, "range", None),
+        ("member_reconciled", 3, None, 2, None, "a"),
+        ("member_gone", 3, "left", None, None, "b"),
+        ("group_epoch_bumped", 4, "member_left", None, None, "b"),
+    ]

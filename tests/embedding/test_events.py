@@ -15,7 +15,9 @@ from pykcoord.events import Event
 
 from .conftest import Join
 
-BEGINNING = ["group_created", "rebalance_started", "join_phase_completed", "group_stable"]
+BEGINNING = [
+    "group_created", "member_joined", "rebalance_started", "join_phase_completed", "group_stable",
+]  # fmt: skip
 
 
 def _kinds(stream: EventStream, count: int) -> list[str]:
@@ -27,7 +29,7 @@ def test_what_happens_to_a_group_is_told_as_it_happens(
 ) -> None:
     with coordinator.events() as events:
         member = join(client_id="ledger")
-        assert _kinds(events, 4) == BEGINNING
+        assert _kinds(events, 5) == BEGINNING
         member.close()
         gone, rebalance, empty = itertools.islice(events, 3)
     assert gone.member is not None
@@ -55,7 +57,7 @@ def test_events_can_be_awaited_on_a_loop_of_ones_own(coordinator: Coordinator, j
 def test_each_reader_has_all_events(coordinator: Coordinator, join: Join) -> None:
     streams = [coordinator.events() for _ in range(3)]
     join()
-    assert [_kinds(stream, 4) for stream in streams] == [BEGINNING] * 3
+    assert [_kinds(stream, 5) for stream in streams] == [BEGINNING] * 3
 
 
 def test_a_reader_that_is_slow_loses_the_oldest_and_can_tell(
@@ -63,9 +65,9 @@ def test_a_reader_that_is_slow_loses_the_oldest_and_can_tell(
 ) -> None:
     slow, quick = coordinator.events(limit=2), coordinator.events()
     join()
-    assert _kinds(quick, 4) == BEGINNING
-    assert _kinds(slow, 2) == BEGINNING[2:]
-    assert (slow.dropped, quick.dropped) == (2, 0)
+    assert _kinds(quick, 5) == BEGINNING
+    assert _kinds(slow, 2) == BEGINNING[3:]
+    assert (slow.dropped, quick.dropped) == (3, 0)
 
 
 def test_a_stream_from_before_the_start_ends_with_the_coordinator(tmp_path: Path) -> None:
@@ -75,7 +77,7 @@ def test_a_stream_from_before_the_start_ends_with_the_coordinator(tmp_path: Path
     with coordinator, coordinator.join("billing", ["orders"]) as member:
         member.wait(timeout_seconds=30)
     kinds = [event.kind for event in events]
-    assert kinds[:4] == BEGINNING
+    assert kinds[:5] == BEGINNING
     assert kinds[-1] == "join_phase_completed"
     with pytest.raises(CoordinatorClosedError):
         coordinator.events()

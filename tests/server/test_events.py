@@ -77,6 +77,7 @@ def test_a_host_that_asks_is_told_what_happens_to_groups_and_why(run):
     kinds = [(event.kind, event.generation_id, event.cause, event.count) for event in events]
     assert kinds == [
         ("group_created", 0, None, None),
+        ("member_joined", 0, None, None),
         ("rebalance_started", 0, "member_joined", None),
         ("join_phase_completed", 1, None, 1),
         ("group_stable", 1, None, 1),
@@ -85,10 +86,14 @@ def test_a_host_that_asks_is_told_what_happens_to_groups_and_why(run):
         ("join_phase_completed", 2, None, 0),
     ]
     assert {event.group_id for event in events} == {"billing"}
-    member = events[1].member
+    times = [event.timestamp_ms for event in events]
+    assert times == sorted(times)
+    assert times[0] > 0
+    member = events[2].member
+    assert events[1].member == member
     assert member == EventMember(member_id, None, member.client_id, "/127.0.0.1", "starts")
-    assert events[4].member.reason == events[5].member.reason == "scaled in"
-    assert events[2].detail == "range"
+    assert events[5].member.reason == events[6].member.reason == "scaled in"
+    assert events[3].detail == "range"
 
 
 def test_a_host_that_does_not_ask_is_told_nothing(run, caplog):

@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+pub use crate::event_cause::{DeletionCause, EpochCause, FencedCause, GoneCause, MigrationCause};
 use crate::finding::{FindingKind, MAX_FINDINGS};
 pub use crate::group::counters::RebalanceCause;
 
@@ -25,7 +26,10 @@ pub const MAX_REASON_BYTES: usize = 255;
 pub struct Event {
     /// The group.
     pub group_id: Box<str>,
-    /// Of the group when it happened: where a rebalance starts, the generation that ends.
+    /// When it happened, in ms since the epoch: the time of its turn.
+    pub timestamp_ms: i64,
+    /// Of the group when it happened: where a rebalance starts, the generation that ends. Of a
+    /// consumer group the group epoch: where it was bumped, the epoch that begins.
     pub generation_id: i32,
     /// What happened.
     pub kind: EventKind,
@@ -36,7 +40,13 @@ pub struct Event {
 pub enum EventKind {
     /// By a JoinGroup, or by a commit without a member.
     GroupCreated,
-    /// Members are asked to join. The member is the one that caused it, where one did.
+    /// A member that was not there before.
+    MemberJoined {
+        /// Which member.
+        member: Box<EventMember>,
+    },
+    /// Members of a classic group are asked to join. The member is the one that caused it, where one
+    /// did.
     RebalanceStarted {
         /// Why.
         cause: RebalanceCause,
@@ -49,10 +59,59 @@ pub enum EventKind {
         members: usize,
         /// The assignor of the new generation; `None`: the group is empty.
         protocol_name: Option<Box<str>>,
+        /// The member for which all others waited: it came last. `None`: the phase did not end by a
+        /// member that joined.
+        last: Option<Box<EventMember>>,
     },
     /// Every member can have its assignment.
     GroupStable {
         /// The number of members.
+        members: usize,
+    },
+    /// The partitions of a consumer group are to be decided anew. The member is the one that caused
+    /// it, where one did.
+    GroupEpochBumped {
+        /// Why.
+        cause: EpochCause,
+        /// Which member.
+        member: Option<Box<EventMember>>,
+    },
+    /// Members of a consumer group have their targets for the group's epoch.
+    TargetComputed {
+        /// Members whose target is another than before.
+        members: usize,
+        /// The assignor.
+        assignor: &'static str,
+    },
+    /// A member of a consumer group has partitions to give up, and others may wait for them.
+    RevocationAwaited {
+        /// Which member.
+        member: Box<EventMember>,
+        /// How many partitions.
+        partitions: usize,
+    },
+    /// A member of a consumer group has come to its target.
+    MemberReconciled {
+        /// Which member.
+        member: Box<EventMember>,
+        /// How many partitions it has.
+        partitions: usize,
+    },
+    /// A member of a consumer group was refused, and has to give up its partitions and join again:
+    /// once for each epoch with which it comes.
+    MemberFenced {
+        /// Why.
+        cause: FencedCause,
+        /// Which member.
+        member: Box<EventMember>,
+    },
+    /// A group is of the other kind now, with so many members that stayed.
+    GroupMigrated {
+        /// To which.
+        cause: MigrationCause,
+        /// The member that caused it: the one that came, or the one that went.
+        member: Option<Box<EventMember>>,
+        /// How many members were taken over.
         members: usize,
     },
     /// A member left, or was removed.
@@ -61,6 +120,8 @@ pub enum EventKind {
         cause: GoneCause,
         /// Which member.
         member: Box<EventMember>,
+        /// Of a session that expired: for how long nothing was heard of it, in ms.
+        silent_ms: Option<i64>,
     },
     /// The group is no longer there.
     GroupDeleted {
@@ -83,65 +144,19 @@ impl EventKind {
     pub const fn name(&self) -> &'static str {
         match self {
             EventKind::GroupCreated => "group_created",
+            EventKind::MemberJoined { .. } => "member_joined",
             EventKind::RebalanceStarted { .. } => "rebalance_started",
             EventKind::JoinPhaseCompleted { .. } => "join_phase_completed",
             EventKind::GroupStable { .. } => "group_stable",
+            EventKind::GroupEpochBumped { .. } => "group_epoch_bumped",
+            EventKind::TargetComputed { .. } => "target_computed",
+            EventKind::RevocationAwaited { .. } => "revocation_awaited",
+            EventKind::MemberReconciled { .. } => "member_reconciled",
+            EventKind::MemberFenced { .. } => "member_fenced",
+            EventKind::GroupMigrated { .. } => "group_migrated",
             EventKind::MemberGone { .. } => "member_gone",
             EventKind::GroupDeleted { .. } => "group_deleted",
             EventKind::Finding { .. } => "finding",
-        }
-    }
-}
-
-/// Why a member is no longer one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum GoneCause {
-    /// LeaveGroup with its member id.
-    Left,
-    /// LeaveGroup with its instance id alone, as an administrator sends it (KIP-345).
-    RemovedByAdmin,
-    /// It sent no heartbeat for its session timeout.
-    SessionExpired,
-    /// It did not join before the join phase ended.
-    RebalanceTimeout,
-    /// It did not sync in time.
-    SyncExpired,
-    /// A static member came back, and has another id now.
-    StaticMemberReplaced,
-    /// It rejoined a group that has more members than `group.max.size`.
-    GroupTooLarge,
-}
-
-impl GoneCause {
-    /// As hosts and logs name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            GoneCause::Left => "left",
-            GoneCause::RemovedByAdmin => "removed_by_admin",
-            GoneCause::SessionExpired => "session_expired",
-            GoneCause::RebalanceTimeout => "rebalance_timeout",
-            GoneCause::SyncExpired => "sync_expired",
-            GoneCause::StaticMemberReplaced => "static_member_replaced",
-            GoneCause::GroupTooLarge => "group_too_large",
-        }
-    }
-}
-
-/// Why a group is no longer there.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum DeletionCause {
-    /// DeleteGroups.
-    Requested,
-    /// It was empty, and its last offset has expired.
-    Expired,
-}
-
-impl DeletionCause {
-    /// As hosts and logs name it.
-    pub const fn name(self) -> &'static str {
-        match self {
-            DeletionCause::Requested => "requested",
-            DeletionCause::Expired => "expired",
         }
     }
 }
@@ -171,18 +186,26 @@ impl EventMember {
 
 impl Event {
     /// Of its texts.
-    fn bytes(&self) -> usize {
+    pub fn bytes(&self) -> usize {
         let texts = match &self.kind {
             EventKind::GroupCreated
             | EventKind::GroupStable { .. }
+            | EventKind::TargetComputed { .. }
             | EventKind::GroupDeleted { .. } => 0,
-            EventKind::RebalanceStarted { member, .. } => {
+            EventKind::RebalanceStarted { member, .. }
+            | EventKind::GroupEpochBumped { member, .. }
+            | EventKind::GroupMigrated { member, .. } => {
                 member.as_ref().map_or(0, |member| member.bytes())
             }
-            EventKind::JoinPhaseCompleted { protocol_name, .. } => {
-                protocol_name.as_ref().map_or(0, |name| name.len())
+            EventKind::JoinPhaseCompleted { protocol_name, last, .. } => {
+                let last = last.as_ref().map_or(0, |member| member.bytes());
+                last + protocol_name.as_ref().map_or(0, |name| name.len())
             }
-            EventKind::MemberGone { member, .. } => member.bytes(),
+            EventKind::MemberJoined { member }
+            | EventKind::RevocationAwaited { member, .. }
+            | EventKind::MemberReconciled { member, .. }
+            | EventKind::MemberFenced { member, .. }
+            | EventKind::MemberGone { member, .. } => member.bytes(),
             EventKind::Finding { detail, .. } => detail.len(),
         };
         self.group_id.len() + texts
@@ -205,7 +228,8 @@ pub fn bounded_reason(reason: &str) -> Box<str> {
 #[derive(Debug, Default)]
 pub struct Events {
     is_on: bool,
-    /// With the offset up to which the log must be durable first, for those that are sealed.
+    /// With the offset up to which the log must be durable first, and their time, for those that are
+    /// sealed.
     waiting: VecDeque<(i64, Event)>,
     /// How many of them happened before the last poll.
     sealed: usize,
@@ -252,11 +276,12 @@ impl Events {
         true
     }
 
-    /// The next event whose turn has come: what happened since the last call waits for all that
-    /// was written below `next_offset`; all below `durable_offset` is durable.
-    pub fn poll(&mut self, next_offset: i64, durable_offset: i64) -> Option<Event> {
-        for (end_offset, _) in self.waiting.range_mut(self.sealed..) {
+    /// The next event whose turn has come: what happened since the last call happened at `now_ms`,
+    /// and waits for all that was written below `next_offset`; all below `durable_offset` is durable.
+    pub fn poll(&mut self, now_ms: i64, next_offset: i64, durable_offset: i64) -> Option<Event> {
+        for (end_offset, event) in self.waiting.range_mut(self.sealed..) {
             *end_offset = next_offset;
+            event.timestamp_ms = now_ms;
         }
         self.sealed = self.waiting.len();
         if self.waiting.front()?.0 > durable_offset {
@@ -275,7 +300,8 @@ mod tests {
     use super::*;
 
     fn of(group_id: &str) -> Event {
-        Event { group_id: group_id.into(), generation_id: 1, kind: EventKind::GroupCreated }
+        let kind = EventKind::GroupCreated;
+        Event { group_id: group_id.into(), timestamp_ms: 0, generation_id: 1, kind }
     }
 
     fn finding(number: u64) -> Event {
@@ -288,14 +314,15 @@ mod tests {
     fn events_wait_for_what_was_written_in_their_turn_and_keep_their_order() {
         let mut events = Events::default();
         _ = events.push(of("a"));
-        assert_eq!(events.poll(5, 3), None);
+        let at = |timestamp_ms: i64, group_id: &str| Event { timestamp_ms, ..of(group_id) };
+        assert_eq!(events.poll(100, 5, 3), None);
         _ = events.push(of("b"));
-        assert_eq!(events.poll(6, 5), Some(of("a")));
-        assert_eq!(events.poll(9, 5), None);
-        assert_eq!(events.poll(9, 6), Some(of("b")));
+        assert_eq!(events.poll(101, 6, 5), Some(at(100, "a")));
+        assert_eq!(events.poll(102, 9, 5), None);
+        assert_eq!(events.poll(103, 9, 6), Some(at(101, "b")));
         _ = events.push(of("c"));
-        assert_eq!(events.poll(9, 9), Some(of("c")));
-        assert_eq!(events.poll(9, 9), None);
+        assert_eq!(events.poll(104, 9, 9), Some(at(104, "c")));
+        assert_eq!(events.poll(105, 9, 9), None);
     }
 
     #[test]
@@ -303,10 +330,10 @@ mod tests {
         let mut events = Events::default();
         let taken = (0..MAX_EVENTS + 3).filter(|_| events.push(of("g"))).count();
         assert_eq!(taken, MAX_EVENTS);
-        while events.poll(0, 0).is_some() {}
+        while events.poll(0, 0, 0).is_some() {}
         let long = of(&"g".repeat(MAX_EVENT_BYTES / 2));
         assert_eq!([0; 3].map(|_| events.push(long.clone())), [true, true, false]);
-        while events.poll(0, 0).is_some() {}
+        while events.poll(0, 0, 0).is_some() {}
         assert_eq!((events.bytes, events.sealed, events.findings), (0, 0, 0));
         assert!(events.push(long));
     }

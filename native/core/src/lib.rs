@@ -39,6 +39,7 @@ pub mod consumer_protocol;
 pub mod delayed;
 pub mod error;
 pub mod event;
+mod event_cause;
 pub mod finding;
 mod group;
 pub mod group_configs;

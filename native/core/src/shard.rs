@@ -158,9 +158,9 @@ impl Shard {
     }
 
     /// What happened to groups, once it is durable; to be asked until there is none, at the end of
-    /// each turn.
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.machine.poll_event()
+    /// each turn, with its time.
+    pub fn poll_event(&mut self, now_ms: i64) -> Option<Event> {
+        self.machine.poll_event(now_ms)
     }
 
     /// When [`handle_timeout`](Shard::handle_timeout) has to be called at the latest. It may find
@@ -282,7 +282,7 @@ impl Machine {
     pub fn fire(&mut self, now_ms: i64, operation: DelayedOperation) {
         match operation {
             DelayedOperation::InitialDelayedJoin(fired) => self.initial_delay_fired(now_ms, fired),
-            DelayedOperation::DelayedJoin(fired) => self.complete_join(now_ms, fired.group),
+            DelayedOperation::DelayedJoin(fired) => self.complete_join(now_ms, fired.group, None),
             DelayedOperation::DelayedSync(fired) => self.sync_timer_fired(now_ms, fired),
             DelayedOperation::DelayedHeartbeat(fired) => self.session_timer_fired(now_ms, fired),
             DelayedOperation::PendingMember(fired) => self.pending_timer_fired(now_ms, fired),

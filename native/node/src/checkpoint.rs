@@ -69,6 +69,7 @@ impl Node {
         self.slots.settle();
         let (config, topics) = (self.config.clone(), self.catalogue.clone());
         self.shards[SHARD] = Shard::resume(config, from.rest(), topics, renaming(tickets))?;
+        self.shards[SHARD].tell_events(self.tells_events);
         let timeout_ms = self.shards[SHARD].poll_timeout().unwrap_or(i64::MAX);
         self.status[SHARD] = Status { active: true, behind: false, timeout_ms, ..LOADING };
         Ok(())

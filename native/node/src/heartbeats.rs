@@ -36,7 +36,7 @@ impl Node {
         self.begin(now_ms, &[]);
         self.shards[0].heartbeat_batch(now_ms, beats, codes);
         self.status[0].touched = true;
-        self.end(turn);
+        self.end(now_ms, turn);
     }
 
     /// Heartbeats without frames: group, member and generation of each; the error codes in order.

@@ -250,7 +250,7 @@ impl Node {
             self.deliver(now_ms, batches, early, &mut turn);
         }
         self.work(now_ms, &mut turn);
-        self.end(&mut turn);
+        self.end(now_ms, &mut turn);
         turn
     }
 
@@ -280,14 +280,14 @@ impl Node {
         }
         let Arrivals { batches, early, .. } = arrivals;
         self.deliver(now_ms, batches, early, turn);
-        self.end(turn);
+        self.end(now_ms, turn);
     }
 
     /// A turn without requests.
     pub fn step_due(&mut self, now_ms: i64, turn: &mut Turn) {
         turn.begin(0);
         self.begin(now_ms, &[]);
-        self.end(turn);
+        self.end(now_ms, turn);
     }
 
     /// Whether timers wait in the turns to come. For a host that was stopped for long: what its
@@ -353,8 +353,8 @@ impl Node {
     }
 
     #[inline]
-    fn end(&mut self, turn: &mut Turn) {
-        self.collect(turn);
+    fn end(&mut self, now_ms: i64, turn: &mut Turn) {
+        self.collect(now_ms, turn);
         if self.leaving.is_due() {
             self.leave(turn);
         }
@@ -400,7 +400,8 @@ impl Node {
         for (ticket, response) in dropped.drop_parked() {
             self.answer(ticket, response, &mut turn);
         }
-        turn.events.extend(std::iter::from_fn(|| dropped.poll_event()));
+        // The end of each turn has given its events their time.
+        turn.events.extend(std::iter::from_fn(|| dropped.poll_event(0)));
         turn.next_timeout_ms = self.next_timeout_ms();
         turn
     }
@@ -454,7 +455,7 @@ impl Node {
         self.batches = emptied(batches);
     }
 
-    fn collect(&mut self, turn: &mut Turn) {
+    fn collect(&mut self, now_ms: i64, turn: &mut Turn) {
         if self.sends_in_parts {
             self.answer_late(turn);
         }
@@ -482,7 +483,7 @@ impl Node {
             while let Some(append) = self.shards[at].poll_append() {
                 turn.appends.push((at, append));
             }
-            turn.events.extend(std::iter::from_fn(|| self.shards[at].poll_event()));
+            turn.events.extend(std::iter::from_fn(|| self.shards[at].poll_event(now_ms)));
             let timeout_ms = self.shards[at].poll_timeout().unwrap_or(i64::MAX);
             self.status[at] = Status { touched: false, timeout_ms, ..self.status[at] };
         }

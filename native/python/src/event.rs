@@ -5,7 +5,7 @@ use kcoord_core::event::{Event, EventKind, EventMember};
 /// Member id, group instance id, client id, client host, reason.
 type MemberRow = (String, Option<String>, String, String, Option<String>);
 
-/// Kind, group, generation, cause, member, count, detail.
+/// Kind, group, generation, cause, member, count, detail, time and silence in ms.
 pub(crate) type EventRow = (
     &'static str,
     String,
@@ -14,40 +14,50 @@ pub(crate) type EventRow = (
     Option<MemberRow>,
     Option<u64>,
     Option<String>,
+    i64,
+    Option<i64>,
 );
 
-/// Group, generation, kind, how many, and one of them or the reason.
-pub(crate) type FindingRow = (String, i32, &'static str, u64, String);
-
 pub(crate) fn event_row(event: Event) -> EventRow {
-    let Event { group_id, generation_id, kind } = event;
+    let Event { group_id, timestamp_ms, generation_id, kind } = event;
     let name = kind.name();
+    let mut silent = None;
     let (cause, member, count, detail) = match kind {
         EventKind::GroupCreated => (None, None, None, None),
         EventKind::RebalanceStarted { cause, member } => (Some(cause.name()), member, None, None),
-        EventKind::JoinPhaseCompleted { members, protocol_name } => {
-            (None, None, Some(members as u64), protocol_name)
+        EventKind::MemberJoined { member } => (None, Some(member), None, None),
+        EventKind::JoinPhaseCompleted { members, protocol_name, last } => {
+            (None, last, Some(members as u64), protocol_name)
+        }
+        EventKind::GroupEpochBumped { cause, member } => (Some(cause.name()), member, None, None),
+        EventKind::TargetComputed { members, assignor } => {
+            (None, None, Some(members as u64), Some(assignor.into()))
+        }
+        EventKind::RevocationAwaited { member, partitions }
+        | EventKind::MemberReconciled { member, partitions } => {
+            (None, Some(member), Some(partitions as u64), None)
+        }
+        EventKind::MemberFenced { cause, member } => (Some(cause.name()), Some(member), None, None),
+        EventKind::GroupMigrated { cause, member, members } => {
+            (Some(cause.name()), member, Some(members as u64), None)
         }
         EventKind::GroupStable { members } => (None, None, Some(members as u64), None),
-        EventKind::MemberGone { cause, member } => (Some(cause.name()), Some(member), None, None),
+        EventKind::MemberGone { cause, member, silent_ms } => {
+            silent = silent_ms;
+            (Some(cause.name()), Some(member), None, None)
+        }
         EventKind::GroupDeleted { cause } => (Some(cause.name()), None, None, None),
         EventKind::Finding { kind, count, detail } => {
             (Some(kind.name()), None, Some(count), Some(detail))
         }
     };
     let member = member.map(|member| member_row(*member));
-    (name, group_id.into(), generation_id, cause, member, count, detail.map(Into::into))
+    let detail = detail.map(Into::into);
+    (name, group_id.into(), generation_id, cause, member, count, detail, timestamp_ms, silent)
 }
 
 fn member_row(member: EventMember) -> MemberRow {
     let EventMember { member_id, group_instance_id, client_id, client_host, reason } = member;
     let ids = (member_id.into(), group_instance_id.map(Into::into));
     (ids.0, ids.1, client_id.into(), client_host.into(), reason.map(Into::into))
-}
-
-/// `None`: the event is no finding.
-pub(crate) fn finding_row(event: Event) -> Option<FindingRow> {
-    let Event { group_id, generation_id, kind } = event;
-    let EventKind::Finding { kind, count, detail } = kind else { return None };
-    Some((group_id.into(), generation_id, kind.name(), count, detail.into()))
 }

@@ -10,6 +10,7 @@
 mod answering;
 mod arriving;
 mod checkpoint;
+mod told;
 mod turned;
 
 use std::collections::BTreeMap;
@@ -27,6 +28,7 @@ use kcoord_core::shard::PREFETCHED_AT_ONCE;
 use answering::Came;
 use kcoord_node::{Node, Turn};
 use kcoord_wire::api;
+use told::Told;
 use turned::Turned;
 
 /// At most so many rows are one turn, so that its answers stay in the cache. A turn's records are
@@ -193,7 +195,7 @@ pub struct Rows {
     next_timeout_ms: Option<i64>,
     next_ticket: u64,
     waiting: AllWaiting,
-    findings: Vec<Event>,
+    told: Told,
     /// Used again and again: of a heartbeat's answer, of a turn, and of which rows it answered.
     body: Vec<u8>,
     turn: Turn,
@@ -216,7 +218,7 @@ impl Rows {
             next_timeout_ms: None,
             next_ticket: 0,
             waiting: BTreeMap::new(),
-            findings: Vec::new(),
+            told: Told::default(),
             body: Vec::new(),
             turn: Turn::default(),
             answered: Vec::new(),
@@ -244,9 +246,15 @@ impl Rows {
         self.next_timeout_ms
     }
 
-    /// What was noticed about groups since it was last asked, for logs.
-    pub fn take_findings(&mut self) -> Vec<Event> {
-        take(&mut self.findings)
+    /// What happened to groups since it was last asked: the last 10,000, and no more than 4 MiB of
+    /// texts. Findings always, the rest while the node tells events.
+    pub fn take_events(&mut self) -> Vec<Event> {
+        self.told.take()
+    }
+
+    /// Events that were lost, the oldest first, because too many waited.
+    pub fn events_dropped(&self) -> u64 {
+        self.told.dropped()
     }
 
     /// Serves all rows, in order.
@@ -406,7 +414,9 @@ impl Rows {
             let came = Came::Refused(ErrorCode::InvalidRequest);
             answering::answer(now_ms, *ticket, came, waiting, turned, sink);
         }
-        self.findings.extend(turn.events.drain(..).filter(Event::is_finding));
+        if !turn.events.is_empty() {
+            self.told.extend(turn.events.drain(..));
+        }
         self.next_timeout_ms = turn.next_timeout_ms;
     }
 

@@ -9,8 +9,10 @@ use crate::finding::FindingKind;
 pub enum RebalanceCause {
     /// A new member.
     MemberJoined,
-    /// A leader joined again, or a member with other metadata.
-    MemberRejoined,
+    /// The leader joined again, as it does for another assignment.
+    LeaderRejoined,
+    /// A member joined again with other metadata.
+    MetadataChanged,
     /// A static member came back with another subscription.
     StaticMemberReplaced,
     /// By LeaveGroup, or removed by an administrator.
@@ -30,9 +32,10 @@ pub enum RebalanceCause {
 }
 
 impl RebalanceCause {
-    const ALL: [RebalanceCause; 10] = [
+    const ALL: [RebalanceCause; 11] = [
         RebalanceCause::MemberJoined,
-        RebalanceCause::MemberRejoined,
+        RebalanceCause::LeaderRejoined,
+        RebalanceCause::MetadataChanged,
         RebalanceCause::StaticMemberReplaced,
         RebalanceCause::MemberLeft,
         RebalanceCause::SessionExpired,
@@ -47,7 +50,8 @@ impl RebalanceCause {
     pub const fn name(self) -> &'static str {
         match self {
             RebalanceCause::MemberJoined => "member_joined",
-            RebalanceCause::MemberRejoined => "member_rejoined",
+            RebalanceCause::LeaderRejoined => "leader_rejoined",
+            RebalanceCause::MetadataChanged => "metadata_changed",
             RebalanceCause::StaticMemberReplaced => "static_member_replaced",
             RebalanceCause::MemberLeft => "member_left",
             RebalanceCause::SessionExpired => "session_expired",

@@ -62,6 +62,8 @@ pub struct Machine {
     parked: BTreeMap<Ticket, u32>,
     /// Of classic members in consumer groups, by member row.
     classic_timers: BTreeMap<u32, ClassicTimers>,
+    /// Members of consumer groups whose refusal was told, by row: the epoch with which they came.
+    fenced_epochs: BTreeMap<u32, i32>,
     /// Offset after the last group tombstone: what is absent now may be in the log until then.
     pub last_tombstone_end: i64,
     /// The topics, once the host has given them; none where it has no catalogue.
@@ -95,6 +97,7 @@ impl Machine {
             counters: Counters::default(),
             parked: BTreeMap::new(),
             classic_timers: BTreeMap::new(),
+            fenced_epochs: BTreeMap::new(),
             last_tombstone_end: 0,
             catalogue: None,
             topics_version: 1,

@@ -1,13 +1,14 @@
 //! Where a group's events are made. Each costs one look at a flag while events are off.
 
 use super::Machine;
+use super::classic::member::flag;
 use super::counters::RebalanceCause;
 use crate::event::{DeletionCause, Event, EventKind, EventMember, GoneCause, bounded_reason};
 use crate::finding::FindingKind;
 
 impl Machine {
-    pub fn poll_event(&mut self) -> Option<Event> {
-        self.events.poll(self.outbox.next_offset(), self.outbox.durable_offset())
+    pub fn poll_event(&mut self, now_ms: i64) -> Option<Event> {
+        self.events.poll(now_ms, self.outbox.next_offset(), self.outbox.durable_offset())
     }
 
     /// Counts a finding, and makes an event of it.
@@ -19,6 +20,15 @@ impl Machine {
     pub fn tell_group_created(&mut self, group: u32) {
         if self.events.is_on() {
             self.push_event(group, EventKind::GroupCreated);
+        }
+    }
+
+    /// A member that was not there before.
+    pub fn tell_member_joined(&mut self, member: u32, reason: Option<&str>) {
+        if self.events.is_on() {
+            let group = self.registry.members[member].group;
+            let member = self.event_member(member, reason);
+            self.push_event(group, EventKind::MemberJoined { member });
         }
     }
 
@@ -37,7 +47,8 @@ impl Machine {
         }
         let member = match cause {
             RebalanceCause::MemberJoined
-            | RebalanceCause::MemberRejoined
+            | RebalanceCause::LeaderRejoined
+            | RebalanceCause::MetadataChanged
             | RebalanceCause::StaticMemberReplaced
             | RebalanceCause::MemberLeft
             | RebalanceCause::SessionExpired
@@ -50,12 +61,14 @@ impl Machine {
         self.push_event(group, EventKind::RebalanceStarted { cause, member });
     }
 
-    pub fn tell_join_phase_completed(&mut self, group: u32) {
+    /// `last`: the member by whose JoinGroup the phase ended.
+    pub fn tell_join_phase_completed(&mut self, group: u32, last: Option<u32>) {
         if self.events.is_on() {
+            let last = last.map(|member| self.event_member(member, None));
             let of = self.classic(group);
             let protocol_name = of.protocol_name().map(Into::into);
             let members = of.member_count();
-            self.push_event(group, EventKind::JoinPhaseCompleted { members, protocol_name });
+            self.push_event(group, EventKind::JoinPhaseCompleted { members, protocol_name, last });
         }
     }
 
@@ -71,9 +84,34 @@ impl Machine {
         if self.events.is_on() {
             let group = self.registry.members[member].group;
             let member = self.event_member(member, reason);
-            self.events.set_trigger(member.clone());
-            self.push_event(group, EventKind::MemberGone { cause, member });
+            self.push_member_gone(group, cause, member, None);
         }
+    }
+
+    /// The same of a session that ended. It may end earlier or later than its timeout says: when a
+    /// shard is loaded, or when nothing ran for a while.
+    pub fn tell_session_expired(&mut self, now_ms: i64, member: u32) {
+        if self.events.is_on() {
+            let row = &self.registry.members[member];
+            let timeout_ms = match row.has(flag::NEW) {
+                true => self.config.new_member_join_timeout_ms,
+                false => row.session_timeout_ms,
+            };
+            let silent_ms = now_ms - row.deadline_ms + i64::from(timeout_ms);
+            let (group, member) = (row.group, self.event_member(member, None));
+            self.push_member_gone(group, GoneCause::SessionExpired, member, Some(silent_ms));
+        }
+    }
+
+    pub fn push_member_gone(
+        &mut self,
+        group: u32,
+        cause: GoneCause,
+        member: Box<EventMember>,
+        silent_ms: Option<i64>,
+    ) {
+        self.events.set_trigger(member.clone());
+        self.push_event(group, EventKind::MemberGone { cause, member, silent_ms });
     }
 
     /// To be called while the group is still there.
@@ -86,7 +124,8 @@ impl Machine {
     pub fn push_event(&mut self, group: u32, kind: EventKind) {
         let of = &self.registry.groups[group];
         let (group_id, generation_id) = (of.id.as_str().into(), of.generation_id());
-        let was_taken = self.events.push(Event { group_id, generation_id, kind });
+        let event = Event { group_id, timestamp_ms: 0, generation_id, kind };
+        let was_taken = self.events.push(event);
         self.counters.events_dropped += u64::from(!was_taken);
     }
 

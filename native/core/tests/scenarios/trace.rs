@@ -75,7 +75,7 @@ pub fn subscription(topics: &[&str]) -> Vec<u8> {
 
 /// One line: `event rebalance_started g generation=1 cause=member_joined [@a c /h]`.
 pub fn event(event: &Event, names: &Names) -> String {
-    let Event { group_id, generation_id, kind } = event;
+    let Event { group_id, timestamp_ms: _, generation_id, kind } = event;
     let (of, name) = (format!("{group_id} generation={generation_id}"), kind.name());
     let more = match kind {
         EventKind::GroupCreated => String::new(),
@@ -83,13 +83,35 @@ pub fn event(event: &Event, names: &Names) -> String {
             let member = member.as_ref().map(|member| event_member(member, names));
             format!(" cause={}{}", cause.name(), member.unwrap_or_default())
         }
-        EventKind::JoinPhaseCompleted { members, protocol_name } => {
+        EventKind::MemberJoined { member } => event_member(member, names),
+        EventKind::JoinPhaseCompleted { members, protocol_name, last } => {
             let protocol = protocol_name.as_deref().unwrap_or("-");
-            format!(" members={members} protocol={protocol}")
+            let last = last.as_ref().map(|last| event_member(last, names)).unwrap_or_default();
+            format!(" members={members} protocol={protocol}{last}")
+        }
+        EventKind::GroupEpochBumped { cause, member } => {
+            let member = member.as_ref().map(|member| event_member(member, names));
+            format!(" cause={}{}", cause.name(), member.unwrap_or_default())
+        }
+        EventKind::TargetComputed { members, assignor } => {
+            format!(" members={members} assignor={assignor}")
+        }
+        EventKind::RevocationAwaited { member, partitions }
+        | EventKind::MemberReconciled { member, partitions } => {
+            format!(" partitions={partitions}{}", event_member(member, names))
+        }
+        EventKind::MemberFenced { cause, member } => {
+            format!(" cause={}{}", cause.name(), event_member(member, names))
+        }
+        EventKind::GroupMigrated { cause, member, members } => {
+            let member = member.as_ref().map(|member| event_member(member, names));
+            format!(" cause={} members={members}{}", cause.name(), member.unwrap_or_default())
         }
         EventKind::GroupStable { members } => format!(" members={members}"),
-        EventKind::MemberGone { cause, member } => {
-            format!(" cause={}{}", cause.name(), event_member(member, names))
+        EventKind::MemberGone { cause, member, silent_ms } => {
+            let silent = silent_ms.map(|silent_ms| format!(" silent={silent_ms}"));
+            let silent = silent.unwrap_or_default();
+            format!(" cause={}{}{silent}", cause.name(), event_member(member, names))
         }
         EventKind::GroupDeleted { cause } => format!(" cause={}", cause.name()),
         EventKind::Finding { kind, count, detail } => {

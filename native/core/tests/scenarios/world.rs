@@ -288,7 +288,7 @@ impl World {
     }
 
     fn drain_events(&mut self) {
-        while let Some(event) = self.shard.poll_event() {
+        while let Some(event) = self.shard.poll_event(self.now_ms) {
             self.trace.push_str(&trace::event(&event, &self.names));
         }
     }

@@ -17,7 +17,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 
 use crate::error::RowError;
-use crate::event::{FindingRow, finding_row};
+use crate::event::{EventRow, event_row};
 use crate::node::PyNode;
 use batches::Batches;
 use columns::Columns;
@@ -145,8 +145,15 @@ impl PyRows {
         PyBytes::new(py, &taken.unwrap_or_default().bytes)
     }
 
-    /// Findings since the last call: group id, generation id, kind, count, detail.
-    fn take_findings(&mut self) -> Vec<FindingRow> {
-        self.rows.take_findings().into_iter().filter_map(finding_row).collect()
+    /// What happened to groups since the last call, as `Turn.events`: findings always, the rest while
+    /// the node tells events.
+    fn take_events(&mut self) -> Vec<EventRow> {
+        self.rows.take_events().into_iter().map(event_row).collect()
+    }
+
+    /// Events that were lost because too many waited.
+    #[getter]
+    fn events_dropped(&self) -> u64 {
+        self.rows.events_dropped()
     }
 }

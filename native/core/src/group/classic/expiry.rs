@@ -13,7 +13,7 @@ impl Machine {
     /// A member's session has ended: it is removed, static or not.
     pub fn expire_member(&mut self, member: u32, now_ms: i64) {
         let group = self.registry.members[member].group;
-        self.tell_member_gone(member, GoneCause::SessionExpired, None);
+        self.tell_session_expired(now_ms, member);
         self.refuse_parked_join(member);
         self.remove_member(member);
         self.counters.members_expired += 1;
@@ -22,7 +22,7 @@ impl Machine {
             State::PreparingRebalance => {
                 // Even an initial delay may end by this, as in Kafka (states section 5.6).
                 if self.join_progress(group).has_all_members_joined() {
-                    self.complete_join(now_ms, group);
+                    self.complete_join(now_ms, group, None);
                 }
             }
             State::CompletingRebalance | State::Stable => {

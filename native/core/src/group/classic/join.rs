@@ -84,12 +84,17 @@ impl Machine {
                 return Err((ErrorCode::UnknownMemberId, request.member_id));
             }
             Err(other) => {
+                let was_consumer = other.is_some_and(|other| self.registry.is_consumer(other));
                 let left = other.and_then(|other| {
                     self.emit_group_tombstone(now_ms, other);
                     self.registry.find(request.group_id)
                 });
                 let group = self.emit_new_group(now_ms, request.group_id, left);
-                self.tell_group_created(group);
+                if was_consumer {
+                    self.tell_downgraded(group, None, 0);
+                } else {
+                    self.tell_group_created(group);
+                }
                 group
             }
         };
@@ -209,7 +214,7 @@ impl Machine {
             State::Empty => return Err(ErrorCode::UnknownMemberId),
             State::PreparingRebalance => {
                 self.update_and_park(member, context, request);
-                self.maybe_complete_join(now_ms, group);
+                self.maybe_complete_join(now_ms, group, Some(member));
             }
             State::CompletingRebalance if is_unchanged => self.answer_now(group, member, context),
             State::Stable if is_unchanged && !is_leader => self.answer_now(group, member, context),
@@ -220,7 +225,11 @@ impl Machine {
                 }
                 self.update_and_park(member, context, request);
                 self.due_to(member, request.reason);
-                self.prepare_rebalance(now_ms, group, RebalanceCause::MemberRejoined);
+                let cause = match is_unchanged {
+                    true => RebalanceCause::LeaderRejoined,
+                    false => RebalanceCause::MetadataChanged,
+                };
+                self.prepare_rebalance(now_ms, group, cause);
             }
         }
         Ok(())
@@ -302,11 +311,12 @@ impl Machine {
         self.park(member, flag::AWAITING_JOIN, context.ticket);
         // A parked client cannot heartbeat: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS.
         self.restart_session_with(member, now_ms, self.config.new_member_join_timeout_ms);
+        self.tell_member_joined(member, request.reason);
         if self.classic(group).state.can_rebalance() {
             self.due_to(member, request.reason);
             self.prepare_rebalance(now_ms, group, RebalanceCause::MemberJoined);
         } else {
-            self.maybe_complete_join(now_ms, group);
+            self.maybe_complete_join(now_ms, group, Some(member));
         }
     }
 }

@@ -55,7 +55,7 @@ impl Machine {
     fn go_on_without_them(&mut self, now_ms: i64, group: u32) {
         match self.classic(group).state {
             State::Empty => self.settle(group),
-            State::PreparingRebalance => self.maybe_complete_join(now_ms, group),
+            State::PreparingRebalance => self.maybe_complete_join(now_ms, group, None),
             State::CompletingRebalance | State::Stable => {
                 self.prepare_rebalance(now_ms, group, RebalanceCause::MemberLeft);
             }

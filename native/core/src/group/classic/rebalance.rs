@@ -55,7 +55,7 @@ impl Machine {
         self.enter(group, State::PreparingRebalance, now_ms);
         self.rebalance_mut(group).is_initial = false;
         if self.join_progress(group).has_all_members_joined() {
-            self.complete_join(now_ms, group);
+            self.complete_join(now_ms, group, None);
         } else {
             self.start_join_timer(now_ms, group, self.rebalance_timeout_ms(group));
         }
@@ -95,16 +95,17 @@ impl Machine {
                 let then = DelayedOperation::InitialDelayedJoin(next);
                 self.arm_join_timer(group, deadline(now_ms, delay_ms), then);
             }
-            InitialJoinExpiry::Complete => self.complete_join(now_ms, group),
+            InitialJoinExpiry::Complete => self.complete_join(now_ms, group, None),
         }
     }
 
-    /// `maybeCompleteJoinPhase`: an initial rebalance waits for its timer.
-    pub fn maybe_complete_join(&mut self, now_ms: i64, group: u32) {
+    /// `maybeCompleteJoinPhase`: an initial rebalance waits for its timer. `last`: the member that has
+    /// just joined.
+    pub fn maybe_complete_join(&mut self, now_ms: i64, group: u32, last: Option<u32>) {
         let is_preparing = self.classic(group).state == State::PreparingRebalance;
         let is_initial = self.rebalance_mut(group).is_initial;
         if is_preparing && DelayedJoin::can_complete(self.join_progress(group), is_initial) {
-            self.complete_join(now_ms, group);
+            self.complete_join(now_ms, group, last);
         }
     }
 
@@ -120,7 +121,7 @@ impl Machine {
 
     /// `completeClassicGroupJoin`: drops the dynamic members that did not join, and starts the next
     /// generation with the others.
-    pub fn complete_join(&mut self, now_ms: i64, group: u32) {
+    pub fn complete_join(&mut self, now_ms: i64, group: u32, last: Option<u32>) {
         self.cancel_join_timer(group);
         let is_gone = |member: &u32| {
             let row = &self.registry.members[*member];
@@ -143,7 +144,7 @@ impl Machine {
             }
             JoinExpiry::Complete => {
                 self.elect_joined_leader(group);
-                self.start_generation(now_ms, group);
+                self.start_generation(now_ms, group, last);
             }
         }
     }
@@ -157,7 +158,7 @@ impl Machine {
     fn become_empty(&mut self, now_ms: i64, group: u32) {
         let generation_id = self.classic(group).generation_id.wrapping_add(1);
         self.emit_empty_group(now_ms, group, generation_id);
-        self.tell_join_phase_completed(group);
+        self.tell_join_phase_completed(group, None);
         self.settle(group);
     }
 
@@ -171,14 +172,14 @@ impl Machine {
         self.classic_mut(group).leader = leader.expect("somebody has joined");
     }
 
-    fn start_generation(&mut self, now_ms: i64, group: u32) {
+    fn start_generation(&mut self, now_ms: i64, group: u32, last: Option<u32>) {
         let protocol_name = self.select_protocol(group);
         self.registry.set_protocol_name(group, protocol_name.as_deref());
         let generation_id = self.classic(group).generation_id.wrapping_add(1);
         self.classic_mut(group).generation_id = generation_id;
         self.enter(group, State::CompletingRebalance, now_ms);
         self.rebalance_mut(group).subscribed_topics = None;
-        self.tell_join_phase_completed(group);
+        self.tell_join_phase_completed(group, last);
         self.assign_as_coordinator(now_ms, group);
 
         for place in 0..self.classic(group).place_count() {

@@ -132,7 +132,7 @@ impl Machine {
         let expiry = PendingMember::on_expiration(true, join);
         self.remove_pending(fired.member);
         if expiry == PendingExpiry::DropAndCompleteJoin {
-            self.complete_join(now_ms, group);
+            self.complete_join(now_ms, group, None);
         }
         self.settle(group);
     }

@@ -33,13 +33,14 @@ impl Machine {
         self.restart_session(member, now_ms);
         let topics = self.topics_assigned_here(member);
         self.update_member(member, request);
+        self.tell_member_joined(member, request.reason);
         let same_topics = topics == self.topics_assigned_here(member);
         let state = self.classic(group).state;
         match state {
             State::Empty => unreachable!("an empty group has no static members"),
             State::PreparingRebalance => {
                 self.park(member, flag::AWAITING_JOIN, context.ticket);
-                self.maybe_complete_join(now_ms, group);
+                self.maybe_complete_join(now_ms, group, Some(member));
             }
             State::Stable if same_topics && self.keeps_its_protocol(group) => {
                 self.answer_replaced(now_ms, member, &old_leader_id, context);

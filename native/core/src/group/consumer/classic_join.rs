@@ -6,6 +6,7 @@ use super::member_id::made_member_id;
 use super::update::Said;
 use crate::consumer_protocol::Subscription;
 use crate::error::ErrorCode;
+use crate::event::EpochCause;
 use crate::group::Machine;
 use crate::group::classic::join::MEMBER_ID_REQUIRED_VERSION;
 use crate::group::classic::subscription::CONSUMER_PROTOCOL_TYPE;
@@ -65,7 +66,12 @@ impl Machine {
         let (row, changes) = self.update_consumer_member(now_ms, group, known, member_id, said);
         let must_bump = self.update_regexes(now_ms, row, changes.regex.as_deref()) | changes.names;
         let epoch_before = self.registry.consumer(group).group_epoch;
-        self.update_group_epoch(now_ms, group, must_bump);
+        let cause = match who {
+            _ if !must_bump => None,
+            Who::New => Some(EpochCause::MemberJoined),
+            Who::Known(_) | Who::Replaces(_) => Some(EpochCause::SubscriptionChanged),
+        };
+        self.update_group_epoch(now_ms, group, cause, Some(row));
         let downgrade = match is_last_native {
             true => self.plan_downgrade(group, &[], Some(row)),
             false => None,
@@ -92,7 +98,10 @@ impl Machine {
             members: Vec::new(),
         };
         let group = match downgrade {
-            Some(plan) => self.downgrade(now_ms, group, plan, is_target_due),
+            Some(plan) => {
+                let by = self.told_member(row);
+                self.downgrade(now_ms, group, plan, by, is_target_due)
+            }
             None => {
                 // Its join and sync timers say from now on when it has to act.
                 let member = &mut self.registry.consumer_members[row];

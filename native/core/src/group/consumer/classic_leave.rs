@@ -2,7 +2,7 @@
 //! consumer-protocol section 9): all at once, so that the group has one new epoch.
 
 use crate::error::ErrorCode;
-use crate::event::GoneCause;
+use crate::event::{EpochCause, GoneCause};
 use crate::group::Machine;
 use crate::request::{LeaveGroupMember, LeaveGroupRequest, RequestContext};
 use crate::response::{LeaveGroupMemberResponse, LeaveGroupResponse, Response};
@@ -44,7 +44,7 @@ impl Machine {
             self.tell_consumer_gone(*row, cause, entry.reason);
         }
         let rows: Vec<u32> = leaving.iter().map(|(row, _)| *row).collect();
-        let group = self.fence_members(now_ms, group, &rows);
+        let group = self.fence_members(now_ms, group, &rows, EpochCause::MemberLeft);
         self.respond_for_group(group, context.ticket, response);
     }
 

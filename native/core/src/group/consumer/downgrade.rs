@@ -10,6 +10,7 @@ use kcoord_timer::slab::NO_ROW;
 use super::classic_assignment::{encoded_assignment, version_of};
 use super::member::Member;
 use crate::catalogue::known;
+use crate::event::EventMember;
 use crate::group::Machine;
 use crate::group::classic;
 use crate::group::classic::member::Details;
@@ -105,8 +106,15 @@ impl Machine {
     }
 
     /// Returns the row of the classic group. It is Stable with the targets that members had, unless it
-    /// has to rebalance at once.
-    pub fn downgrade(&mut self, now_ms: i64, group: u32, plan: Downgrade, rebalances: bool) -> u32 {
+    /// has to rebalance at once. `by`: the member whose end as one of the consumer protocol it is.
+    pub fn downgrade(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        plan: Downgrade,
+        by: Option<Box<EventMember>>,
+        rebalances: bool,
+    ) -> u32 {
         for row in self.registry.consumer(group).members.clone() {
             self.cancel_consumer_timers(row);
         }
@@ -129,6 +137,7 @@ impl Machine {
         let given = assignments.iter().map(|(row, assignment)| (*row, &assignment[..])).collect();
         let emitted = self.emit_stable_group(now_ms, group, given);
         emitted.expect("its record is small enough");
+        self.tell_downgraded(group, by, assignments.len());
         for (row, _) in &assignments {
             self.restart_session(*row, now_ms);
         }

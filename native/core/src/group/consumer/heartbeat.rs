@@ -12,6 +12,7 @@ use super::member_id::made_member_id;
 use super::update::{Changes, Said};
 use super::validate::{LEAVES, is_full};
 use crate::error::ErrorCode;
+use crate::event::EpochCause;
 use crate::group::Machine;
 use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
 use crate::response::{ConsumerGroupHeartbeatResponse, Refusal, Response};
@@ -38,6 +39,7 @@ impl Machine {
             Err(refusal) => {
                 let is_fenced = refusal.error_code == ErrorCode::FencedMemberEpoch;
                 self.counters.members_fenced += u64::from(is_fenced);
+                self.tell_member_fenced(context, request, &refusal);
                 let response = Response::ConsumerGroupHeartbeat(Err(refusal));
                 self.outbox.respond(context.ticket, response);
             }
@@ -60,11 +62,11 @@ impl Machine {
             return Ok((self.group(group).last_record_end, response));
         }
         let (home, who) = match home {
-            Home::Classic(group) => self.upgrade(now_ms, group, request)?,
+            Home::Classic(group) => self.upgrade(now_ms, group, context, request)?,
             _ => (home, who),
         };
         self.check_regex(home, request)?;
-        let group = self.settle_home(now_ms, home, request.group_id);
+        let group = self.settle_home(now_ms, home, context, request);
         let new_id = own_or_made_id(context, request);
         let row = match who {
             Who::New => None,
@@ -73,10 +75,15 @@ impl Machine {
         };
         let preferred = request.server_assignor().map(|_| self.preferred_assignor(group));
         let (row, was_classic, changes) = self.update_native(now_ms, group, row, context, request);
-        let must_bump = self.update_regexes(now_ms, row, changes.regex.as_deref())
-            | changes.names
-            | preferred.is_some_and(|before| before != self.preferred_assignor(group));
-        self.update_group_epoch(now_ms, group, must_bump);
+        let must_bump = self.update_regexes(now_ms, row, changes.regex.as_deref()) | changes.names;
+        let cause = match who {
+            _ if !must_bump => preferred
+                .filter(|before| *before != self.preferred_assignor(group))
+                .map(|_| EpochCause::AssignorChanged),
+            Who::New => Some(EpochCause::MemberJoined),
+            Who::Known(_) | Who::Replaces(_) => Some(EpochCause::SubscriptionChanged),
+        };
+        self.update_group_epoch(now_ms, group, cause, Some(row));
         self.update_target(now_ms, group);
         let reported = request.topic_partitions.as_deref();
         let has_subscription_changed = changes.names || changes.regex.is_some();
@@ -110,13 +117,22 @@ impl Machine {
     }
 
     /// The group of a heartbeat that is accepted. It is made by the member's first record.
-    fn settle_home(&mut self, now_ms: i64, home: Home, group_id: &str) -> u32 {
+    fn settle_home(
+        &mut self,
+        now_ms: i64,
+        home: Home,
+        context: &RequestContext<'_>,
+        request: &Request<'_>,
+    ) -> u32 {
+        let group_id = request.group_id;
         match home {
             Home::Consumer(group) => group,
             Home::Classic(_) => unreachable!("it was upgraded before"),
             Home::EmptyClassic(group) => {
                 self.emit_group_tombstone(now_ms, group);
-                self.registry.make_consumer(group_id)
+                let group = self.registry.make_consumer(group_id);
+                self.tell_upgraded(group, context, request, 0);
+                group
             }
             Home::Absent => {
                 let group = self.registry.make_consumer(group_id);

@@ -54,6 +54,7 @@ impl Machine {
         let is_same = next.assigned.iter().map(at).eq(member.assigned.iter().map(at));
         let member_id = Arc::clone(&member.id);
         self.emit_consumer(now_ms, group, &current_record(&member_id, &next));
+        self.tell_member_step(row, &next);
         MemberStep { is_written: true, has_other_partitions: !is_same }
     }
 

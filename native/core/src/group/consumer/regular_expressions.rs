@@ -10,6 +10,7 @@ use super::pattern::compile;
 use super::search::Search;
 use crate::delayed::{DelayedOperation, RegexResolution};
 use crate::error::ErrorCode;
+use crate::event::EpochCause;
 use crate::group::Machine;
 use crate::record::consumer::{RecordChange, RegularExpressionValue};
 use crate::request::ConsumerGroupHeartbeatRequest;
@@ -141,6 +142,7 @@ impl Machine {
             self.emit_consumer(now_ms, group, &record);
             self.registry.consumer_mut(group).regexes.set_seen_topics(&regex, seen_topics);
         }
-        self.update_group_epoch(now_ms, group, has_changed);
+        let cause = has_changed.then_some(EpochCause::RegexResolved);
+        self.update_group_epoch(now_ms, group, cause, None);
     }
 }

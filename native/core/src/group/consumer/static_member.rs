@@ -37,7 +37,10 @@ impl Machine {
         ] {
             self.emit_consumer(now_ms, group, &record);
         }
-        self.registry.find_consumer_member(group, member_id).expect("its records made it")
+        let row =
+            self.registry.find_consumer_member(group, member_id).expect("its records made it");
+        self.tell_consumer_joined(row, None);
+        row
     }
 
     /// The records of a member go, in the order in which Kafka can read them again.

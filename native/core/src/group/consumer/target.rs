@@ -13,6 +13,7 @@ use super::subscription::TopicNames;
 use super::{ConsumerGroup, flat};
 use crate::assignor::{self, Compat, GroupBuilder, NewMember, Shape};
 use crate::catalogue::known;
+use crate::event::EpochCause;
 use crate::group::Machine;
 use crate::record::consumer::{
     ConsumerGroupMetadataValue, RecordChange, TargetAssignmentMemberValue,
@@ -23,15 +24,22 @@ use crate::topic_partition::{TopicPartition, by_topic};
 
 impl Machine {
     /// Step 2: raises the group's epoch where that is due, with the hash of the topics as they are.
-    pub fn update_group_epoch(&mut self, now_ms: i64, group: u32, must_bump: bool) {
+    /// `cause`: why it must rise; it may rise for the topics alone. `by`: the member of this heartbeat.
+    pub fn update_group_epoch(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        cause: Option<EpochCause>,
+        by: Option<u32>,
+    ) {
         let of = self.registry.consumer(group);
-        if !must_bump && of.seen_topics == self.topics_version {
+        if cause.is_none() && of.seen_topics == self.topics_version {
             return;
         }
         let metadata_hash = self.metadata_hash(group);
         let of = self.registry.consumer_mut(group);
         of.seen_topics = self.topics_version;
-        if !must_bump && of.metadata_hash == metadata_hash {
+        if cause.is_none() && of.metadata_hash == metadata_hash {
             return;
         }
         let epoch = of.group_epoch.saturating_add(1);
@@ -42,6 +50,7 @@ impl Machine {
             let record = RecordChange::PartitionMetadata(None);
             self.emit_consumer(now_ms, group, &record);
         }
+        self.tell_group_epoch_bumped(group, cause.unwrap_or(EpochCause::TopicsChanged), by);
     }
 
     /// Step 3: new targets, if the group's epoch is above that of the present ones and the last are old
@@ -54,7 +63,9 @@ impl Machine {
             return;
         }
         let epoch = of.group_epoch;
-        for (row, partitions) in self.new_targets(group) {
+        let targets = self.new_targets(group);
+        let changed = targets.len();
+        for (row, partitions) in targets {
             let member_id = Arc::clone(&self.registry.consumer_members[row].id);
             let topic_partitions = flat::of_targets(&partitions);
             let value = Some(TargetAssignmentMemberValue { topic_partitions });
@@ -64,6 +75,7 @@ impl Machine {
         let value =
             TargetAssignmentMetadataValue { assignment_epoch: epoch, assignment_timestamp: now_ms };
         self.emit_consumer(now_ms, group, &RecordChange::TargetAssignmentMetadata(Some(value)));
+        self.tell_target_computed(group, changed);
     }
 
     /// The members whose target is another, and what it is.

@@ -1,17 +1,171 @@
-//! Events of consumer groups' members.
+//! Events of consumer groups and their members. Each costs one look at a flag while events are off.
 
 use super::member::Member;
-use crate::event::{EventKind, EventMember, GoneCause, bounded_reason};
+use super::reconcile::Next;
+use super::validate::JOINS;
+use crate::config::name_of_assignor;
+use crate::error::ErrorCode;
+use crate::event::{
+    EpochCause, EventKind, EventMember, FencedCause, GoneCause, MigrationCause, bounded_reason,
+};
 use crate::group::Machine;
+use crate::record::consumer::MemberState;
+use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
+use crate::response::Refusal;
 
 impl Machine {
+    /// A member that was not there before, or not under this id.
+    pub fn tell_consumer_joined(&mut self, row: u32, reason: Option<&str>) {
+        if self.events.is_on() {
+            let (group, member) = self.described(row, reason);
+            self.push_event(group, EventKind::MemberJoined { member });
+        }
+    }
+
     /// To be called while the member is still there.
     pub fn tell_consumer_gone(&mut self, row: u32, cause: GoneCause, reason: Option<&str>) {
         if self.events.is_on() {
-            let member = &self.registry.consumer_members[row];
-            let (group, member) = (member.group, Box::new(described(member, reason)));
-            self.push_event(group, EventKind::MemberGone { cause, member });
+            let (group, member) = self.described(row, reason);
+            self.push_member_gone(group, cause, member, None);
         }
+    }
+
+    /// The same of a session that ended.
+    pub fn tell_consumer_session_expired(&mut self, now_ms: i64, row: u32) {
+        if self.events.is_on() {
+            let member = &self.registry.consumer_members[row];
+            let timeout_ms = match &member.classic {
+                Some(classic) => classic.session_timeout_ms,
+                None => self.session_timeout_ms_of(member.group),
+            };
+            let silent_ms = now_ms - member.deadline_ms + i64::from(timeout_ms);
+            let (group, member) = self.described(row, None);
+            self.push_member_gone(group, GoneCause::SessionExpired, member, Some(silent_ms));
+        }
+    }
+
+    /// Once the record is written. `by`: the member that caused it, if it is there.
+    pub fn tell_group_epoch_bumped(&mut self, group: u32, cause: EpochCause, by: Option<u32>) {
+        if self.events.is_on() {
+            let member = match cause {
+                EpochCause::MemberJoined
+                | EpochCause::SubscriptionChanged
+                | EpochCause::AssignorChanged => by.map(|row| self.described(row, None).1),
+                EpochCause::MemberLeft
+                | EpochCause::SessionExpired
+                | EpochCause::RebalanceTimeout
+                | EpochCause::SyncExpired => self.events.take_trigger(),
+                EpochCause::TopicsChanged | EpochCause::RegexResolved => None,
+            };
+            self.push_event(group, EventKind::GroupEpochBumped { cause, member });
+        }
+    }
+
+    /// Once the records are written. `members`: those whose target is another.
+    pub fn tell_target_computed(&mut self, group: u32, members: usize) {
+        if self.events.is_on() {
+            let assignor = name_of_assignor(self.preferred_assignor(group));
+            self.push_event(group, EventKind::TargetComputed { members, assignor });
+        }
+    }
+
+    /// Once the member's step is written.
+    pub fn tell_member_step(&mut self, row: u32, next: &Next) {
+        if !self.events.is_on() {
+            return;
+        }
+        let (group, member) = self.described(row, None);
+        match next.state {
+            MemberState::UnrevokedPartitions => {
+                let partitions = next.revoking.len();
+                self.push_event(group, EventKind::RevocationAwaited { member, partitions });
+            }
+            // One that waits for newer targets has not arrived.
+            MemberState::Stable if next.member_epoch == self.group(group).generation_id() => {
+                let partitions = next.assigned.len();
+                self.push_event(group, EventKind::MemberReconciled { member, partitions });
+            }
+            MemberState::Stable | MemberState::UnreleasedPartitions | MemberState::Unknown => {}
+        }
+    }
+
+    /// Of a heartbeat that is refused. Who goes on with the same epoch is told of once.
+    #[cold]
+    pub fn tell_member_fenced(
+        &mut self,
+        context: &RequestContext<'_>,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+        refusal: &Refusal,
+    ) {
+        if !self.events.is_on() || refusal.error_code != ErrorCode::FencedMemberEpoch {
+            return;
+        }
+        let group =
+            self.registry.find(request.group_id).filter(|row| self.registry.is_consumer(*row));
+        let Some(group) = group else { return };
+        let Some(row) = self.registry.find_consumer_member(group, request.member_id) else {
+            return;
+        };
+        let (sent, has) = (request.member_epoch, self.registry.consumer_members[row].member_epoch);
+        if self.fenced_epochs.insert(row, sent) == Some(sent) {
+            return;
+        }
+        let cause = match sent {
+            // It is the epoch that the member has, or joins anew with.
+            _ if sent == has || sent == JOINS => FencedCause::UnknownState,
+            _ if sent < has => FencedCause::OldEpoch,
+            _ => FencedCause::NewerEpoch,
+        };
+        let (_, mut member) = self.described(row, None);
+        // As it came, which may be from elsewhere.
+        member.client_id = context.client_id.into();
+        member.client_host = context.client_host.into();
+        self.push_event(group, EventKind::MemberFenced { cause, member });
+    }
+
+    /// A classic group is a consumer group now, because a member came.
+    pub fn tell_upgraded(
+        &mut self,
+        group: u32,
+        context: &RequestContext<'_>,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+        members: usize,
+    ) {
+        if self.events.is_on() {
+            let member = EventMember {
+                member_id: request.member_id.into(),
+                group_instance_id: request.instance_id.map(Into::into),
+                client_id: context.client_id.into(),
+                client_host: context.client_host.into(),
+                reason: None,
+            };
+            let (cause, member) = (MigrationCause::Upgraded, Some(Box::new(member)));
+            self.push_event(group, EventKind::GroupMigrated { cause, member, members });
+        }
+    }
+
+    /// A consumer group is a classic group now.
+    pub fn tell_downgraded(
+        &mut self,
+        group: u32,
+        member: Option<Box<EventMember>>,
+        members: usize,
+    ) {
+        if self.events.is_on() {
+            let cause = MigrationCause::Downgraded;
+            self.push_event(group, EventKind::GroupMigrated { cause, member, members });
+        }
+    }
+
+    /// A member for an event to come; none while events are off.
+    pub fn told_member(&self, row: u32) -> Option<Box<EventMember>> {
+        self.events.is_on().then(|| self.described(row, None).1)
+    }
+
+    /// The group of a member, and what an event says of it.
+    fn described(&self, row: u32, reason: Option<&str>) -> (u32, Box<EventMember>) {
+        let member = &self.registry.consumer_members[row];
+        (member.group, Box::new(described(member, reason)))
     }
 }
 

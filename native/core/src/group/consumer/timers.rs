@@ -39,7 +39,8 @@ impl Machine {
             return;
         }
         self.counters.members_expired += 1;
-        self.fence_member(now_ms, fired.member, GoneCause::SessionExpired);
+        self.tell_consumer_session_expired(now_ms, fired.member);
+        self.fence_told_member(now_ms, fired.member, GoneCause::SessionExpired);
     }
 
     /// After the member's record was written: it has partitions to give up, or not any more.
@@ -68,6 +69,7 @@ impl Machine {
         self.wheel.cancel(core::mem::replace(&mut member.session_timer, TimerId::NONE));
         self.wheel.cancel(core::mem::replace(&mut member.rebalance_timer, TimerId::NONE));
         self.cancel_classic_timers(row);
+        self.fenced_epochs.remove(&row);
     }
 
     /// The shard was loaded: members are heard of within a whole session, and give up within their

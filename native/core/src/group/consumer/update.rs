@@ -63,7 +63,11 @@ impl Machine {
             self.emit_member_metadata(now_ms, group, &member_id, &encoded);
         }
         let row = self.registry.find_consumer_member(group, &member_id);
-        (row.expect("its record made it"), changes)
+        let row = row.expect("its record made it");
+        if known.is_none() {
+            self.tell_consumer_joined(row, None);
+        }
+        (row, changes)
     }
 }
 

@@ -16,7 +16,7 @@ use crate::record::consumer::{
     CurrentMemberAssignmentValue, EpochPartitions, MemberMetadataValue, MemberState, RecordChange,
     TargetAssignmentMemberValue, TargetAssignmentMetadataValue,
 };
-use crate::request::ConsumerGroupHeartbeatRequest;
+use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
 use crate::response::Refusal;
 use crate::topic_partition::{AssignedPartition, TopicPartition, into_set};
 
@@ -36,6 +36,7 @@ impl Machine {
         &mut self,
         now_ms: i64,
         group: u32,
+        context: &RequestContext<'_>,
         request: &ConsumerGroupHeartbeatRequest<'_>,
     ) -> Result<(Home, Who), Refusal> {
         self.may_upgrade(group)?;
@@ -58,6 +59,7 @@ impl Machine {
         self.emit_group_tombstone(now_ms, group);
         let group = self.registry.make_consumer(request.group_id);
         self.emit_converted_group(now_ms, group, generation_id, &members);
+        self.tell_upgraded(group, context, request, members.len());
         for member in &members {
             let row = self.registry.find_consumer_member(group, &member.id);
             let row = row.expect("its records made it");
