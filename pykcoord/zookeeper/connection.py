@@ -9,15 +9,20 @@ from __future__ import annotations
 
 import asyncio
 import struct
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
 
 from pykcoord.zookeeper import wire
-from pykcoord.zookeeper.errors import NoSessionError
-from pykcoord.zookeeper.operations import Operation, Revoke, Session, Steps
+from pykcoord.zookeeper.errors import NoSessionError, ZooKeeperError
+from pykcoord.zookeeper.operations import Get, Node, Operation, Revoke, Session, Steps
 
 _CONNECT_SECONDS = 10.0
 _CHUNK_BYTES = 256 * 1024
+_LAST_XID = 2**31 - 1
+# Reads that are sent in one go, and how many such are on their way at a time.
+_BULK = 1_000
+_BULKS_IN_FLIGHT = 4
 WatchListener = Callable[[str], None]
 
 
@@ -36,6 +41,13 @@ def split_connect(connect: str) -> tuple[list[tuple[str, int]], str]:
     return hosts, (slash + chroot).rstrip("/")
 
 
+class _Bulk(NamedTuple):
+    first_xid: int
+    paths: Sequence[str]
+    done: asyncio.Future[list[Node | ZooKeeperError]]
+    answers: list[Node | ZooKeeperError]
+
+
 class Connection:
     """One session. Made by `Connection.begin`; not thread-safe."""
 
@@ -48,6 +60,8 @@ class Connection:
         self._chroot = chroot
         self._on_watch = on_watch
         self._waiting: dict[int, tuple[Operation, asyncio.Future[Any]]] = {}
+        # Reads of many, answered in the order in which they were sent.
+        self._bulks: deque[_Bulk] = deque()
         self._xid = 0
         self._end: NoSessionError | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -92,7 +106,7 @@ class Connection:
         elif isinstance(operation, Session | Revoke):
             future.set_result(self.session_id)
         else:
-            self._xid = self._xid % (2**31 - 1) + 1
+            self._xid = self._xid % _LAST_XID + 1
             self.requests += 1
             self._waiting[self._xid] = (operation, future)
             asked: Any = operation
@@ -113,6 +127,33 @@ class Connection:
                 batch = []
         answers += await asyncio.gather(*batch, return_exceptions=True)
         return answers
+
+    async def get_all(self, paths: Sequence[str]) -> list[Node | ZooKeeperError]:
+        """The nodes at many paths, or what refuses each. Raises NoSessionError."""
+        answers: list[Node | ZooKeeperError] = []
+        sent: deque[_Bulk] = deque()
+        for begin in range(0, len(paths), _BULK):
+            sent.append(self._send_bulk(paths[begin : begin + _BULK]))
+            await self._writer.drain()
+            if len(sent) == _BULKS_IN_FLIGHT:
+                answers += await sent.popleft().done
+        while sent:
+            answers += await sent.popleft().done
+        return answers
+
+    def _send_bulk(self, paths: Sequence[str]) -> _Bulk:
+        if self._xid > _LAST_XID - len(paths):
+            self._xid = 0
+        bulk = _Bulk(self._xid + 1, paths, asyncio.get_running_loop().create_future(), [])
+        if self._end is not None:
+            bulk.done.set_exception(self._end)
+            return bulk
+        self._xid += len(paths)
+        self.requests += len(paths)
+        self._bulks.append(bulk)
+        whole = [self._chroot + path for path in paths] if self._chroot else paths
+        self._writer.write(wire.get_frames(bulk.first_xid, whole))
+        return bulk
 
     async def run(self, steps: Steps[Any]) -> Any:
         """Do what a generator of operations asks for; returns what it returns."""
@@ -206,6 +247,9 @@ class Connection:
                 if self._on_watch is not None:
                     self._on_watch(path.removeprefix(self._chroot))
             return
+        if self._bulks and 0 <= xid - self._bulks[0].first_xid < len(self._bulks[0].paths):
+            self._take_of_bulk(self._bulks[0], xid, error, frame)
+            return
         operation, future = self._waiting.pop(xid, (None, None))
         if operation is None or future is None or future.done():
             return
@@ -218,9 +262,26 @@ class Connection:
         except Exception as raised:
             future.set_exception(raised)
 
+    def _take_of_bulk(self, bulk: _Bulk, xid: int, error: int, frame: bytes) -> None:
+        if error == wire.SESSION_EXPIRED:
+            self._finish("the session has expired")
+            return
+        operation = Get(bulk.paths[xid - bulk.first_xid], False)
+        try:
+            bulk.answers.append(wire.read_answer(operation, error, frame))
+        except ZooKeeperError as refusal:
+            bulk.answers.append(refusal)
+        if len(bulk.answers) == len(bulk.paths):
+            self._bulks.popleft()
+            if not bulk.done.done():
+                bulk.done.set_result(bulk.answers)
+
     def _finish(self, reason: str) -> None:
         self._end = self._end or NoSessionError(self._connect, reason)
         waiting, self._waiting = self._waiting, {}
-        for _, future in waiting.values():
+        futures: list[asyncio.Future[Any]] = [future for _, future in waiting.values()]
+        futures += [bulk.done for bulk in self._bulks]
+        self._bulks.clear()
+        for future in futures:
             if not future.done():
                 future.set_exception(self._end)

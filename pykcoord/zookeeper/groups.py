@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.zookeeper.connection import Connection
 from pykcoord.zookeeper.errors import BadOffsetError, RegistrationError, ZooKeeperError
-from pykcoord.zookeeper.operations import Children, Get, Node, NoNodeError
+from pykcoord.zookeeper.operations import Children, Node, NoNodeError
 from pykcoord.zookeeper.registration import VERSION, Registration, offset_of, partitions_of
 
 _CONSUMERS = "/consumers"
@@ -46,7 +46,7 @@ async def read_topics(connection: Connection) -> dict[str, int]:
     names = sorted(await _children(connection, [_TOPICS]))
     paths = [path for path, _ in names]
     topics = {}
-    for (path, name), node in zip(names, await _nodes(connection, paths), strict=True):
+    for (path, name), node in zip(names, await connection.get_all(paths), strict=True):
         if isinstance(node, Node):
             numbers = partitions_of(node.data, path)
             topics[name] = numbers[-1] + 1 if numbers else 0
@@ -73,7 +73,7 @@ async def read_groups(
 async def _read_members(connection: Connection, groups: Mapping[str, Group]) -> None:
     parents = [f"{_CONSUMERS}/{name}/ids" for name in groups]
     found = sorted(await _children(connection, parents))
-    nodes = await _nodes(connection, [path for path, _ in found])
+    nodes = await connection.get_all([path for path, _ in found])
     for (path, consumer_id), node in zip(found, nodes, strict=True):
         group = groups[path.split("/")[2]]
         if isinstance(node, NoNodeError):
@@ -96,7 +96,7 @@ async def _read_leaves(connection: Connection, groups: Mapping[str, Group], kind
     parents = [f"{_CONSUMERS}/{name}/{kind}" for name in groups]
     topics = sorted(await _children(connection, parents))
     leaves = await _children(connection, [path for path, _ in topics])
-    nodes = await _nodes(connection, [path for path, _ in leaves])
+    nodes = await connection.get_all([path for path, _ in leaves])
     for (path, number), node in zip(leaves, nodes, strict=True):
         _, _, name, _, topic, _ = path.split("/")
         group = groups[name]
@@ -128,15 +128,6 @@ async def _children(connection: Connection, parents: list[str]) -> list[tuple[st
             raise names
         found += [(f"{parent}/{name}", name) for name in names]
     return found
-
-
-async def _nodes(connection: Connection, paths: list[str]) -> list[Node | ZooKeeperError]:
-    """The nodes at the paths, or what refused them."""
-    answers = await connection.ask_all(Get(path, False) for path in paths)
-    for answer in answers:
-        if isinstance(answer, Exception) and not isinstance(answer, ZooKeeperError):
-            raise answer
-    return answers
 
 
 def export_lines(groups: Iterable[Group]) -> Iterator[str]:

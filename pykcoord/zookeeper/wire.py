@@ -7,6 +7,7 @@ each length before it reads: a server is a stranger, too.
 from __future__ import annotations
 
 import struct
+from collections.abc import Sequence
 from typing import Any
 
 from pykcoord.zookeeper.errors import ZooKeeperError
@@ -33,6 +34,7 @@ _OPEN_ACL = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _HEADER = struct.Struct(">iqi")
 _ERRORS = {-101: NoNodeError, -110: NodeExistsError, -103: BadVersionError, -102: NotPermittedError}
+_GET_HEAD = struct.Struct(">iiii")
 _CONNECT = struct.Struct(">iiqiqi16s?")
 PING = struct.pack(">iii", 8, PING_XID, 11)
 CLOSE = struct.pack(">iii", 8, 0, -11)
@@ -74,6 +76,18 @@ def request_frame(xid: int, operation: Operation) -> bytes:
         case _:
             raise AssertionError(operation)
     return struct.pack(">iii", len(body) + 8, xid, number) + body
+
+
+def get_frames(first_xid: int, paths: Sequence[str]) -> bytes:
+    """Requests for the data of each path, with ascending xids, to be sent in one go."""
+    out = bytearray()
+    for xid, path in enumerate(paths, first_xid):
+        encoded = path.encode()
+        length = len(encoded)
+        out += _GET_HEAD.pack(length + 13, xid, 4, length)
+        out += encoded
+        out.append(0)
+    return bytes(out)
 
 
 def read_header(frame: bytes) -> tuple[int, int]:

@@ -5,10 +5,10 @@ Nothing here writes to ZooKeeper. docs/zookeeper.md has the way from there to py
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
 
 import click
+import uvloop
 
 from pykcoord.cli.plain import counted
 from pykcoord.cli.zookeeper.importing import import_offsets
@@ -56,7 +56,7 @@ def state(connect: str, chosen: tuple[str, ...], json_wanted: bool) -> int:
     Example:
       pykcoord zookeeper state localhost:2181 --group billing
     """
-    groups, topics = asyncio.run(_read(connect, chosen))
+    groups, topics = uvloop.run(_read(connect, chosen))
     if json_wanted:
         click.echo(as_json(groups, topics))
     else:
@@ -80,7 +80,7 @@ def export_offsets(connect: str, file: Path, chosen: tuple[str, ...]) -> int:
     Example:
       pykcoord zookeeper export localhost:2181 offsets.txt
     """
-    groups, _ = asyncio.run(_read(connect, chosen))
+    groups, _ = uvloop.run(_read(connect, chosen))
     for group in groups.values():
         bad = [problem for problem in group.problems if f"{group.name}/offsets/" in problem]
         if bad:

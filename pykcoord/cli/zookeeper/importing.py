@@ -6,7 +6,6 @@ They become the records that Kafka would have written for the same commits, and 
 
 from __future__ import annotations
 
-import asyncio
 import struct
 import uuid
 from collections.abc import Iterator, Mapping
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 import click
+import uvloop
 
 from pykcoord._native import partition_of
 from pykcoord.catalogue import MAX_PARTITIONS, Topic, check_name, new_id
@@ -86,7 +86,7 @@ def import_offsets(
     if path.is_file():
         groups, topics = _of_file(path, chosen)
     else:
-        groups, topics = asyncio.run(_of_zookeeper(source, chosen))
+        groups, topics = uvloop.run(_of_zookeeper(source, chosen))
         groups = _without_live(groups, live_members)
         if _KAFKA_STORAGE in topics:
             _judge_kafka_storage(source, groups, kafka_offsets)
