@@ -28,12 +28,12 @@ export PYO3_PYTHON := $(abspath $(BIN)/python)
 export PIP_DISABLE_PIP_VERSION_CHECK := 1
 
 SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
-	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/bench/*' \( \
+	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/cluster/tests/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
 .PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
-	bench-abuse diff-kafka crash attack fuzz fuzz-server sim docs lock clean tools
+	bench-abuse diff-kafka crash attack fuzz fuzz-server sim sim-cluster docs lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -111,6 +111,10 @@ diff-kafka: build ## 1,000 random scenarios beside a real Kafka broker; DIFF_ARG
 sim: ## a minute of simulated faults (docs/simulator.md); SIM_ARGS="--seeds 1:10000"
 	@.ci/require cargo
 	cargo run --quiet --release --locked -p kcoord-sim -- $(SIM_ARGS)
+
+sim-cluster: ## 10,000 seeds of nodes over a shared store; KCOORD_CLUSTER_SEEDS=1:100
+	@.ci/require cargo
+	KCOORD_CLUSTER_SEEDS=$${KCOORD_CLUSTER_SEEDS:-1:10000} cargo test --quiet --release --locked -p kcoord-cluster --test simulation
 
 crash: build ## the whole crash matrix, and 50 rounds of SIGKILL under the load of 2,000 connections
 	python -m pytest tests/crash --crash-rounds 50 --crash-matrix $(PYTEST_ARGS)

@@ -86,6 +86,7 @@ RESERVED = {
 EXCEPTIONS = {("log/shared", "clock")}
 CRATES = {
     "kcoord-timer": set(),
+    "kcoord-cluster": set(),
     "kcoord-core": {"kcoord-timer"},
     "kcoord-log": {"kcoord-core"},
     "kcoord-wire": {"kcoord-core"},
@@ -295,7 +296,7 @@ def test_crates_know_only_what_stands_below_them() -> None:
         assert name == "kcoord-python" or not any(of.startswith("pyo3") for of in normal), name
 
 
-@pytest.mark.parametrize("crate", ["core", "timer"])
+@pytest.mark.parametrize("crate", ["cluster", "core", "timer"])
 def test_the_core_depends_on_next_to_nothing(crate: str) -> None:
     """No clock, no I/O, no randomness, no threads: what could bring them is not there."""
     text = (ROOT / f"native/{crate}/Cargo.toml").read_text()

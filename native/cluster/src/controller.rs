@@ -1,0 +1,252 @@
+//! What the controller does: ask all nodes, fence who is silent, and have every shard led.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::{
+    Action, Answer, Ask, Change, Epoch, Incarnation, Millis, Released, Settings, Shard, View, place,
+};
+
+/// Where this node ticks later than that, it did not run: what others did not answer meanwhile is
+/// no fault of theirs.
+const HELD_UP_MS: Millis = 100;
+
+/// What is known of one node.
+#[derive(Debug, Default)]
+struct Peer {
+    asked: Option<(u64, Millis)>,
+    ask_at: Millis,
+    misses: u32,
+    /// The port is closed, or another process has it, or the node cannot reach the store.
+    is_lost: bool,
+    answer: Option<Answer>,
+    fencing: Fencing,
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+enum Fencing {
+    #[default]
+    No,
+    Waits(Millis),
+    UnderWay,
+    Done(u64),
+}
+
+#[derive(Debug)]
+pub(crate) struct Controller {
+    term: u64,
+    own: Incarnation,
+    number: u64,
+    peers: BTreeMap<Incarnation, Peer>,
+    ticked_at: Millis,
+}
+
+impl Controller {
+    pub fn new(term: u64, own: Incarnation, now: Millis) -> Self {
+        Controller { term, own, number: 0, peers: BTreeMap::new(), ticked_at: now }
+    }
+
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Ask whom it is time to ask, and fence who is silent. `answer` is this node's own.
+    pub fn tick(
+        &mut self,
+        now: Millis,
+        view: &View,
+        answer: Answer,
+        settings: &Settings,
+        actions: &mut Vec<Action>,
+    ) {
+        let late = now.saturating_sub(self.ticked_at) > HELD_UP_MS;
+        self.ticked_at = now;
+        self.peers.retain(|incarnation, _| view.members().contains_key(incarnation));
+        for &incarnation in view.members().keys() {
+            self.peers.entry(incarnation).or_default();
+        }
+        if let Some(own) = self.peers.get_mut(&self.own) {
+            own.answer = Some(answer);
+        }
+        let releases = self.releases(view, settings);
+        for (&to, peer) in &mut self.peers {
+            if to == self.own {
+                continue;
+            }
+            peer.count(now, late, settings);
+            if let Some(from) = peer.fence(now, settings) {
+                actions.push(Action::Fence { incarnation: to, from });
+            }
+            if peer.asked.is_none() && peer.ask_at <= now && peer.fencing == Fencing::No {
+                self.number += 1;
+                peer.asked = Some((self.number, now));
+                peer.ask_at = now + settings.ask_interval_ms;
+                let release = releases.get(&to).cloned().unwrap_or_default();
+                let next_index = view.next_index();
+                let ask = Ask { term: self.term, number: self.number, next_index, release };
+                actions.push(Action::Ask { to, ask });
+            }
+        }
+    }
+
+    /// What this node itself is to give up.
+    pub fn own_releases(&self, view: &View, settings: &Settings) -> Vec<(Shard, Epoch)> {
+        self.releases(view, settings).remove(&self.own).unwrap_or_default()
+    }
+
+    /// A node has answered. Whoever has another process at its port is gone.
+    pub fn answered(&mut self, from: Incarnation, answer: Answer) {
+        let Some(peer) = self.peers.get_mut(&from) else { return };
+        if answer.incarnation != from || !answer.is_healthy {
+            peer.is_lost = true;
+            return;
+        }
+        if peer.asked.is_some_and(|(number, _)| number == answer.number) {
+            peer.asked = None;
+            peer.misses = 0;
+            peer.answer = Some(answer);
+        }
+    }
+
+    /// Nobody listens at its port.
+    pub fn refused(&mut self, to: Incarnation) {
+        if let Some(peer) = self.peers.get_mut(&to) {
+            peer.is_lost = true;
+        }
+    }
+
+    /// Its journal has a fence at `end`.
+    pub fn fenced(&mut self, incarnation: Incarnation, end: u64) {
+        if let Some(peer) = self.peers.get_mut(&incarnation) {
+            peer.fencing = Fencing::Done(end);
+        }
+    }
+
+    /// The store did not take the fence.
+    pub fn fence_failed(&mut self, incarnation: Incarnation, again_at: Millis) {
+        if let Some(peer) = self.peers.get_mut(&incarnation)
+            && peer.fencing == Fencing::UnderWay
+        {
+            peer.fencing = Fencing::Waits(again_at);
+        }
+    }
+
+    /// Something has changed: ask all at once, so that they read it.
+    pub fn ask_soon(&mut self, now: Millis) {
+        for peer in self.peers.values_mut() {
+            peer.ask_at = now;
+        }
+    }
+
+    /// What is to be put in the cluster log, if anything.
+    pub fn changes(&self, view: &View, settings: &Settings) -> Vec<Change> {
+        let mut changes = Vec::new();
+        let mut led = view.led();
+        for (&incarnation, peer) in &self.peers {
+            if let Fencing::Done(end) = peer.fencing {
+                changes.push(Change::Gone { incarnation, end });
+                led.retain(|_, leader| *leader != incarnation);
+            }
+        }
+        let placed = self.placed(view, &led, settings);
+        for shard in 0..view.shards() {
+            let Some(&to) = placed.get(&shard) else { continue };
+            let end = match led.get(&shard) {
+                None => None,
+                Some(&leader) => match self.given_up(view, shard, leader) {
+                    None => continue,
+                    Some(released) => Some(released.end),
+                },
+            };
+            let from = self.peers[&to].answer.as_ref().map_or(0, |answer| answer.journal_next);
+            let epoch = view.epoch(shard) + 1;
+            changes.push(Change::Lead { shard, incarnation: to, epoch, from, end });
+        }
+        changes
+    }
+
+    fn given_up(&self, view: &View, shard: Shard, leader: Incarnation) -> Option<Released> {
+        let answer = self.peers.get(&leader)?.answer.as_ref()?;
+        let is_it =
+            |one: &&Released| one.shard == shard && view.leader(shard) == Some((leader, one.epoch));
+        answer.released.iter().find(is_it).copied()
+    }
+
+    /// Where each shard is to be. Nodes that leave or are silent get none.
+    fn placed(
+        &self,
+        view: &View,
+        led: &BTreeMap<Shard, Incarnation>,
+        settings: &Settings,
+    ) -> BTreeMap<Shard, Incarnation> {
+        let by_id = view.by_id();
+        let fit: Vec<Incarnation> = by_id
+            .iter()
+            .map(|&(_, incarnation)| incarnation)
+            .filter(|incarnation| self.peers.get(incarnation).is_some_and(Peer::is_fit))
+            .collect();
+        // Who did not answer yet may lead much: nothing moves for balance before that is known.
+        let all_known = by_id.len() == fit.len() + self.leaving().len();
+        let moves = if all_known { settings.moves_at_once } else { 0 };
+        place(view.shards(), &fit, led, moves)
+    }
+
+    fn leaving(&self) -> BTreeSet<Incarnation> {
+        let leaving = self.peers.iter().filter(|(_, peer)| peer.is_known() && peer.leaves());
+        leaving.map(|(&incarnation, _)| incarnation).collect()
+    }
+
+    /// What each node is to give up: shards that are to be elsewhere, and whose node lives.
+    fn releases(
+        &self,
+        view: &View,
+        settings: &Settings,
+    ) -> BTreeMap<Incarnation, Vec<(Shard, Epoch)>> {
+        let mut releases: BTreeMap<_, Vec<_>> = BTreeMap::new();
+        for (shard, to) in self.placed(view, &view.led(), settings) {
+            let Some((leader, epoch)) = view.leader(shard) else { continue };
+            if leader != to && self.peers.get(&leader).is_some_and(Peer::is_known) {
+                releases.entry(leader).or_default().push((shard, epoch));
+            }
+        }
+        releases
+    }
+}
+
+impl Peer {
+    fn is_known(&self) -> bool {
+        self.answer.is_some() && !self.is_lost && self.fencing == Fencing::No
+    }
+
+    fn leaves(&self) -> bool {
+        self.answer.as_ref().is_some_and(|answer| answer.leaves)
+    }
+
+    fn is_fit(&self) -> bool {
+        self.is_known() && !self.leaves()
+    }
+
+    /// Count an ask that was not answered in time.
+    fn count(&mut self, now: Millis, late: bool, settings: &Settings) {
+        let Some((number, at)) = self.asked else { return };
+        if late {
+            self.asked = Some((number, now));
+        } else if now >= at + settings.ask_timeout_ms {
+            self.asked = None;
+            self.misses += 1;
+            self.ask_at = now;
+        }
+    }
+
+    /// Where to look for the place of a fence, if it is to be put now.
+    fn fence(&mut self, now: Millis, settings: &Settings) -> Option<u64> {
+        let is_due = match self.fencing {
+            Fencing::No => self.is_lost || self.misses >= settings.misses,
+            Fencing::Waits(at) => at <= now,
+            Fencing::UnderWay | Fencing::Done(_) => false,
+        };
+        is_due.then(|| {
+            self.fencing = Fencing::UnderWay;
+            self.answer.as_ref().map_or(0, |answer| answer.journal_next)
+        })
+    }
+}

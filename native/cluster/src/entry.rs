@@ -1,0 +1,69 @@
+//! An entry of the cluster log: what changed together.
+
+use crate::{Epoch, Incarnation, NodeId, Shard};
+
+/// An entry of the cluster log. Two entries are the same put if they are equal: a writer is one
+/// process, and puts a second entry at a number only if it is the same.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Entry {
+    /// Who put it.
+    pub writer: Incarnation,
+    /// What changed, in this order.
+    pub changes: Vec<Change>,
+}
+
+/// One change.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// The number of shards, once and for good.
+    Shards(u32),
+    /// A node has begun to be the controller, in the next term.
+    Controller {
+        /// Counts the controllers, from 1.
+        term: u64,
+        /// Who it is.
+        incarnation: Incarnation,
+    },
+    /// A node has come.
+    Join {
+        /// Its process.
+        incarnation: Incarnation,
+        /// Its id and addresses.
+        seat: Seat,
+    },
+    /// A node leads nothing any more: its journal has a fence.
+    Gone {
+        /// Its process.
+        incarnation: Incarnation,
+        /// Where the fence stands. What it put below counts.
+        end: u64,
+    },
+    /// Who leads a shard from now on.
+    Lead {
+        /// Which.
+        shard: Shard,
+        /// Who.
+        incarnation: Incarnation,
+        /// One more than the last.
+        epoch: Epoch,
+        /// None of its records are below this number of the new leader's journal.
+        from: u64,
+        /// Where the leader before has ended by itself; `None` if there is none, or it is gone.
+        end: Option<u64>,
+    },
+}
+
+/// Where a node is. Hosts have no white space in them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Seat {
+    /// Kafka's `node.id`.
+    pub node_id: NodeId,
+    /// For clients.
+    pub host: String,
+    /// For clients.
+    pub port: u16,
+    /// For the other nodes.
+    pub control_host: String,
+    /// For the other nodes.
+    pub control_port: u16,
+}

@@ -1,0 +1,458 @@
+//! One node: all that it decides.
+
+use crate::controller::Controller;
+use crate::leading::Leading;
+use crate::proposal::Proposal;
+use crate::{
+    Action, Answer, Ask, Change, Entry, Epoch, Incarnation, Lease, Millis, NodeId, Outcome, Seat,
+    Settings, Shard, View, ViewError,
+};
+
+/// Why a node has ended. Its process may begin anew, as another incarnation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// Another node has fenced it: it did not answer for long.
+    Fenced,
+    /// It wanted to, and leads nothing any more.
+    Left,
+    /// The cluster has so many shards, and not those that were asked for.
+    OtherShards(u32),
+    /// The cluster log cannot be.
+    Invalid(ViewError),
+}
+
+/// One node. Each input has the time `now`, which never goes back; then take the `actions`.
+#[derive(Debug)]
+pub struct Node {
+    own: Incarnation,
+    seat: Seat,
+    shards: u32,
+    settings: Settings,
+    view: View,
+    lease: Lease,
+    leading: Leading,
+    proposal: Proposal,
+    controller: Option<Controller>,
+    /// A read of the cluster log is under way since then.
+    following: Option<Millis>,
+    follow_at: Millis,
+    has_followed: bool,
+    /// A proof is under way since then.
+    proving: Option<Millis>,
+    prove_at: Millis,
+    /// Somebody asked whether the node may answer.
+    wanted_at: Option<Millis>,
+    journal_next: u64,
+    store_heard_at: Millis,
+    controller_heard_at: Millis,
+    obeyed_term: u64,
+    /// A process before this one, at the same address: it is being fenced.
+    displaced: Option<Incarnation>,
+    displaced_end: Option<u64>,
+    leaves: bool,
+    stop: Option<Stop>,
+    actions: Vec<Action>,
+}
+
+impl Node {
+    /// A node that begins now. `own` is a random number that no other node ever had. `shards` is
+    /// the number of shards that the cluster is to have.
+    pub fn new(own: Incarnation, seat: Seat, shards: u32, settings: Settings, now: Millis) -> Self {
+        Node {
+            own,
+            seat,
+            shards,
+            settings,
+            view: View::default(),
+            lease: Lease::new(settings.lease_ms),
+            leading: Leading::default(),
+            proposal: Proposal::default(),
+            controller: None,
+            following: None,
+            follow_at: now,
+            has_followed: false,
+            proving: None,
+            prove_at: now,
+            wanted_at: None,
+            journal_next: 0,
+            store_heard_at: now,
+            controller_heard_at: now,
+            obeyed_term: 0,
+            displaced: None,
+            displaced_end: None,
+            leaves: false,
+            stop: None,
+            actions: Vec::new(),
+        }
+    }
+
+    /// The cluster, as far as its log was read.
+    pub fn view(&self) -> &View {
+        &self.view
+    }
+
+    /// Whether this node has ended; then it does nothing any more.
+    pub fn stop(&self) -> Option<&Stop> {
+        self.stop.as_ref()
+    }
+
+    /// Whether this node is the controller, as far as it knows.
+    pub fn is_controller(&self) -> bool {
+        self.controller.is_some()
+    }
+
+    /// The shards that are answered here.
+    pub fn serving(&self) -> Vec<Shard> {
+        self.leading.serving().collect()
+    }
+
+    /// Another living node has this node's id and another address: this one waits until it is gone.
+    pub fn waits_for(&self) -> Option<&Seat> {
+        if self.is_member() {
+            return None;
+        }
+        let mut others = self.view.members().values();
+        others.find(|seat| seat.node_id == self.seat.node_id && **seat != self.seat)
+    }
+
+    /// When the node was proved last, until when it may answer.
+    pub fn lease(&self) -> &Lease {
+        &self.lease
+    }
+
+    /// What is to be done now, in this order.
+    pub fn take_actions(&mut self) -> Vec<Action> {
+        std::mem::take(&mut self.actions)
+    }
+
+    /// Whether an answer may be made at `now`, of what is served. If not: ask again after `proved`.
+    pub fn may_answer(&mut self, now: Millis) -> bool {
+        self.wanted_at = Some(now);
+        let holds = self.stop.is_none() && self.lease.holds(now);
+        if !holds {
+            self.prove(now);
+        }
+        holds
+    }
+
+    /// Time passes. To be called every 50 ms, or more often.
+    pub fn tick(&mut self, now: Millis) {
+        if self.stop.is_some() {
+            return;
+        }
+        if self.following.is_none() && self.follow_at <= now {
+            self.follow(now);
+        }
+        if self.is_wanted(now) && self.lease.is_half_over(now) && self.prove_at <= now {
+            self.prove(now);
+        }
+        if let Some(end) = self.lease.ends_at()
+            && self.is_wanted(now)
+            && now >= end + self.settings.lease_ms
+        {
+            self.leading.suspend(now + self.settings.retry_ms, &mut self.actions);
+        }
+        self.leading.tick(&self.view, now, &mut self.actions);
+        if self.is_healthy(now) {
+            self.control(now);
+        }
+        self.propose(now);
+        self.end_if_left();
+    }
+
+    /// The entries from the number that was asked for on; none: there is no news. `None`: the store
+    /// did not answer.
+    pub fn followed(&mut self, now: Millis, from: u64, entries: Option<&[Entry]>) {
+        self.following = None;
+        self.follow_at = now + self.settings.poll_ms;
+        let Some(entries) = entries else { return };
+        self.store_heard_at = now;
+        self.has_followed |= entries.is_empty() || from == self.view.next_index();
+        for (index, entry) in (from..).zip(entries) {
+            if index == self.view.next_index() {
+                self.apply(now, entry);
+            }
+        }
+        self.proposal.read_up_to(self.view.next_index());
+        self.tick(now);
+    }
+
+    /// What came of putting an entry.
+    pub fn entry_put(&mut self, now: Millis, index: u64, outcome: Outcome) {
+        if outcome != Outcome::Unknown {
+            self.store_heard_at = now;
+        }
+        let entry = self.proposal.answered(index, outcome, now + self.settings.retry_ms);
+        if let Some(entry) = entry
+            && index == self.view.next_index()
+        {
+            self.apply(now, &entry);
+        } else {
+            self.follow_at = now;
+        }
+        self.tick(now);
+    }
+
+    /// A round stands in the own journal that was put from `started` on: nobody had fenced this
+    /// node then. The journal's next number is `next`.
+    pub fn proved(&mut self, now: Millis, started: Millis, next: u64) {
+        self.journal_next = next;
+        self.proving = None;
+        self.prove_at = now;
+        self.store_heard_at = now;
+        self.lease.proved(started);
+        self.tick(now);
+    }
+
+    /// The store did not take the round, and nothing is known.
+    pub fn prove_failed(&mut self, now: Millis) {
+        self.proving = None;
+        self.prove_at = now + self.settings.retry_ms;
+    }
+
+    /// There is a fence in the own journal.
+    pub fn own_journal_fenced(&mut self) {
+        self.end(Stop::Fenced);
+    }
+
+    /// A controller asks.
+    pub fn asked(&mut self, now: Millis, ask: &Ask) -> Answer {
+        let known = self.obeyed_term.max(self.view.term());
+        if ask.term >= known && self.stop.is_none() {
+            self.obeyed_term = ask.term;
+            self.controller_heard_at = now;
+            if ask.next_index > self.view.next_index() {
+                self.follow_at = now;
+            }
+            for &(shard, epoch) in &ask.release {
+                self.leading.give_up(shard, epoch, &mut self.actions);
+            }
+            self.tick(now);
+        }
+        Answer { number: ask.number, ..self.answer(now) }
+    }
+
+    /// A node has answered an ask of this one.
+    pub fn answered(&mut self, now: Millis, from: Incarnation, answer: Answer) {
+        if answer.term > self.view.term() {
+            self.follow_at = now;
+        }
+        if let Some(controller) = &mut self.controller {
+            controller.answered(from, answer);
+        }
+        self.tick(now);
+    }
+
+    /// Nobody listens where this node is to be asked.
+    pub fn refused(&mut self, now: Millis, to: Incarnation) {
+        if let Some(controller) = &mut self.controller {
+            controller.refused(to);
+        }
+        self.tick(now);
+    }
+
+    /// The journal of this node has a fence at `end`.
+    pub fn fenced(&mut self, now: Millis, incarnation: Incarnation, end: u64) {
+        self.store_heard_at = now;
+        if self.displaced == Some(incarnation) {
+            self.displaced_end = Some(end);
+        }
+        if let Some(controller) = &mut self.controller {
+            controller.fenced(incarnation, end);
+        }
+        self.tick(now);
+    }
+
+    /// The store did not take the fence.
+    pub fn fence_failed(&mut self, now: Millis, incarnation: Incarnation) {
+        if self.displaced == Some(incarnation) {
+            self.displaced = None;
+        }
+        if let Some(controller) = &mut self.controller {
+            controller.fence_failed(incarnation, now + self.settings.retry_ms);
+        }
+    }
+
+    /// All records of the shard were read.
+    pub fn taken(&mut self, now: Millis, shard: Shard, epoch: Epoch) {
+        self.leading.taken(shard, epoch);
+        self.tick(now);
+    }
+
+    /// The shard could not be read, or a round of it failed: it is not served now.
+    pub fn lost(&mut self, now: Millis, shard: Shard, epoch: Epoch) {
+        self.leading.lost(shard, epoch, now + self.settings.retry_ms);
+    }
+
+    /// No round with records of the shard is under way any more; all that stand are below `end`.
+    pub fn released(&mut self, now: Millis, shard: Shard, epoch: Epoch, end: u64) {
+        self.leading.released(shard, epoch, end);
+        self.tick(now);
+    }
+
+    /// Give everything up, and stop with `Left` once other nodes have it. Where there is no other
+    /// node this does not come to an end.
+    pub fn leave(&mut self, now: Millis) {
+        self.leaves = true;
+        self.tick(now);
+    }
+
+    fn is_member(&self) -> bool {
+        self.view.members().contains_key(&self.own)
+    }
+
+    fn is_healthy(&self, now: Millis) -> bool {
+        now < self.store_heard_at + self.settings.store_silence_ms
+    }
+
+    fn is_wanted(&self, now: Millis) -> bool {
+        self.wanted_at.is_some_and(|at| now < at + 2 * self.settings.lease_ms)
+    }
+
+    fn answer(&self, now: Millis) -> Answer {
+        Answer {
+            incarnation: self.own,
+            number: 0,
+            term: self.obeyed_term.max(self.view.term()),
+            journal_next: self.journal_next,
+            is_healthy: self.is_healthy(now),
+            leaves: self.leaves,
+            released: self.leading.all_released(),
+        }
+    }
+
+    fn follow(&mut self, now: Millis) {
+        self.following = Some(now);
+        self.actions.push(Action::Follow { from: self.view.next_index() });
+    }
+
+    fn prove(&mut self, now: Millis) {
+        if self.proving.is_none() && self.prove_at <= now && self.stop.is_none() {
+            self.proving = Some(now);
+            self.actions.push(Action::Prove);
+        }
+    }
+
+    fn apply(&mut self, now: Millis, entry: &Entry) {
+        for change in &entry.changes {
+            if let Change::Gone { incarnation, .. } = change {
+                let clear_at = now + self.settings.lease_ms + self.settings.lease_margin_ms;
+                let led = self.view.led();
+                let its = led.iter().filter(|(_, leader)| *leader == incarnation);
+                self.leading.clear_from(its.map(|(&shard, _)| shard), clear_at);
+            }
+        }
+        if let Err(error) = self.view.apply(entry) {
+            self.end(Stop::Invalid(error));
+            return;
+        }
+        if self.view.shards() != self.shards {
+            self.end(Stop::OtherShards(self.view.shards()));
+            return;
+        }
+        if self.view.is_gone(self.own) {
+            self.end(if self.leaves { Stop::Left } else { Stop::Fenced });
+            return;
+        }
+        if Some(entry.writer) == self.view.controller() {
+            self.controller_heard_at = now;
+        }
+        let controls = self.view.controller() == Some(self.own);
+        if !controls {
+            self.controller = None;
+        } else if self.controller.as_ref().is_none_or(|one| one.term() != self.view.term()) {
+            self.controller = Some(Controller::new(self.view.term(), self.own, now));
+        }
+        if let Some(controller) = &mut self.controller {
+            controller.ask_soon(now);
+        }
+        self.leading.follow(&self.view, self.own, &mut self.actions);
+    }
+
+    /// As the controller: ask the others, and have this node itself do what it is to do.
+    fn control(&mut self, now: Millis) {
+        let answer = self.answer(now);
+        let Some(controller) = &mut self.controller else { return };
+        self.controller_heard_at = now;
+        controller.tick(now, &self.view, answer, &self.settings, &mut self.actions);
+        for (shard, epoch) in controller.own_releases(&self.view, &self.settings) {
+            self.leading.give_up(shard, epoch, &mut self.actions);
+        }
+    }
+
+    fn propose(&mut self, now: Millis) {
+        if let Some((index, entry)) = self.proposal.due(now) {
+            self.actions.push(Action::PutEntry { index, entry });
+        }
+        if self.proposal.is_open() || !self.has_followed || !self.is_healthy(now) {
+            return;
+        }
+        let mut changes = self.join();
+        if changes.is_empty() && self.stands(now) {
+            let term = self.view.term() + 1;
+            changes.push(Change::Controller { term, incarnation: self.own });
+        }
+        if changes.is_empty()
+            && let Some(controller) = &self.controller
+        {
+            changes = controller.changes(&self.view, &self.settings);
+        }
+        if !changes.is_empty() {
+            let (index, entry) = self.proposal.begin(self.view.next_index(), self.own, changes);
+            self.actions.push(Action::PutEntry { index, entry });
+        }
+    }
+
+    /// The changes by which this node comes. A process at the same address is gone, since its port
+    /// is this one's: its journal is fenced first.
+    fn join(&mut self) -> Vec<Change> {
+        if self.is_member() || self.leaves || self.waits_for().is_some() {
+            return Vec::new();
+        }
+        let mut changes = Vec::new();
+        if self.view.shards() == 0 {
+            changes.push(Change::Shards(self.shards));
+            changes.push(Change::Controller { term: 1, incarnation: self.own });
+        }
+        let mut members = self.view.members().iter();
+        let before = members.find(|(_, seat)| **seat == self.seat).map(|(&before, _)| before);
+        if let Some(before) = before {
+            if self.displaced != Some(before) {
+                self.displaced = Some(before);
+                self.displaced_end = None;
+                self.actions.push(Action::Fence { incarnation: before, from: 0 });
+            }
+            let Some(end) = self.displaced_end else { return Vec::new() };
+            changes.push(Change::Gone { incarnation: before, end });
+        }
+        changes.push(Change::Join { incarnation: self.own, seat: self.seat.clone() });
+        changes
+    }
+
+    /// Whether it is time to stand for controller: the nodes do one after the other, by their ids.
+    fn stands(&self, now: Millis) -> bool {
+        if self.controller.is_some() || self.leaves {
+            return false;
+        }
+        let by_id = self.view.by_id();
+        let before = |&(_, one): &(NodeId, Incarnation)| Some(one) != self.view.controller();
+        let order = by_id.iter().filter(|one| before(one)).position(|&(_, one)| one == self.own);
+        let place = order.unwrap_or(by_id.len() + 1) as Millis;
+        let wait = self.settings.election_ms + place * self.settings.election_step_ms;
+        now >= self.controller_heard_at + wait
+    }
+
+    fn end_if_left(&mut self) {
+        let leads = self.view.led().values().any(|&leader| leader == self.own);
+        if self.leaves && self.has_followed && !leads && self.leading.is_empty() {
+            self.end(Stop::Left);
+        }
+    }
+
+    fn end(&mut self, stop: Stop) {
+        if self.stop.is_none() {
+            self.stop = Some(stop);
+            self.controller = None;
+        }
+    }
+}

@@ -1,0 +1,49 @@
+//! How long is long: all waits of a node.
+
+use crate::Millis;
+
+/// The waits of a node. All nodes of a cluster must have the same `lease_ms`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How often the controller asks each node (`pykcoord.node.heartbeat.interval.ms`).
+    pub ask_interval_ms: Millis,
+    /// After so long without an answer an ask is missed.
+    pub ask_timeout_ms: Millis,
+    /// So many asks missed in a row: the node is silent.
+    pub misses: u32,
+    /// How long a proof lets a node answer (`pykcoord.read.lease.ms`).
+    pub lease_ms: Millis,
+    /// How much longer the next leader waits: for clocks that do not run equally fast.
+    pub lease_margin_ms: Millis,
+    /// How often the cluster log is read where nothing says that there is news.
+    pub poll_ms: Millis,
+    /// After so long without a controller's ask a node stands for controller; each further node of
+    /// the order by id so much later.
+    pub election_ms: Millis,
+    /// See `election_ms`.
+    pub election_step_ms: Millis,
+    /// After so long what failed is tried again.
+    pub retry_ms: Millis,
+    /// Who has not heard of the store for so long says so, and is treated like a silent node.
+    pub store_silence_ms: Millis,
+    /// So many shards move at once only because a node has too many.
+    pub moves_at_once: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings {
+            ask_interval_ms: 200,
+            ask_timeout_ms: 300,
+            misses: 2,
+            lease_ms: 500,
+            lease_margin_ms: 50,
+            poll_ms: 100,
+            election_ms: 1_000,
+            election_step_ms: 300,
+            retry_ms: 200,
+            store_silence_ms: 1_000,
+            moves_at_once: 4,
+        }
+    }
+}

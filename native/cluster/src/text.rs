@@ -1,0 +1,204 @@
+//! An entry as it is stored: lines of words, so that a person can read it.
+//!
+//! The first line has the format's number, the last is `end`: what lacks either is no entry.
+
+use std::fmt::{self, Write as _};
+use std::str::{FromStr, SplitWhitespace};
+
+use crate::{Change, Entry, Seat};
+
+const FIRST: &str = "pykcoord-cluster";
+const FORMAT: u32 = 1;
+
+/// What cannot be read as an entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum FormatError {
+    /// Written by a version of the program that this one does not know.
+    Version(u32),
+    /// Not an entry, or not a whole one: the number of the line, from 1.
+    Line(usize),
+}
+
+impl fmt::Display for FormatError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            FormatError::Version(found) => {
+                write!(f, "has format {found}, this version reads {FORMAT}: use a newer one")
+            }
+            FormatError::Line(line) => write!(f, "line {line} is not what an entry has there"),
+        }
+    }
+}
+
+impl Entry {
+    /// As it is stored.
+    pub fn to_text(&self) -> String {
+        let mut text = format!("{FIRST} {FORMAT}\nwriter {:016x}\n", self.writer);
+        for change in &self.changes {
+            let written = match change {
+                Change::Shards(shards) => writeln!(text, "shards {shards}"),
+                Change::Controller { term, incarnation } => {
+                    writeln!(text, "controller {term} {incarnation:016x}")
+                }
+                Change::Join { incarnation, seat } => writeln!(
+                    text,
+                    "join {incarnation:016x} {} {} {} {} {}",
+                    seat.node_id, seat.host, seat.port, seat.control_host, seat.control_port
+                ),
+                Change::Gone { incarnation, end } => {
+                    writeln!(text, "gone {incarnation:016x} {end}")
+                }
+                Change::Lead { shard, incarnation, epoch, from, end } => {
+                    let end = end.map_or_else(|| "-".to_owned(), |end| end.to_string());
+                    writeln!(text, "lead {shard} {incarnation:016x} {epoch} {from} {end}")
+                }
+            };
+            written.expect("a String takes all that is written");
+        }
+        text + "end\n"
+    }
+
+    /// Of what is stored.
+    ///
+    /// # Errors
+    /// What is no entry, or one of another format.
+    pub fn of_text(text: &str) -> Result<Entry, FormatError> {
+        let mut lines = text.lines().enumerate();
+        let mut line = || lines.next().map(|(at, line)| (at + 1, line));
+        let (_, first) = line().ok_or(FormatError::Line(1))?;
+        let mut words = Words { line: 1, words: first.split_whitespace() };
+        words.expect(FIRST)?;
+        let format = words.number()?;
+        if format != FORMAT {
+            return Err(FormatError::Version(format));
+        }
+        let (at, second) = line().ok_or(FormatError::Line(2))?;
+        let mut words = Words { line: at, words: second.split_whitespace() };
+        words.expect("writer")?;
+        let writer = words.incarnation()?;
+        let mut changes = Vec::new();
+        let mut last = 2;
+        while let Some((at, text)) = line() {
+            last = at;
+            let mut words = Words { line: at, words: text.split_whitespace() };
+            let word = words.word()?;
+            if word == "end" {
+                return Ok(Entry { writer, changes });
+            }
+            changes.push(words.change(word)?);
+        }
+        Err(FormatError::Line(last + 1))
+    }
+}
+
+struct Words<'a> {
+    line: usize,
+    words: SplitWhitespace<'a>,
+}
+
+impl<'a> Words<'a> {
+    fn change(&mut self, word: &str) -> Result<Change, FormatError> {
+        let change = match word {
+            "shards" => Change::Shards(self.number()?),
+            "controller" => {
+                Change::Controller { term: self.number()?, incarnation: self.incarnation()? }
+            }
+            "join" => Change::Join { incarnation: self.incarnation()?, seat: self.seat()? },
+            "gone" => Change::Gone { incarnation: self.incarnation()?, end: self.number()? },
+            "lead" => Change::Lead {
+                shard: self.number()?,
+                incarnation: self.incarnation()?,
+                epoch: self.number()?,
+                from: self.number()?,
+                end: self.end()?,
+            },
+            _ => return Err(self.wrong()),
+        };
+        Ok(change)
+    }
+
+    fn seat(&mut self) -> Result<Seat, FormatError> {
+        Ok(Seat {
+            node_id: self.number()?,
+            host: self.word()?.to_owned(),
+            port: self.number()?,
+            control_host: self.word()?.to_owned(),
+            control_port: self.number()?,
+        })
+    }
+
+    fn end(&mut self) -> Result<Option<u64>, FormatError> {
+        match self.word()? {
+            "-" => Ok(None),
+            end => end.parse().map(Some).map_err(|_| self.wrong()),
+        }
+    }
+
+    fn word(&mut self) -> Result<&'a str, FormatError> {
+        self.words.next().ok_or(self.wrong())
+    }
+
+    fn expect(&mut self, word: &str) -> Result<(), FormatError> {
+        if self.word()? == word { Ok(()) } else { Err(self.wrong()) }
+    }
+
+    fn number<T: FromStr>(&mut self) -> Result<T, FormatError> {
+        self.word()?.parse().map_err(|_| self.wrong())
+    }
+
+    fn incarnation(&mut self) -> Result<u64, FormatError> {
+        u64::from_str_radix(self.word()?, 16).map_err(|_| self.wrong())
+    }
+
+    fn wrong(&self) -> FormatError {
+        FormatError::Line(self.line)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry() -> Entry {
+        let seat = Seat {
+            node_id: 3,
+            host: "one.example".to_owned(),
+            port: 9092,
+            control_host: "10.0.0.1".to_owned(),
+            control_port: 9192,
+        };
+        Entry {
+            writer: 0xfeed_0000_0000_0001,
+            changes: vec![
+                Change::Shards(50),
+                Change::Controller { term: 4, incarnation: 1 },
+                Change::Join { incarnation: u64::MAX, seat },
+                Change::Gone { incarnation: 7, end: 42 },
+                Change::Lead { shard: 49, incarnation: 1, epoch: 0, from: 5, end: None },
+                Change::Lead { shard: 0, incarnation: 1, epoch: 9, from: 0, end: Some(17) },
+            ],
+        }
+    }
+
+    #[test]
+    fn what_is_stored_is_read_again() {
+        assert_eq!(Entry::of_text(&entry().to_text()), Ok(entry()));
+    }
+
+    #[test]
+    fn an_entry_that_was_cut_off_is_none() {
+        let text = entry().to_text();
+        for (at, _) in text.match_indices('\n').filter(|(at, _)| at + 1 < text.len()) {
+            assert!(Entry::of_text(&text[..at]).is_err(), "{}", &text[..at]);
+        }
+    }
+
+    #[test]
+    fn another_format_and_other_words_are_refused_with_their_place() {
+        let text = entry().to_text();
+        let newer = text.replace("pykcoord-cluster 1", "pykcoord-cluster 2");
+        assert_eq!(Entry::of_text(&newer), Err(FormatError::Version(2)));
+        let other = text.replace("gone", "went");
+        assert_eq!(Entry::of_text(&other), Err(FormatError::Line(6)));
+    }
+}

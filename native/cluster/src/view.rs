@@ -1,0 +1,233 @@
+//! What the entries of the cluster log amount to.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use crate::{Change, Entry, Epoch, Incarnation, NodeId, Seat, Shard};
+
+/// A part of a journal that one leadership of a shard wrote: all its records of the shard are in
+/// the rounds from `from` on, below `end`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Stretch {
+    /// Whose journal.
+    pub incarnation: Incarnation,
+    /// The epoch that its records have.
+    pub epoch: Epoch,
+    /// See above.
+    pub from: u64,
+    /// See above; `None` while it leads.
+    pub end: Option<u64>,
+}
+
+/// An entry that cannot stand where it stands: the cluster log was changed by something else.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewError {
+    /// The number of the entry.
+    pub index: u64,
+    /// What is wrong with it.
+    pub reason: &'static str,
+}
+
+impl fmt::Display for ViewError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "entry {}: {}", self.index, self.reason)
+    }
+}
+
+/// The cluster, as far as its log was read.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct View {
+    next_index: u64,
+    shards: u32,
+    term: u64,
+    controller: Option<Incarnation>,
+    members: BTreeMap<Incarnation, Seat>,
+    gone: BTreeMap<Incarnation, u64>,
+    lineages: BTreeMap<Shard, Vec<Stretch>>,
+}
+
+impl View {
+    /// The number of the first entry that was not read.
+    pub fn next_index(&self) -> u64 {
+        self.next_index
+    }
+
+    /// The number of shards; 0 before the first entry.
+    pub fn shards(&self) -> u32 {
+        self.shards
+    }
+
+    /// How many controllers there were.
+    pub fn term(&self) -> u64 {
+        self.term
+    }
+
+    /// Who was the last, unless it is gone.
+    pub fn controller(&self) -> Option<Incarnation> {
+        self.controller
+    }
+
+    /// The nodes that are not gone.
+    pub fn members(&self) -> &BTreeMap<Incarnation, Seat> {
+        &self.members
+    }
+
+    /// The nodes that are not gone, by id.
+    pub fn by_id(&self) -> Vec<(NodeId, Incarnation)> {
+        let mut found: Vec<_> =
+            self.members.iter().map(|(&incarnation, seat)| (seat.node_id, incarnation)).collect();
+        found.sort_unstable();
+        found
+    }
+
+    /// Whether this one has been fenced.
+    pub fn is_gone(&self, incarnation: Incarnation) -> bool {
+        self.gone.contains_key(&incarnation)
+    }
+
+    /// Where the shard's records are, in their order.
+    pub fn lineage(&self, shard: Shard) -> &[Stretch] {
+        self.lineages.get(&shard).map_or(&[], Vec::as_slice)
+    }
+
+    /// The last epoch of a shard; -1 before the first.
+    pub fn epoch(&self, shard: Shard) -> Epoch {
+        self.lineage(shard).last().map_or(-1, |stretch| stretch.epoch)
+    }
+
+    /// Who leads it, and in which epoch.
+    pub fn leader(&self, shard: Shard) -> Option<(Incarnation, Epoch)> {
+        let last = self.lineage(shard).last()?;
+        last.end.is_none().then_some((last.incarnation, last.epoch))
+    }
+
+    /// The shards that have a leader, and who it is.
+    pub fn led(&self) -> BTreeMap<Shard, Incarnation> {
+        (0..self.shards)
+            .filter_map(|shard| self.leader(shard).map(|(leader, _)| (shard, leader)))
+            .collect()
+    }
+
+    /// Read the next entry.
+    ///
+    /// # Errors
+    /// An entry that no node puts there. The view is of no use then.
+    pub fn apply(&mut self, entry: &Entry) -> Result<(), ViewError> {
+        for change in &entry.changes {
+            self.change(change).map_err(|reason| ViewError { index: self.next_index, reason })?;
+        }
+        self.next_index += 1;
+        Ok(())
+    }
+
+    fn change(&mut self, change: &Change) -> Result<(), &'static str> {
+        match *change {
+            Change::Shards(shards) => {
+                demand(self.shards == 0 && shards > 0, "the number of shards is set already")?;
+                self.shards = shards;
+            }
+            Change::Controller { term, incarnation } => {
+                demand(term == self.term + 1, "the term is not the next")?;
+                self.term = term;
+                self.controller = Some(incarnation);
+            }
+            Change::Join { incarnation, ref seat } => {
+                demand(!self.is_gone(incarnation), "who is gone does not come again")?;
+                let is_new = self.members.insert(incarnation, seat.clone()).is_none();
+                demand(is_new, "who is there does not come again")?;
+            }
+            Change::Gone { incarnation, end } => self.end(incarnation, end)?,
+            Change::Lead { shard, incarnation, epoch, from, end } => {
+                demand(shard < self.shards, "there is no such shard")?;
+                demand(self.members.contains_key(&incarnation), "who leads is no node")?;
+                demand(epoch == self.epoch(shard) + 1, "the epoch is not the next")?;
+                let lineage = self.lineages.entry(shard).or_default();
+                if let Some(last) = lineage.last_mut().filter(|last| last.end.is_none()) {
+                    demand(end.is_some_and(|end| end >= last.from), "the shard is led")?;
+                    last.end = end;
+                } else {
+                    demand(end.is_none(), "the shard was not led")?;
+                }
+                lineage.push(Stretch { incarnation, epoch, from, end: None });
+            }
+        }
+        Ok(())
+    }
+
+    fn end(&mut self, incarnation: Incarnation, end: u64) -> Result<(), &'static str> {
+        demand(self.members.remove(&incarnation).is_some(), "who goes is no node")?;
+        self.gone.insert(incarnation, end);
+        if self.controller == Some(incarnation) {
+            self.controller = None;
+        }
+        for lineage in self.lineages.values_mut() {
+            if let Some(last) = lineage.last_mut()
+                && last.incarnation == incarnation
+                && last.end.is_none()
+            {
+                last.end = Some(end.max(last.from));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn demand(holds: bool, reason: &'static str) -> Result<(), &'static str> {
+    if holds { Ok(()) } else { Err(reason) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn seat(node_id: NodeId) -> Seat {
+        let host = "127.0.0.1".to_owned();
+        Seat { node_id, host: host.clone(), port: 1, control_host: host, control_port: 2 }
+    }
+
+    fn lead(shard: Shard, incarnation: Incarnation, epoch: Epoch, end: Option<u64>) -> Change {
+        Change::Lead { shard, incarnation, epoch, from: 0, end }
+    }
+
+    fn of(changes: Vec<Change>) -> Result<View, ViewError> {
+        let mut view = View::default();
+        let first = vec![
+            Change::Shards(2),
+            Change::Join { incarnation: 7, seat: seat(1) },
+            Change::Join { incarnation: 8, seat: seat(2) },
+            Change::Controller { term: 1, incarnation: 8 },
+        ];
+        view.apply(&Entry { writer: 7, changes: first })?;
+        view.apply(&Entry { writer: 7, changes })?;
+        Ok(view)
+    }
+
+    #[test]
+    fn a_shard_goes_on_where_the_leader_before_has_ended() {
+        let changes = vec![lead(0, 7, 0, None), lead(0, 8, 1, Some(9))];
+        let view = of(changes).expect("all changes fit");
+        assert_eq!(view.leader(0), Some((8, 1)));
+        assert_eq!(view.lineage(0)[0].end, Some(9));
+        assert_eq!((view.leader(1), view.next_index()), (None, 2));
+    }
+
+    #[test]
+    fn who_is_gone_leads_nothing_and_controls_nothing() {
+        let changes = vec![lead(0, 8, 0, None), Change::Gone { incarnation: 8, end: 3 }];
+        let view = of(changes).expect("all changes fit");
+        assert_eq!((view.leader(0), view.controller(), view.term()), (None, None, 1));
+        assert_eq!(view.lineage(0)[0].end, Some(3));
+        assert_eq!(view.by_id(), [(1, 7)]);
+    }
+
+    #[test]
+    fn what_no_node_puts_is_refused() {
+        let twice = vec![lead(0, 7, 0, None), lead(0, 8, 1, None)];
+        let epoch = vec![lead(0, 7, 1, None)];
+        let unknown = vec![lead(0, 9, 0, None)];
+        let term = vec![Change::Controller { term: 1, incarnation: 7 }];
+        for changes in [twice, epoch, unknown, term, vec![Change::Shards(3)]] {
+            assert_eq!(of(changes).map_err(|error| error.index), Err(1));
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! Deliberate breaks, each between a node and the world: what proves that the checks can see.
+
+/// What is held true. The name of a failure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Invariant {
+    /// A read shows at least what was acknowledged before it was asked.
+    Linear,
+    /// Who begins to lead a shard has everything that was acknowledged under older epochs.
+    Acknowledged,
+    /// Nobody answers a shard in an older epoch once it was answered in a newer one.
+    OneLeader,
+    /// No record stands in the log of an epoch that had ended.
+    Epoch,
+    /// Nothing stands behind a fence.
+    Closed,
+    /// No node obeys a controller that is older than one it obeyed.
+    Term,
+    /// Once faults stop, every shard is served.
+    Liveness,
+    /// An entry of the cluster log can stand where it stands.
+    View,
+}
+
+/// The first thing that was seen to be wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    pub invariant: Invariant,
+    pub at: u64,
+    pub message: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Break {
+    /// The end of a journal is looked up, and no fence is put.
+    NoFence,
+    /// Who finds a fence puts another behind it.
+    SecondFence,
+    /// A fence goes a second after the node is gone.
+    FencePruned,
+    /// A node answers whenever it believes that it leads.
+    ServeWithoutLease,
+    /// A lease counts from the answer of the proof.
+    LeaseFromAnswerTime,
+    /// A new leader does not wait for the lease of the one before.
+    NoWait,
+    /// A commit is acknowledged once its round is being put.
+    AckBeforePut,
+    /// A put whose answer was lost is taken for done.
+    LostAnswerIsSuccess,
+    /// A shard is handed over while a round of it is under way.
+    ReleaseEarly,
+    /// A node obeys every controller.
+    OldTermObeyed,
+}
+
+pub const BREAKS: [Break; 10] = [
+    Break::NoFence,
+    Break::SecondFence,
+    Break::FencePruned,
+    Break::ServeWithoutLease,
+    Break::LeaseFromAnswerTime,
+    Break::NoWait,
+    Break::AckBeforePut,
+    Break::LostAnswerIsSuccess,
+    Break::ReleaseEarly,
+    Break::OldTermObeyed,
+];

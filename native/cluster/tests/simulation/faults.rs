@@ -1,0 +1,47 @@
+//! What goes wrong: once in a while one of these, for up to some seconds.
+
+use crate::world::{Event, World};
+
+/// One fault, and when the next one comes.
+pub fn strike(world: &mut World) {
+    if world.calm {
+        return;
+    }
+    let wait = world.random.range(100, 1_500);
+    world.later(wait, Event::Fault);
+    let slots = world.slots.len();
+    let slot = world.random.index(slots);
+    let until = world.now + world.random.range(50, 3_000);
+    match world.random.range(0, 8) {
+        0 => {
+            let wait = world.random.range(50, 3_000);
+            world.crash(slot, wait);
+        }
+        1 | 2 => world.slots[slot].paused_until = until,
+        3 => world.slots[slot].cut_from_store_until = until,
+        4 => world.slots[slot].stalls_until = until,
+        5 => {
+            let to = world.random.index(slots);
+            world.cuts.insert((slot, to), until);
+        }
+        6 => {
+            for other in 0..slots {
+                world.cuts.insert((slot, other), until);
+                world.cuts.insert((other, slot), until);
+            }
+        }
+        _ => world.leave(slot),
+    }
+}
+
+/// All is well from now on.
+pub fn end(world: &mut World) {
+    world.calm = true;
+    world.cuts.clear();
+    let now = world.now;
+    for slot in &mut world.slots {
+        slot.paused_until = slot.paused_until.min(now);
+        slot.cut_from_store_until = 0;
+        slot.stalls_until = 0;
+    }
+}

@@ -1,0 +1,73 @@
+//! Nodes over a shared store that answers late, or not at all, on a network that loses and cuts,
+//! with crashes, pauses and clocks that do not run equally fast.
+//!
+//! `KCOORD_CLUSTER_SEEDS=1:10000` says which seeds (`FROM:TO`, both included); a failure names its
+//! seed, and `KCOORD_CLUSTER_SEEDS=7:7` runs it again.
+
+#![allow(clippy::disallowed_methods)] // which seeds is said by the environment
+
+mod breaks;
+mod clients;
+mod faults;
+mod process;
+mod random;
+mod store;
+mod world;
+
+use breaks::{BREAKS, Break, Invariant, Violation};
+use world::{Event, World};
+
+const FAULTS_MS: u64 = 12_000;
+const CALM_MS: u64 = 10_000;
+/// Each break is seen within so many seeds.
+const SEEDS_FOR_A_BREAK: u64 = 1_000;
+
+/// A digest of all that happened, or what was seen to be wrong.
+fn run(seed: u64, breaks: Option<Break>) -> Result<u64, Violation> {
+    let mut world = World::new(seed, breaks);
+    world.later(2_000, Event::Fault);
+    world.run_until(FAULTS_MS)?;
+    faults::end(&mut world);
+    world.run_until(FAULTS_MS + CALM_MS)?;
+    for shard in 0..world.shards {
+        let written = world.clients.written_at.get(&shard).copied().unwrap_or(0);
+        if written + 1_000 < world.now {
+            let leader = world.store.view.leader(shard);
+            let message = format!("shard {shard} of {leader:?} was written at {written} last");
+            return Err(Violation { invariant: Invariant::Liveness, at: world.now, message });
+        }
+    }
+    Ok(world.trace)
+}
+
+fn seeds() -> (u64, u64) {
+    let text = std::env::var("KCOORD_CLUSTER_SEEDS").unwrap_or_else(|_| "1:60".to_owned());
+    let (from, to) = text.split_once(':').expect("KCOORD_CLUSTER_SEEDS is FROM:TO");
+    let number = |text: &str| text.parse().expect("KCOORD_CLUSTER_SEEDS is FROM:TO");
+    (number(from), number(to))
+}
+
+#[test]
+fn nothing_is_lost_or_stale_and_all_is_served_again() {
+    let (from, to) = seeds();
+    for seed in from..=to {
+        if let Err(violation) = run(seed, None) {
+            panic!("seed {seed}: {violation:?}");
+        }
+    }
+}
+
+#[test]
+fn the_same_seed_gives_the_same_history() {
+    for seed in 1..=5 {
+        assert_eq!(run(seed, None), run(seed, None), "seed {seed}");
+    }
+}
+
+#[test]
+fn each_break_is_seen() {
+    for which in BREAKS {
+        let seen = (1..=SEEDS_FOR_A_BREAK).find_map(|seed| run(seed, Some(which)).err());
+        assert!(seen.is_some(), "{which:?} was not seen in {SEEDS_FOR_A_BREAK} seeds");
+    }
+}
