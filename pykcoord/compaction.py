@@ -29,6 +29,7 @@ def compaction_of(config: Config) -> Compaction:
         backoff_ms=config.log_cleaner_backoff_ms,
         dedupe_buffer_bytes=config.log_cleaner_dedupe_buffer_size,
         delete_retention_ms=config.log_cleaner_delete_retention_ms,
+        history_retention_ms=config.offsets_history_retention_ms,
         io_max_bytes_per_second=config.log_cleaner_io_max_bytes_per_second,
         min_cleanable_ratio=config.log_cleaner_min_cleanable_ratio,
         min_compaction_lag_ms=config.log_cleaner_min_compaction_lag_ms,

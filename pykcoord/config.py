@@ -146,6 +146,15 @@ class Config:
     offsets_retention_check_interval_ms: int = _setting(
         600_000, "How often expired offsets are looked for.", unit="ms", minimum=1, long=True
     )
+    offsets_history_retention_ms: int = _setting(
+        0,
+        "How long segments that compaction replaced are kept, so that committed offsets of the "
+        "past can be shown and brought back ([more](offset-history.md)); 0: not at all.",
+        unit="ms",
+        minimum=0,
+        long=True,
+        ours=True,
+    )
     offsets_topic_num_partitions: int = _setting(
         50,
         "Shards, one partition of __consumer_offsets each. Must not change for a directory.",

@@ -18,7 +18,12 @@ __all__ = ["Listing", "print_listings"]
 _FRAMED_ROWS = 200
 # A longer cell moves what follows it in its own line only.
 _WIDEST = 64
-_NUMBERS = frozenset({"generation", "members", "partition", "offset", "leader epoch", "epoch"})
+_NUMBERS = frozenset(
+    {
+        "generation", "members", "partition", "offset", "leader epoch", "epoch",
+        "before", "after", "change", "now", "then",
+    }
+)  # fmt: skip
 
 
 class Listing(NamedTuple):

@@ -64,6 +64,18 @@ def state_of(
     return {name: _chosen(of, group_id) for name, of in state.items()}
 
 
+def expirations_of(
+    reader: LogReader, retention_minutes: int
+) -> Iterator[tuple[str, str, int, int, int]]:
+    """The committed offsets of a log that expire one day if their groups stay as they are: group,
+    topic, partition, offset, and when, in ms since the epoch. Raises as `state_of`."""
+    config = Config(offsets_retention_minutes=retention_minutes).native()
+    for partition in reader.partitions:
+        node = Node(config, 1, _SEED)
+        _replay(node, partition, reader.read(partition))
+        yield from node.expirations(0)
+
+
 def _replay(node: Node, partition: int, chunks: Iterable[bytes]) -> None:
     for chunk in chunks:
         try:

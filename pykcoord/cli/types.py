@@ -11,7 +11,7 @@ from pykcoord.catalogue import check_name, check_partitions
 from pykcoord.clock import Clock
 from pykcoord.errors import ArgumentError
 
-__all__ = ["MomentType", "TopicType"]
+__all__ = ["MomentType", "SpanType", "TopicType"]
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"([0-9]{1,9})([smhd])")
@@ -34,6 +34,21 @@ class TopicType(click.ParamType[tuple[str, int]]):
         except ArgumentError as error:
             self.fail(error.reason, param, context)
         return name, int(partitions)
+
+
+class SpanType(click.ParamType[int]):
+    """A length of time (2h), as milliseconds."""
+
+    name = "SPAN"
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> int:
+        if isinstance(value, int):
+            return value
+        if (span := _AGO.fullmatch(str(value))) is None:
+            self.fail(f"{value!r} is no length of time; write 90s, 15m, 2h or 7d", param, context)
+        return int(span[1]) * _UNITS_MS[span[2]]
 
 
 class MomentType(click.ParamType[int]):

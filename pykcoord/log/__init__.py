@@ -9,6 +9,7 @@ from pykcoord.log.compaction import Cleaned, Compaction, NewCleaner, RecordClean
 from pykcoord.log.directory import LogDirectory
 from pykcoord.log.folders import partition_directories, partitions_of
 from pykcoord.log.holding import Holding, Part
+from pykcoord.log.past import Past
 from pykcoord.log.protocol import (
     Append,
     Cut,
@@ -48,6 +49,7 @@ __all__ = [
     "OnCorruption",
     "Part",
     "PartitionEnds",
+    "Past",
     "Problem",
     "Properties",
     "RecordCleaner",

@@ -81,6 +81,10 @@ class LogReader:
                 files = now
                 segments = _segments(_examine(directory))
 
+    def directory(self, shard: int) -> Path:
+        """The folder of a partition that is there."""
+        return self._found[shard].directory
+
     def next_offset(self, shard: int) -> int:
         """The offset behind the last sound batch; 0 for a partition that is not there."""
         return self._found[shard].next_offset if shard in self._found else 0

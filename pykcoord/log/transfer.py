@@ -20,6 +20,7 @@ from pykcoord.errors import ArgumentError, LogError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log._record_batch import frame, reframe
 from pykcoord.log.checkpoint import Properties
+from pykcoord.log.compaction.history import begin_history
 from pykcoord.log.durable import (
     make_directory,
     new_directory,
@@ -194,8 +195,12 @@ class Target:
             used = self._next_offsets[number] > 0
             checkpoint.write_epochs(folder, [(_LEADER_EPOCH, 0)] if used else [])
             checkpoint.write_partition_metadata(folder, self._topic_id)
+            written_ns = 0
             for path in folder.glob("*.log"):
                 sync_file(path)
+                written_ns = max(written_ns, path.stat().st_mtime_ns)
+            if own and used:
+                begin_history(folder, written_ns // 1_000_000)
             sync_directory(folder)
         if own:
             properties = Properties(self.partitions, _LEADER_EPOCH, self._topic_id, is_whole=True)

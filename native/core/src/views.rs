@@ -1,6 +1,7 @@
 //! What a shard holds, for people and tables: owned copies, in sorted order.
 
 use crate::offset::CommittedOffset;
+use crate::offset::expiration::expires_at_ms;
 use crate::request::Uuid;
 pub use crate::response::MemberType;
 use crate::shard::Shard;
@@ -155,6 +156,26 @@ impl Shard {
         let offsets = row.and_then(|row| self.machine.registry.groups[row].offsets.as_deref());
         let topics = &self.machine.offsets.topics;
         offsets.into_iter().flat_map(move |offsets| offsets.iter(topics))
+    }
+
+    /// The committed offsets that expire one day if their groups stay as they are, by group, topic
+    /// and partition, each with when: in milliseconds. Offsets of open transactions delay it.
+    pub fn expirations(&self) -> impl Iterator<Item = (&str, &str, i32, i64, i64)> {
+        let (machine, topics) = (&self.machine, &self.machine.offsets.topics);
+        machine.registry.sorted_groups().into_iter().flat_map(move |row| {
+            let group = &machine.registry.groups[row];
+            let (base, kept) = machine.expiration_of(row);
+            let offsets = group.offsets.as_deref().into_iter();
+            let offsets = offsets.flat_map(move |offsets| offsets.iter(topics));
+            offsets.filter(move |(topic, ..)| !kept.contains(topic)).filter_map(
+                move |(topic, partition, committed)| {
+                    let (from_ms, retention_ms) =
+                        (base.of(committed.commit_timestamp)?, machine.config.offsets_retention_ms);
+                    let at_ms = expires_at_ms(from_ms, retention_ms, committed.expire_timestamp);
+                    Some((group.id.as_str(), topic, partition, committed.offset, at_ms))
+                },
+            )
+        })
     }
 
     /// The highest offset that a group ever committed for each partition of a topic, as far as the

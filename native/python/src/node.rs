@@ -208,6 +208,13 @@ impl PyNode {
         inspect::offsets(py, self.node.shard(shard))
     }
 
+    /// Every committed offset of a shard that expires one day if its group stays as it is, sorted:
+    /// (group_id, topic, partition, offset, when in ms since the epoch).
+    fn expirations<'py>(&self, py: Python<'py>, shard: usize) -> PyResult<Bound<'py, PyList>> {
+        self.check(shard)?;
+        PyList::new(py, self.node.shard(shard).expirations().collect::<Vec<_>>())
+    }
+
     /// Partitions with a pending transactional offset, sorted: (group_id, topic, partition).
     fn unstable(&self, shard: usize) -> PyResult<Vec<(String, String, i32)>> {
         self.check(shard)?;

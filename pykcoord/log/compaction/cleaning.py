@@ -56,7 +56,8 @@ class Cleaned(NamedTuple):
 
 class Shared(NamedTuple):
     """What the cleanings of a directory share. `spend(bytes)` throttles, and raises to give up; it
-    is called for each `piece_bytes` that were read."""
+    is called for each `piece_bytes` that were read. `keep(segments)` is called before segments are
+    replaced."""
 
     files: Files
     segment_bytes: int
@@ -64,6 +65,7 @@ class Shared(NamedTuple):
     now_ms: int
     spend: Callable[[int], None]
     piece_bytes: int
+    keep: Callable[[list[SegmentFile]], None]
 
 
 class _Group(NamedTuple):
@@ -227,6 +229,7 @@ class Cleaning:
             self._facts[swap.new] = facts
 
         try:
+            self._shared.keep(old)
             exchange()
         except BaseException:
             if swap.begun:

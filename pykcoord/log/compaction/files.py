@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +43,29 @@ class Files:
         """Replaces `name`, if it is there."""
         self._check()
         os.replace(path, name)
+
+    def link(self, path: Path, name: Path) -> None:
+        """A second name of the file; it may have it already."""
+        self._check()
+        with contextlib.suppress(FileExistsError):
+            os.link(path, name)
+
+    def make_directory(self, path: Path) -> None:
+        """Creates the directory, durably, if it is not there."""
+        self._check()
+        durable.make_directory(path)
+
+    def remove_directory(self, path: Path) -> None:
+        """Removes the directory, which is empty."""
+        self._check()
+        path.rmdir()
+
+    def write_text(self, path: Path, text: str) -> None:
+        """Replaces the file, durably."""
+        self._check()
+        with durable.replacing(path) as file:
+            file.write(text.encode())
+        durable.sync_directory(path.parent)
 
     def unlink(self, path: Path) -> None:
         """Removes the file, if it is there."""

@@ -16,6 +16,7 @@ from pykcoord.log import checkpoint
 from pykcoord.log.closed_segments import Closed, Reopened
 from pykcoord.log.compaction.cleaning import Cleaned, Cleaning, Facts, Shared
 from pykcoord.log.compaction.files import Files
+from pykcoord.log.compaction.history import History
 from pykcoord.log.compaction.settings import Compaction
 from pykcoord.log.compaction.throttle import Throttle
 from pykcoord.log.partition import Partition
@@ -32,6 +33,7 @@ _LEAST_WAIT_SECONDS = 0.1
 _REST = 3.0
 _LONGEST_REST_SECONDS = 0.1
 _BACKGROUND_PIECE_BYTES = 128 << 10
+_HISTORY_LOOK_SECONDS = 60.0
 
 
 class _Stopped(Exception):
@@ -104,6 +106,7 @@ class LogCleaner:
             for number, partition in partitions.items()
         }
         self._rested_at = 0.0
+        self._history_looked_at = float("-inf")
         self._thread = threading.Thread(target=self._run, name="pykcoord-log-cleaner", daemon=True)
 
     def start(self) -> None:
@@ -121,6 +124,7 @@ class LogCleaner:
 
     def clean_all(self) -> dict[int, Cleaned]:
         """Cleans every partition of which anything is dirty, by number. Raises what goes wrong."""
+        self.expire_history()
         cleaned: dict[int, Cleaned] = {}
         for number, state in self._states.items():
             while state.dirty_ratio(state.now()) > 0:
@@ -154,10 +158,32 @@ class LogCleaner:
                 )
         return True
 
+    def expire_history(self) -> None:
+        """Removes what was replaced longer ago than it is to be kept. Raises OSError."""
+        compaction = self._compaction
+        for state in self._states.values():
+            history = History(self._files, state.partition.directory)
+            history.expire(compaction.now_ms() - compaction.history_retention_ms)
+
+    def _look_at_history(self) -> None:
+        now = self._compaction.monotonic()
+        if now - self._history_looked_at < _HISTORY_LOOK_SECONDS:
+            return
+        self._history_looked_at = now
+        try:
+            self.expire_history()
+        except OSError as error:
+            _logger.warning(
+                "the history of the log is not shortened: %s",
+                error,
+                extra={"event": "history_failed", "error": str(error)},
+            )
+
     def _run(self) -> None:
         try:
             while not self._stopping.is_set():
                 self._rolled.clear()
+                self._look_at_history()
                 if not self.clean_dirtiest():
                     self._rolled.wait(max(_LEAST_WAIT_SECONDS, self._compaction.backoff_ms / 1000))
         except _Stopped:
@@ -188,6 +214,16 @@ class LogCleaner:
             closed = state.now()
         now_ms, started = compaction.now_ms(), compaction.monotonic()
         self._rested_at = started
+        history = History(self._files, partition.directory)
+        if compaction.history_retention_ms:
+            history.start(now_ms, was_compacted=state.first_dirty_offset > 0)
+
+        def keep(segments: list[SegmentFile]) -> None:
+            if compaction.history_retention_ms:
+                history.keep(segments, now_ms)
+            else:
+                history.lose(now_ms)
+
         shared = Shared(
             self._files,
             self._segment_bytes,
@@ -195,6 +231,7 @@ class LogCleaner:
             now_ms,
             self._spend,
             _BACKGROUND_PIECE_BYTES if self._thread.is_alive() else CHUNK_BYTES,
+            keep,
         )
         cleaning = Cleaning(
             partition.directory,

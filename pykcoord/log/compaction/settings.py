@@ -58,6 +58,7 @@ class Compaction:
     Every `backoff_ms` they are looked at. `new_cleaner` makes what cleans; it may use
     `dedupe_buffer_bytes` of memory for keys. `delete_retention_ms`: how long a tombstone stays.
     `min_compaction_lag_ms`: how old a record must be. `io_max_bytes_per_second`: read and written.
+    `history_retention_ms`: how long segments are kept that were replaced (pykcoord's own); 0: not.
     """
 
     new_cleaner: NewCleaner
@@ -69,3 +70,4 @@ class Compaction:
     io_max_bytes_per_second: float = float("inf")
     min_cleanable_ratio: float = 0.5
     min_compaction_lag_ms: int = 0
+    history_retention_ms: int = 0

@@ -17,18 +17,25 @@ pub enum ExpirationBase {
     CurrentStateTimestamp(i64),
 }
 
-/// An explicit expiry holds alone; without one the offset goes when its retention has passed. Both
-/// bounds are inclusive (`OffsetExpirationConditionImpl`).
-pub fn expired(
-    now_ms: i64,
+impl ExpirationBase {
+    /// From when on the retention of an offset counts that was committed then; `None`: it does not.
+    pub fn of(self, commit_timestamp_ms: i64) -> Option<i64> {
+        match self {
+            ExpirationBase::Never => None,
+            ExpirationBase::CommitTimestamp => Some(commit_timestamp_ms),
+            ExpirationBase::CurrentStateTimestamp(timestamp_ms) => Some(timestamp_ms),
+        }
+    }
+}
+
+/// From when on an offset is expired, in milliseconds. An explicit expiry holds alone; without one
+/// it goes when its retention has passed (`OffsetExpirationConditionImpl`).
+pub fn expires_at_ms(
     base_timestamp_ms: i64,
     retention_ms: i64,
     expire_timestamp_ms: Option<i64>,
-) -> bool {
-    match expire_timestamp_ms {
-        Some(expire_timestamp_ms) => now_ms >= expire_timestamp_ms,
-        None => now_ms.saturating_sub(base_timestamp_ms) >= retention_ms,
-    }
+) -> i64 {
+    expire_timestamp_ms.unwrap_or(base_timestamp_ms.saturating_add(retention_ms))
 }
 
 /// Writes tombstones for the group's expired offsets. Returns whether none are left and no
@@ -48,11 +55,9 @@ pub fn expire(
         return false;
     }
     let is_expired = |committed: &CommittedOffset<'_>| {
-        let base_timestamp_ms = match base {
-            ExpirationBase::CurrentStateTimestamp(timestamp_ms) => timestamp_ms,
-            _ => committed.commit_timestamp,
-        };
-        expired(now_ms, base_timestamp_ms, retention_ms, committed.expire_timestamp)
+        base.of(committed.commit_timestamp).is_some_and(|from_ms| {
+            now_ms >= expires_at_ms(from_ms, retention_ms, committed.expire_timestamp)
+        })
     };
     let mut all_expired = true;
     let mut doomed = Vec::new();
