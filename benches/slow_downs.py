@@ -138,6 +138,16 @@ SLOW_DOWNS = [
         "left = left.saturating_sub(cost);", "left += cost;",
     ),
     SlowDown(
+        ("turn-target",), "100 passes more over all members", f"{CORE}/group/consumer/target.rs",
+        "let is_own = matches!(assignor, ServerAssignor::Own(_));",
+        _passes(100, "self.registry.consumer(group).members.len()"),
+    ),
+    SlowDown(
+        ("turn-target-write",), "all targets are written in one turn",
+        f"{CORE}/group/consumer/computing.rs",
+        "let mut member_id = member_id;", "rest += MEMBER + partitions.len();",
+    ),
+    SlowDown(
         ("load-commits", "load-groups"), "the key copied for each record, 4 times",
         f"{CORE}/group/replay.rs",
         "let before = recent.take();",

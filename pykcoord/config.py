@@ -113,7 +113,7 @@ class Config:
         "uniform,range",
         "Assignors that members of consumer groups may name, separated by commas; the first is for "
         "groups whose members name none.",
-        of=("uniform", "range"),
+        of=("uniform", "range", "sticky", "weighted", "lag-aware"),
     )
     group_consumer_assignment_interval_ms: int = _setting(
         1_000,

@@ -107,6 +107,7 @@ class Engine:
 
         def assemble(node: Node, log: Log, topics: TopicCatalogue) -> Engine:
             node.send_in_parts()
+            node.compute_targets_aside()
             runtime = new_runtime(node, log, clock or Clock(), observer)
             runtime.tell_events(tells_events)
             tell_topics(runtime, topics)

@@ -29,6 +29,7 @@ EventRow = tuple[
 
 _FINDINGS = {
     "assignment_replaced": "the coordinator assigns it; an assignment {detail} counts for nothing",
+    "assignor_replaced": "an assignor failed or was late ({detail}); uniform took its place",
     "left_to_leader": "the coordinator cannot assign it ({detail}); a leading client is asked",
     "duplicate_partition": "its leader gave {count} partition(s) a second time, such as {detail}",
     "unknown_member": "its leader assigned to {count} stranger(s), such as {detail}",

@@ -477,8 +477,8 @@ def test_a_broken_invariant_is_reported_once_and_ends_everything(run, error, cap
 
 def test_what_the_node_found_is_logged_with_its_group(run, caplog):
     kinds = (
-        "assignment_replaced", "left_to_leader", "duplicate_partition", "unknown_member",
-        "unknown_partition", "not_subscribed",
+        "assignment_replaced", "left_to_leader", "assignor_replaced", "duplicate_partition",
+        "unknown_member", "unknown_partition", "not_subscribed",
     )  # fmt: skip
 
     async def main():

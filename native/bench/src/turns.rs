@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use kcoord_core::Config;
 use kcoord_core::request::*;
-use kcoord_node::{Frame, Node, Session, Turn};
+use kcoord_core::targets::TargetJob;
+use kcoord_node::targets::ASIDE_ABOVE;
+use kcoord_node::{Frame, Node, Session, Topic, Turn};
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response};
 
@@ -14,6 +16,8 @@ use crate::work::Work;
 
 /// Of each member of the group that rebalances.
 const METADATA_BYTES: usize = 20 << 10;
+/// Of 10,000 partitions each.
+const CONSUMED_TOPICS: i32 = 50;
 /// The frame that costs much, of a node that was made ready for it.
 type Ready = fn(&mut Asked, usize) -> Vec<u8>;
 
@@ -45,6 +49,28 @@ impl OneTurn {
             asked.commit(offsets);
             let request = DeleteGroupsRequest { groups_names: vec!["g"] };
             framed(ApiKey::DeleteGroups, 1, &RequestBody::DeleteGroups(request))
+        })
+    }
+
+    /// A member more in a group that has its targets: they are to be computed anew.
+    pub fn asks_for_targets(members: usize) -> Self {
+        OneTurn::new(members, |asked, members| {
+            asked.joins_consumer_group(members);
+            asked.compute_targets();
+            while asked.turn(&[]).next_timeout_ms == Some(asked.now_ms + 1) {
+                asked.now_ms += 1;
+            }
+            asked.now_ms += 2_000;
+            consumer_join(members)
+        })
+    }
+
+    /// The first part of all targets of a group is written.
+    pub fn writes_targets(members: usize) -> Self {
+        OneTurn::new(members, |asked, members| {
+            asked.joins_consumer_group(members);
+            asked.compute_targets();
+            beat_of_nobody()
         })
     }
 
@@ -80,8 +106,10 @@ impl Work for OneTurn {
 struct Asked {
     node: Node,
     session: Arc<Session>,
+    now_ms: i64,
     tickets: u64,
     committed: Vec<(usize, i64)>,
+    jobs: Vec<TargetJob>,
 }
 
 impl Asked {
@@ -90,8 +118,16 @@ impl Asked {
         let mut node = Node::new(config, 1, &[7; 32]);
         node.loaded(0, NOW_MS, 0);
         node.send_in_parts();
+        node.hand_targets_out(ASIDE_ABOVE);
+        let topic = |id: i32| Topic {
+            name: format!("topic-{id}").into(),
+            id: Uuid(id as u128),
+            partitions: 10_000,
+            end_offsets: Vec::new(),
+        };
+        node.set_topics((1..=CONSUMED_TOPICS).map(topic));
         let session = Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"));
-        Asked { node, session, tickets: 0, committed: Vec::new() }
+        Asked { node, session, now_ms: NOW_MS, tickets: 0, committed: Vec::new(), jobs: Vec::new() }
     }
 
     fn turn(&mut self, frames: &[Vec<u8>]) -> Turn {
@@ -100,12 +136,33 @@ impl Asked {
         let frames: Vec<Frame<'_>> =
             numbered.map(|(ticket, bytes)| Frame { ticket, session, bytes }).collect();
         self.tickets += frames.len() as u64;
-        let turn = self.node.step(NOW_MS, &frames, &self.committed);
+        let turn = self.node.step(self.now_ms, &frames, &self.committed);
         assert!(turn.invalid.is_empty(), "{:?}", turn.invalid);
         let end =
             |(shard, append): &(usize, kcoord_core::outbox::Append)| (*shard, append.end_offset());
         self.committed = turn.appends.iter().map(end).collect();
+        self.jobs.extend(std::iter::from_fn(|| self.node.poll_target_job()));
         turn
+    }
+
+    /// One member after the other; the first has a target, and the next heartbeat asks for those of all.
+    fn joins_consumer_group(&mut self, members: usize) {
+        for member in 0..members {
+            self.turn(&[consumer_join(member)]);
+        }
+        self.compute_targets();
+        self.turn(&[]);
+        self.now_ms += 2_000;
+        self.turn(&[consumer_join(0)]);
+        // It is told of its first target before anything is measured.
+        self.turn(&[]);
+    }
+
+    /// The next turn hears of them.
+    fn compute_targets(&mut self) {
+        for job in std::mem::take(&mut self.jobs) {
+            self.node.bring_targets(job.number, Ok(job.input.compute()));
+        }
     }
 
     fn commit(&mut self, offsets: usize) {
@@ -127,6 +184,25 @@ impl Asked {
         self.turn(&[framed(ApiKey::OffsetCommit, 7, &RequestBody::OffsetCommit(request))]);
         self.turn(&[]);
     }
+}
+
+fn consumer_join(member: usize) -> Vec<u8> {
+    let topics: Vec<String> = (1..=CONSUMED_TOPICS).map(|id| format!("topic-{id}")).collect();
+    let request = ConsumerGroupHeartbeatRequest {
+        group_id: "c",
+        member_id: &format!("AAAAAAAAAAAAAAAAA{member:05}"),
+        rebalance_timeout_ms: 60_000,
+        subscribed_topic_names: Some(topics.iter().map(|topic| &**topic).collect()),
+        topic_partitions: Some(Vec::new()),
+        ..Default::default()
+    };
+    let body = RequestBody::ConsumerGroupHeartbeat(request);
+    framed(ApiKey::ConsumerGroupHeartbeat, 1, &body)
+}
+
+fn beat_of_nobody() -> Vec<u8> {
+    let request = HeartbeatRequest { group_id: "h", member_id: "m", ..Default::default() };
+    framed(ApiKey::Heartbeat, 4, &RequestBody::Heartbeat(request))
 }
 
 fn join(member_id: &str) -> Vec<u8> {

@@ -3,17 +3,42 @@
 //! The host hands in a whole catalogue at each change of it, and shards share it. Never logged: an
 //! assignment that was made from it is.
 
+use core::ops::Deref;
 use std::collections::{BTreeMap, Bound};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::request::Uuid;
 
 /// Topics by name. Immutable: a change is another catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
-    topics: BTreeMap<Box<str>, CatalogueTopic>,
+    topics: BTreeMap<Box<str>, Entry>,
     /// Of topics that have an id.
     names: BTreeMap<Uuid, Box<str>>,
+}
+
+/// A topic, and what was found out of it.
+#[derive(Clone, Debug, Default)]
+struct Entry {
+    topic: CatalogueTopic,
+    /// See [`Catalogue::topic_hash`].
+    hash: OnceLock<u64>,
+}
+
+impl PartialEq for Entry {
+    fn eq(&self, other: &Entry) -> bool {
+        self.topic == other.topic
+    }
+}
+
+impl Eq for Entry {}
+
+impl Deref for Entry {
+    type Target = CatalogueTopic;
+
+    fn deref(&self) -> &CatalogueTopic {
+        &self.topic
+    }
 }
 
 /// What is known of a topic besides its name.
@@ -32,7 +57,8 @@ pub struct CatalogueTopic {
 impl Catalogue {
     /// Of all topics that exist, by name.
     pub fn new(topics: impl IntoIterator<Item = (Box<str>, CatalogueTopic)>) -> Self {
-        let topics: BTreeMap<Box<str>, CatalogueTopic> = topics.into_iter().collect();
+        let entry = |(name, topic)| (name, Entry { topic, hash: OnceLock::new() });
+        let topics: BTreeMap<Box<str>, Entry> = topics.into_iter().map(entry).collect();
         let with_id = topics.iter().filter(|(_, topic)| !topic.id.is_zero());
         let names = with_id.map(|(name, topic)| (topic.id, name.clone())).collect();
         Catalogue { topics, names }
@@ -42,6 +68,17 @@ impl Catalogue {
     pub fn topic(&self, name: &str) -> Option<(Uuid, u32)> {
         let topic = self.topics.get(name).filter(|topic| !topic.id.is_zero())?;
         Some((topic.id, topic.partitions))
+    }
+
+    /// A number that stands for a topic that has an id, its id and its partitions, made by `make` of
+    /// name, id and number of partitions where it is asked for first.
+    pub(crate) fn topic_hash(
+        &self,
+        name: &str,
+        make: impl FnOnce(&str, Uuid, u32) -> u64,
+    ) -> Option<u64> {
+        let entry = self.topics.get(name).filter(|entry| !entry.id.is_zero())?;
+        Some(*entry.hash.get_or_init(|| make(name, entry.id, entry.partitions)))
     }
 
     /// The name of the topic with this id.

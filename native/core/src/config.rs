@@ -1,8 +1,10 @@
 //! A shard's configuration: Kafka's names, units and defaults (states section 10).
 
 mod consumer;
+mod server_assignor;
 
-pub use consumer::{ConsumerConfig, MigrationPolicy, name_of_assignor};
+pub use consumer::{ConsumerConfig, MigrationPolicy};
+pub use server_assignor::ServerAssignor;
 
 use crate::assignment_rules::AssignmentRules;
 

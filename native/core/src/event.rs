@@ -81,7 +81,7 @@ pub enum EventKind {
         /// Members whose target is another than before.
         members: usize,
         /// The assignor.
-        assignor: &'static str,
+        assignor: Box<str>,
     },
     /// A member of a consumer group has partitions to give up, and others may wait for them.
     RevocationAwaited {

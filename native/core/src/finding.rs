@@ -14,6 +14,8 @@ pub enum FindingKind {
     AssignmentReplaced,
     /// The coordinator should have assigned, and could not: the leader was asked.
     LeftToLeader,
+    /// An assignor of the host failed or was late in a consumer group: `uniform` took its place.
+    AssignorReplaced,
     /// A leader gave a partition twice.
     DuplicatePartition,
     /// A leader assigned something to an id that is no member of the group.
@@ -26,9 +28,10 @@ pub enum FindingKind {
 
 impl FindingKind {
     /// All that there are.
-    pub const ALL: [FindingKind; 6] = [
+    pub const ALL: [FindingKind; 7] = [
         FindingKind::AssignmentReplaced,
         FindingKind::LeftToLeader,
+        FindingKind::AssignorReplaced,
         FindingKind::DuplicatePartition,
         FindingKind::UnknownMember,
         FindingKind::UnknownPartition,
@@ -40,6 +43,7 @@ impl FindingKind {
         match self {
             FindingKind::AssignmentReplaced => "assignment_replaced",
             FindingKind::LeftToLeader => "left_to_leader",
+            FindingKind::AssignorReplaced => "assignor_replaced",
             FindingKind::DuplicatePartition => "duplicate_partition",
             FindingKind::UnknownMember => "unknown_member",
             FindingKind::UnknownPartition => "unknown_partition",

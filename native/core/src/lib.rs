@@ -55,6 +55,7 @@ pub mod response;
 pub mod shard;
 pub mod shared_bytes;
 pub mod snapshot;
+pub mod targets;
 mod time;
 pub mod topic_partition;
 mod utf8;

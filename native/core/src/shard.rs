@@ -16,6 +16,7 @@ use crate::group_configs::GroupConfigs;
 use crate::outbox::Append;
 use crate::request::{HeartbeatRequest, Request, RequestContext, Ticket, Uuid};
 use crate::response::Response;
+use crate::targets::{NewTargets, TargetJob};
 
 /// The groups of one partition of `__consumer_offsets`.
 ///
@@ -107,6 +108,37 @@ impl Shard {
     /// [`loaded`](Shard::loaded). It counts from a member's next heartbeat on.
     pub fn handle_group_configs(&mut self, configs: &Arc<GroupConfigs>) {
         self.machine.group_configs = Arc::clone(configs);
+    }
+
+    /// From now on targets of consumer groups that cost more than this (in members, partitions and
+    /// subscriptions) are handed out to be computed; before, only those of the host's own assignors.
+    pub fn hand_targets_out(&mut self, above: usize) {
+        self.machine.target_jobs.aside_from = Some(above);
+    }
+
+    /// Whether [`poll_target_job`](Shard::poll_target_job) has any.
+    #[inline]
+    pub fn has_target_jobs(&self) -> bool {
+        self.machine.target_jobs.is_any()
+    }
+
+    /// The next targets that the host is to have computed, by [`TargetInput::compute`] or by its own
+    /// assignor; to be asked until there are none, at the end of each turn.
+    ///
+    /// [`TargetInput::compute`]: crate::targets::TargetInput::compute
+    pub fn poll_target_job(&mut self) -> Option<TargetJob> {
+        self.machine.target_jobs.poll()
+    }
+
+    /// What came of a job, or why nothing did: `uniform` takes the place of an assignor that failed.
+    /// Jobs may end in any order, and a job that nobody waits for any more is passed over.
+    pub fn handle_targets(
+        &mut self,
+        now_ms: i64,
+        number: u64,
+        computed: Result<NewTargets, String>,
+    ) {
+        self.machine.targets_computed(now_ms, number, computed);
     }
 
     /// Everything below `offset` is durable; `now_ms` is not needed for that yet.
@@ -291,6 +323,7 @@ impl Machine {
                 self.consumer_rebalance_fired(now_ms, fired);
             }
             DelayedOperation::RegexResolution(fired) => self.resolve_regexes(now_ms, fired),
+            DelayedOperation::TargetStep(fired) => self.target_step_fired(now_ms, fired),
             DelayedOperation::ClassicJoin(fired) => self.classic_join_fired(now_ms, fired),
             DelayedOperation::ClassicSync(fired) => self.classic_sync_fired(now_ms, fired),
         }

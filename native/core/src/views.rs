@@ -44,7 +44,7 @@ pub struct ConsumerGroupView {
     /// When they were computed, in milliseconds; 0: never.
     pub assignment_timestamp_ms: i64,
     /// The one that computes the next targets.
-    pub assignor_name: &'static str,
+    pub assignor_name: Box<str>,
     /// Sorted.
     pub regular_expressions: Vec<RegularExpressionView>,
 }

@@ -5,9 +5,11 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
+use kcoord_core::catalogue::CatalogueTopic;
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
-use kcoord_core::{Config, ErrorCode, Shard};
+use kcoord_core::{Catalogue, Config, ErrorCode, Shard};
+use std::sync::Arc;
 
 struct Counting;
 
@@ -138,6 +140,108 @@ fn heartbeats_allocate_nothing() {
         answer_all(START_MS + turn * 3_000);
     }
     assert_eq!(ALLOCATIONS.get() - before, 0);
+}
+
+/// A shard that knows of a topic of ten partitions, for consumer groups.
+fn new_consumer_shard() -> Shard {
+    let mut shard = Shard::new(Config::default());
+    let topic = CatalogueTopic { id: Uuid(7), partitions: 10, ..CatalogueTopic::default() };
+    shard.handle_topics(START_MS, &Arc::new(Catalogue::new([("orders".into(), topic)])));
+    shard.loaded(START_MS, 0);
+    shard
+}
+
+/// Members of Stable consumer groups of one or more.
+fn make_consumer_groups(shard: &mut Shard, group_ids: &[String], members: usize) {
+    for (index, group_id) in group_ids.iter().enumerate() {
+        for member in 0..members {
+            let member_id = &member_id(index, member);
+            let joins = ConsumerGroupHeartbeatRequest {
+                group_id,
+                member_id,
+                rebalance_timeout_ms: 300_000,
+                subscribed_topic_names: Some(vec!["orders"]),
+                topic_partitions: Some(Vec::new()),
+                ..Default::default()
+            };
+            let joins = Request::ConsumerGroupHeartbeat(joins);
+            shard.handle_request(START_MS, &context(index), &joins);
+            commit(shard);
+            shard.poll_response().expect("it has joined");
+        }
+    }
+}
+
+fn member_id(group: usize, member: usize) -> String {
+    format!("XyAbCdEfGhIjKlMn-{member:02}-{group:04}")
+}
+
+/// What members say at rest; their epochs are those that the last answers told.
+fn at_rest<'a>(
+    group_ids: &'a [String],
+    member_ids: &'a [Vec<String>],
+    epoch: i32,
+) -> Vec<(RequestContext<'static>, Request<'a>)> {
+    let of_group = |(index, group_id): (usize, &'a String)| {
+        member_ids[index].iter().map(move |member_id| {
+            let beat = ConsumerGroupHeartbeatRequest {
+                group_id,
+                member_id,
+                member_epoch: epoch,
+                rebalance_timeout_ms: -1,
+                ..Default::default()
+            };
+            (context(index), Request::ConsumerGroupHeartbeat(beat))
+        })
+    };
+    group_ids.iter().enumerate().flat_map(of_group).collect()
+}
+
+#[test]
+fn heartbeats_of_consumer_groups_allocate_nothing() {
+    for members in [1, 3] {
+        let mut shard = new_consumer_shard();
+        let group_ids: Vec<String> = (0..300).map(group_id).collect();
+        make_consumer_groups(&mut shard, &group_ids, members);
+        let ids: Vec<Vec<String>> = (0..group_ids.len())
+            .map(|group| (0..members).map(|member| member_id(group, member)).collect())
+            .collect();
+        // The second and third wait for the interval: their epoch is still the first target's.
+        let heartbeats = at_rest(&group_ids, &ids, 2);
+        let mut answer_all = |now_ms| {
+            shard.handle_batch(now_ms, &heartbeats);
+            for (context, request) in &heartbeats {
+                shard.handle_request(now_ms, context, request);
+            }
+            let mut answered = 0;
+            while let Some((_, response)) = shard.poll_response() {
+                assert!(
+                    matches!(response, Response::ConsumerGroupHeartbeat(Ok(_))),
+                    "{response:?}"
+                );
+                answered += 1;
+            }
+            assert_eq!(answered, 2 * heartbeats.len());
+        };
+        // The first turn makes room for the responses; later ones find it.
+        answer_all(START_MS);
+        let before = ALLOCATIONS.get();
+        for turn in 1..10 {
+            answer_all(START_MS + turn * 100);
+        }
+        assert_eq!(ALLOCATIONS.get() - before, 0, "groups of {members}");
+    }
+}
+
+#[test]
+fn a_consumer_group_of_one_takes_at_most_1400_bytes() {
+    let group_ids: Vec<String> = (0..10_000).map(group_id).collect();
+    let before = LIVE_BYTES.get();
+    let mut shard = new_consumer_shard();
+    make_consumer_groups(&mut shard, &group_ids, 1);
+    let bytes = LIVE_BYTES.get().wrapping_sub(before) / group_ids.len();
+    assert!(bytes <= 1_400, "{bytes} bytes each");
+    assert!(bytes >= 500, "{bytes} bytes each: they are not there");
 }
 
 #[test]

@@ -19,8 +19,10 @@ pub mod outcome;
 mod pieces;
 pub mod routing;
 mod session;
+mod shards;
 mod slots;
 mod stats;
+pub mod targets;
 mod topics;
 mod turn;
 mod uuids;
@@ -33,7 +35,7 @@ use kcoord_core::group_configs::GroupConfigs;
 use kcoord_core::inspect::Counters;
 use kcoord_core::limits::{MAX_ANSWER_BYTES, MAX_UNSENT_BYTES};
 use kcoord_core::response::Response;
-use kcoord_core::{Catalogue, Config, ReplayError, Shard};
+use kcoord_core::{Catalogue, Config, Shard};
 
 pub use arrive::slices;
 pub use session::{ANONYMOUS, Session, UNKNOWN_SOFTWARE};
@@ -47,6 +49,7 @@ use kcoord_wire::header::ApiKey;
 use leaving::Leaving;
 use slices::Slices;
 use slots::{PART_MASK, Slots};
+use targets::Targets;
 use topics::Topics;
 use uuids::Uuids;
 
@@ -118,6 +121,8 @@ pub struct Node {
     slices: Slices,
     /// Answers that leave in turns to come.
     leaving: Leaving,
+    /// Of consumer groups, handed out to be computed.
+    targets: Targets,
     /// Its host takes long replies in parts: see [`Node::send_in_parts`].
     sends_in_parts: bool,
     /// What answers may take: lent to the shard that works.
@@ -154,6 +159,7 @@ impl Node {
             slots: Slots::new(config.hash_seed),
             slices: Slices::default(),
             leaving: Leaving::default(),
+            targets: Targets::default(),
             sends_in_parts: false,
             budget: AnswerBudget::new(MAX_ANSWER_BYTES, MAX_UNSENT_BYTES, PART_MASK),
             uuids,
@@ -187,48 +193,6 @@ impl Node {
         self.catalogue = Some(Arc::new(next.catalogue()));
         self.topics = Arc::new(next);
         self.status.iter_mut().for_each(|status| status.behind = true);
-        self.has_news = true;
-    }
-
-    /// Applies a chunk of whole, uncompressed batches whose CRCs were checked, in log order.
-    ///
-    /// # Panics
-    /// If the shard already serves: a live shard cannot be replayed into.
-    pub fn replay(&mut self, shard: usize, chunk: &[u8]) -> Result<(), ReplayError> {
-        let live = self.status[shard].active;
-        assert!(!live, "shard {shard} is live: drop it before replaying its log");
-        self.shards[shard].replay(chunk)
-    }
-
-    /// A shard of this node's configuration, beside it: to be loaded on any thread and then handed
-    /// to [`adopt`](Self::adopt).
-    pub fn loader(&self) -> Shard {
-        Shard::new(self.config.clone())
-    }
-
-    /// Takes a loader in the place of a shard that is not loaded.
-    ///
-    /// # Panics
-    /// If the shard already serves.
-    pub fn adopt(&mut self, shard: usize, loader: Shard) {
-        let live = self.status[shard].active;
-        assert!(!live, "shard {shard} is live: drop it before another takes its place");
-        assert_eq!(loader.config(), &self.config, "a loader of another node");
-        self.shards[shard] = loader;
-    }
-
-    /// The shard's log is read to its end; it serves from now on.
-    ///
-    /// # Panics
-    /// If the shard serves already.
-    pub fn loaded(&mut self, shard: usize, now_ms: i64, next_offset: i64) {
-        assert!(!self.status[shard].active, "shard {shard} is loaded already");
-        self.shards[shard].tell_events(self.tells_events);
-        self.shards[shard].handle_group_configs(&self.group_configs);
-        self.shards[shard].loaded(now_ms, next_offset);
-        // Its timers run from now on: what is due when the next turn comes goes first there too.
-        let timeout_ms = self.shards[shard].poll_timeout().unwrap_or(i64::MAX);
-        self.status[shard] = Status { active: true, touched: true, timeout_ms, ..LOADING };
         self.has_news = true;
     }
 
@@ -332,14 +296,12 @@ impl Node {
                 self.status[*shard].touched = true;
             }
         }
-        let (shards, status) = (&mut self.shards, &mut self.status);
-        self.deleted.retain(|(shard, topic)| {
-            if status[*shard].active {
-                shards[*shard].handle_topic_deleted(now_ms, &topic.name, topic.id);
-                status[*shard].touched = true;
-            }
-            !status[*shard].active
-        });
+        if self.targets.are_due() {
+            self.take_targets(now_ms);
+        }
+        if !self.deleted.is_empty() {
+            self.tell_deleted(now_ms);
+        }
         if take(&mut self.has_news) {
             self.tell_topics(now_ms);
         }
@@ -350,6 +312,18 @@ impl Node {
                 status.touched = true;
             }
         }
+    }
+
+    #[cold]
+    fn tell_deleted(&mut self, now_ms: i64) {
+        let (shards, status) = (&mut self.shards, &mut self.status);
+        self.deleted.retain(|(shard, topic)| {
+            if status[*shard].active {
+                shards[*shard].handle_topic_deleted(now_ms, &topic.name, topic.id);
+                status[*shard].touched = true;
+            }
+            !status[*shard].active
+        });
     }
 
     #[inline]
@@ -384,36 +358,6 @@ impl Node {
             let tickets: Vec<u64> = of_shard.iter().map(|(_, ticket)| *ticket).collect();
             self.shards[of_shard[0].0 as usize].abandon_all(&tickets);
         }
-    }
-
-    /// The shard's log failed: what it owes is answered NOT_COORDINATOR, its state is forgotten,
-    /// and it waits for `replay` and `loaded` as at the start.
-    pub fn drop_shard(&mut self, shard: usize) -> Turn {
-        let fresh = Shard::new(self.config.clone());
-        let mut dropped = std::mem::replace(&mut self.shards[shard], fresh);
-        self.dropped.add(dropped.counters());
-        self.status[shard] = LOADING;
-        let mut turn = Turn::default();
-        while let Some((ticket, response)) = dropped.poll_response() {
-            self.answer(ticket, response, &mut turn);
-        }
-        for (ticket, response) in dropped.drop_parked() {
-            self.answer(ticket, response, &mut turn);
-        }
-        // The end of each turn has given its events their time.
-        turn.events.extend(std::iter::from_fn(|| dropped.poll_event(0)));
-        turn.next_timeout_ms = self.next_timeout_ms();
-        turn
-    }
-
-    /// Says of a shard that does not serve whether another node leads it (its requests hear
-    /// NOT_COORDINATOR, and ListGroups leaves it out) or it is being loaded here.
-    ///
-    /// # Panics
-    /// If the shard serves: drop it first.
-    pub fn set_away(&mut self, shard: usize, away: bool) {
-        assert!(!self.status[shard].active, "shard {shard} is live: drop it before it goes away");
-        self.status[shard].away = away;
     }
 
     fn arrivals<'a, 'n>(&'n mut self, topics: &'a Topics, turn: &'n mut Turn) -> Arrivals<'a, 'n> {
@@ -484,6 +428,9 @@ impl Node {
                 turn.appends.push((at, append));
             }
             turn.events.extend(std::iter::from_fn(|| self.shards[at].poll_event(now_ms)));
+            if self.shards[at].has_target_jobs() {
+                self.pass_targets_on(at);
+            }
             let timeout_ms = self.shards[at].poll_timeout().unwrap_or(i64::MAX);
             self.status[at] = Status { touched: false, timeout_ms, ..self.status[at] };
         }
@@ -494,6 +441,7 @@ impl Node {
             return Some(now_ms);
         }
         let earliest = self.status.iter().map(|status| status.timeout_ms).min();
-        earliest.filter(|timeout_ms| *timeout_ms != i64::MAX)
+        let earliest = earliest.filter(|timeout_ms| *timeout_ms != i64::MAX);
+        if self.targets.are_due() { self.targets.due_before(earliest) } else { earliest }
     }
 }

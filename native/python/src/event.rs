@@ -31,7 +31,7 @@ pub(crate) fn event_row(event: Event) -> EventRow {
         }
         EventKind::GroupEpochBumped { cause, member } => (Some(cause.name()), member, None, None),
         EventKind::TargetComputed { members, assignor } => {
-            (None, None, Some(members as u64), Some(assignor.into()))
+            (None, None, Some(members as u64), Some(assignor))
         }
         EventKind::RevocationAwaited { member, partitions }
         | EventKind::MemberReconciled { member, partitions } => {

@@ -112,7 +112,7 @@ fn consumer_group<'py>(py: Python<'py>, group: &ConsumerGroupView) -> PyResult<B
     fields.set_item("group_epoch", group.group_epoch)?;
     fields.set_item("assignment_epoch", group.assignment_epoch)?;
     fields.set_item("assignment_timestamp_ms", group.assignment_timestamp_ms)?;
-    fields.set_item("assignor_name", group.assignor_name)?;
+    fields.set_item("assignor_name", &*group.assignor_name)?;
     let regular_expressions = PyDict::new(py);
     for of in &group.regular_expressions {
         let topics = of.topics.as_ref().map(|topics| texts(topics));

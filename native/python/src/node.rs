@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
-use kcoord_core::config::{ConsumerConfig, MigrationPolicy};
+use kcoord_core::config::{ConsumerConfig, MigrationPolicy, ServerAssignor};
 use kcoord_core::group_configs::{GroupConfig, GroupConfigs};
 use kcoord_core::request::Uuid;
 use kcoord_node::{Frame, Node, Topic, Turn};
@@ -236,6 +236,12 @@ impl PyNode {
         self.node.send_in_parts();
     }
 
+    /// Large targets of consumer groups are computed by a thread of the node from now on, beside the
+    /// steps.
+    fn compute_targets_aside(&mut self) {
+        self.node.compute_targets_aside();
+    }
+
     /// Whether steps tell events besides findings from now on.
     fn tell_events(&mut self, on: bool) {
         self.node.tell_events(on);
@@ -360,9 +366,9 @@ fn consumer_from(values: &Bound<'_, PyDict>) -> PyResult<ConsumerConfig> {
             "max_size" => config.max_size = value.extract()?,
             "assignors" => {
                 let names: Vec<String> = value.extract()?;
-                let known = names.iter().filter_map(|name| config.assignor(name)).collect();
-                config.assignors = known;
+                config.assignors = names.iter().map(|name| ServerAssignor::of_name(name)).collect();
             }
+            "assignor_timeout_ms" => config.assignor_timeout_ms = value.extract()?,
             "assignment_interval_ms" => config.assignment_interval_ms = value.extract()?,
             "regex_refresh_interval_ms" => config.regex_refresh_interval_ms = value.extract()?,
             "migration_policy" => {

@@ -4,7 +4,7 @@ use kcoord_timer::TimerId;
 
 use crate::delayed::{
     ClassicJoin, ClassicSync, ConsumerRebalance, ConsumerSession, DelayedHeartbeat, DelayedJoin,
-    DelayedOperation, DelayedSync, InitialDelayedJoin, PendingMember, RegexResolution,
+    DelayedOperation, DelayedSync, InitialDelayedJoin, PendingMember, RegexResolution, TargetStep,
 };
 use crate::group::Machine;
 use crate::record::fields::{write_i32, write_i64};
@@ -92,6 +92,8 @@ impl Timer {
                 (6, group, place, member_epoch.into(), true)
             }
             DelayedOperation::RegexResolution(RegexResolution { group }) => (7, group, 0, 0, true),
+            // How far it has come is not kept.
+            DelayedOperation::TargetStep(TargetStep { group }) => (10, group, 0, 0, false),
             DelayedOperation::ClassicJoin(ClassicJoin { member }) => {
                 let (group, place) = place(member);
                 (8, group, place, 0, true)
@@ -131,6 +133,7 @@ impl Timer {
             7 => DelayedOperation::RegexResolution(RegexResolution { group }),
             8 => DelayedOperation::ClassicJoin(ClassicJoin { member }),
             9 => DelayedOperation::ClassicSync(ClassicSync { member }),
+            10 => DelayedOperation::TargetStep(TargetStep { group }),
             _ => return Err(UNKNOWN),
         };
         let id = machine.wheel.insert(self.armed_ms, operation);

@@ -1,6 +1,6 @@
 //! Settings of consumer groups (KIP-848).
 
-use crate::assignor::Strategy;
+use super::ServerAssignor;
 
 /// Kafka's names, units and defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,7 +14,9 @@ pub struct ConsumerConfig {
     /// `group.consumer.max.size`, at least 1.
     pub max_size: usize,
     /// `group.consumer.assignors`: at least one, and the first is the default.
-    pub assignors: Vec<Strategy>,
+    pub assignors: Vec<ServerAssignor>,
+    /// `group.consumer.assignor.timeout.ms`: how long the host's own assignors have; pykcoord's own.
+    pub assignor_timeout_ms: i32,
     /// `group.consumer.assignment.interval.ms`: no two targets of a group within less time.
     pub assignment_interval_ms: i32,
     /// `group.consumer.regex.refresh.interval.ms`.
@@ -84,7 +86,8 @@ impl Default for ConsumerConfig {
             session_timeout_ms: 45_000,
             heartbeat_interval_ms: 5_000,
             max_size: i32::MAX as usize,
-            assignors: vec![Strategy::Uniform, Strategy::ServerRange],
+            assignors: vec![ServerAssignor::Uniform, ServerAssignor::Range],
+            assignor_timeout_ms: 5_000,
             assignment_interval_ms: 1_000,
             regex_refresh_interval_ms: 600_000,
             migration_policy: MigrationPolicy::default(),
@@ -94,25 +97,17 @@ impl Default for ConsumerConfig {
 
 impl ConsumerConfig {
     /// The assignor of this name, if it is configured.
-    pub fn assignor(&self, name: &str) -> Option<Strategy> {
-        self.assignors.iter().copied().find(|strategy| name_of_assignor(*strategy) == name)
+    pub fn assignor(&self, name: &str) -> Option<&ServerAssignor> {
+        self.assignors.iter().find(|assignor| assignor.name() == name)
     }
 
     /// Where no member names one.
-    pub fn default_assignor(&self) -> Strategy {
-        self.assignors[0]
+    pub fn default_assignor(&self) -> &ServerAssignor {
+        &self.assignors[0]
     }
 
     /// The names of the assignors, in the order of the setting.
-    pub fn assignor_names(&self) -> impl Iterator<Item = &'static str> {
-        self.assignors.iter().map(|strategy| name_of_assignor(*strategy))
-    }
-}
-
-/// As Kafka's members and configuration name it.
-pub fn name_of_assignor(strategy: Strategy) -> &'static str {
-    match strategy {
-        Strategy::ServerRange => "range",
-        other => other.name(),
+    pub fn assignor_names(&self) -> impl Iterator<Item = &str> {
+        self.assignors.iter().map(ServerAssignor::name)
     }
 }

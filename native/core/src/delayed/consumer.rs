@@ -23,6 +23,13 @@ pub struct RegexResolution {
     pub group: u32,
 }
 
+/// Targets of a group go on to be computed or written, or its assignor has taken too long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TargetStep {
+    /// Its row.
+    pub group: u32,
+}
+
 /// A classic member of a consumer group was told to join again, and has not in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClassicJoin {

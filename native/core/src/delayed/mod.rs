@@ -13,7 +13,9 @@ mod delayed_sync;
 mod initial_delayed_join;
 mod pending_member;
 
-pub use consumer::{ClassicJoin, ClassicSync, ConsumerRebalance, ConsumerSession, RegexResolution};
+pub use consumer::{
+    ClassicJoin, ClassicSync, ConsumerRebalance, ConsumerSession, RegexResolution, TargetStep,
+};
 pub use delayed_heartbeat::{DelayedHeartbeat, HeartbeatExpiry, MemberLiveness};
 pub use delayed_join::{DelayedJoin, JoinExpiry, JoinProgress};
 pub use delayed_sync::{DelayedSync, SyncProgress};
@@ -40,6 +42,8 @@ pub enum DelayedOperation {
     ConsumerRebalance(ConsumerRebalance),
     /// The regular expressions of a group are resolved.
     RegexResolution(RegexResolution),
+    /// The targets of a group go on to be computed, or have taken too long.
+    TargetStep(TargetStep),
     /// A classic member of a consumer group has to join again.
     ClassicJoin(ClassicJoin),
     /// A classic member of a consumer group has to sync.

@@ -6,6 +6,8 @@
 use core::hint::black_box;
 
 use super::Machine;
+use super::consumer::ConsumerGroup;
+use super::consumer::member::Member;
 use crate::error::ErrorCode;
 use crate::offset::store::GroupOffsets;
 use crate::request::{HeartbeatRequest, Request, RequestContext};
@@ -43,7 +45,7 @@ impl Machine {
                 black_box(context.ticket); // the answer needs it: its line, too
                 names(request)
             }));
-            self.prefetch_requested_offsets(window, &guesses);
+            self.prefetch_by_kind(window, &guesses);
             for ((context, request), &guess) in window.iter().zip(&guesses) {
                 match request {
                     Request::Heartbeat(heartbeat) => {
@@ -127,9 +129,9 @@ impl Machine {
         self.prefetch_offsets(&guesses, WINDOW);
     }
 
-    /// The same for what commits and fetches of offsets will read.
+    /// The same for what only some requests will read.
     #[inline]
-    fn prefetch_requested_offsets<const N: usize>(
+    fn prefetch_by_kind<const N: usize>(
         &self,
         window: &[(RequestContext<'_>, Request<'_>)],
         guesses: &[Guess; N],
@@ -137,8 +139,15 @@ impl Machine {
         let asks = |(_, request): &(RequestContext<'_>, Request<'_>)| {
             matches!(request, Request::OffsetCommit(_) | Request::OffsetFetch(_))
         };
-        if !window.iter().any(asks) {
+        let beats = |(_, request): &(RequestContext<'_>, Request<'_>)| {
+            matches!(request, Request::ConsumerGroupHeartbeat(_))
+        };
+        let is_other = |asked| asks(asked) || beats(asked);
+        if !window.iter().any(is_other) {
             return;
+        }
+        if window.iter().any(beats) {
+            self.prefetch_consumer_members(guesses, window.len());
         }
         black_box(window.iter().fold(0, |read, (_, request)| read ^ prefetch_topic(request)));
         let mut of_those = *guesses;
@@ -146,6 +155,22 @@ impl Machine {
             *guess = guess.filter(|_| asks(asked));
         }
         self.prefetch_offsets(&of_those, window.len());
+    }
+
+    /// Members of consumer groups of one member.
+    fn prefetch_consumer_members<const N: usize>(&self, groups: &[Guess; N], count: usize) {
+        let groups = stage(groups, count, |group| self.group(group).as_consumer());
+        let rows = stage(&groups, count, ConsumerGroup::sole);
+        let members = stage(&rows, count, |row| Some(&self.registry.consumer_members[row]));
+        let mut read = 0;
+        let texts = stage(&members, count, |member| {
+            read ^= read_lines(member);
+            Some((member.id.as_bytes(), member.client_id().as_bytes()))
+        });
+        for (id, client) in texts[..count].iter().flatten() {
+            read ^= read_ends(id) ^ read_ends(client);
+        }
+        black_box(read);
     }
 
     #[inline]
@@ -194,6 +219,12 @@ fn read_ends(bytes: &[u8]) -> u8 {
         [first, .., last] => first ^ last,
         _ => 0,
     }
+}
+
+/// Reads a field of each of the lines that a heartbeat reads.
+fn read_lines(member: &Member) -> u8 {
+    let first = member.deadline_ms as u8 ^ member.member_epoch as u8 ^ member.state as u8;
+    first ^ member.names.len() as u8 ^ u8::from(member.classic.is_some())
 }
 
 /// Reads the first topic that a fetch asks for: a request that was not just read off a wire may lie

@@ -137,6 +137,15 @@ impl Group {
         }
     }
 
+    /// What it is as a consumer group, if it is one.
+    #[inline]
+    pub fn as_consumer(&self) -> Option<&ConsumerGroup> {
+        match &self.kind {
+            GroupKind::Consumer(of) => Some(of),
+            GroupKind::Classic(_) | GroupKind::Foreign(_) => None,
+        }
+    }
+
     /// # Panics
     /// If it is not a classic group.
     #[inline]

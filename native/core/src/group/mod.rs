@@ -27,6 +27,7 @@ use std::sync::Arc;
 use classic::group::ClassicGroup;
 use classic::member::NO_TICKET;
 use consumer::classic_timers::ClassicTimers;
+use consumer::computing::TargetJobs;
 use counters::Counters;
 use foreign::KeptRecords;
 use kcoord_timer::TimingWheel;
@@ -64,6 +65,8 @@ pub struct Machine {
     classic_timers: BTreeMap<u32, ClassicTimers>,
     /// Members of consumer groups whose refusal was told, by row: the epoch with which they came.
     fenced_epochs: BTreeMap<u32, i32>,
+    /// Targets of consumer groups that are being computed.
+    pub target_jobs: TargetJobs,
     /// Offset after the last group tombstone: what is absent now may be in the log until then.
     pub last_tombstone_end: i64,
     /// The topics, once the host has given them; none where it has no catalogue.
@@ -98,6 +101,7 @@ impl Machine {
             parked: BTreeMap::new(),
             classic_timers: BTreeMap::new(),
             fenced_epochs: BTreeMap::new(),
+            target_jobs: TargetJobs::default(),
             last_tombstone_end: 0,
             catalogue: None,
             topics_version: 1,

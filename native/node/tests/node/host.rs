@@ -6,6 +6,7 @@ use std::sync::Arc;
 use kcoord_core::Config;
 use kcoord_core::record::batch::BatchHeader;
 use kcoord_core::request::Uuid;
+use kcoord_core::targets::TargetJob;
 use kcoord_node::{Frame, Node, Session, Topic, Turn, routing};
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response, open_response};
@@ -30,6 +31,7 @@ pub struct Host {
     /// What came of long replies, and bytes of the last turn.
     pub partial: BTreeMap<u64, Vec<u8>>,
     pub turn_bytes: usize,
+    pub target_jobs: Vec<TargetJob>,
     logs: Vec<Vec<u8>>,
     next_offsets: Vec<i64>,
     committed: Vec<(usize, i64)>,
@@ -60,6 +62,7 @@ impl Host {
             next_timeout_ms: None,
             partial: BTreeMap::new(),
             turn_bytes: 0,
+            target_jobs: Vec::new(),
             logs: vec![Vec::new(); shards],
             next_offsets: vec![0; shards],
             committed: Vec::new(),
@@ -213,6 +216,7 @@ impl Host {
         }
         self.invalid.extend(turn.invalid.iter().cloned());
         self.foreign.extend(&turn.foreign);
+        self.target_jobs.extend(std::iter::from_fn(|| self.node.poll_target_job()));
         self.next_timeout_ms = turn.next_timeout_ms;
     }
 }

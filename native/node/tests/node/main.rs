@@ -15,6 +15,7 @@ mod long_answers;
 mod random;
 mod shards;
 mod slices;
+mod targets;
 mod tickets;
 mod topics;
 mod waiting;

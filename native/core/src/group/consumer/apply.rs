@@ -59,8 +59,8 @@ impl Registry {
             }
             RecordChange::TargetAssignmentMember { member_id, value: Some(value) } => {
                 let row = self.consumer_member_or_new(group, member_id);
-                self.consumer_members[row].target =
-                    Some(flat::targets(&value.topic_partitions).into());
+                let partitions = flat::targets(&value.topic_partitions);
+                self.apply_target(row, &partitions.into());
             }
             RecordChange::TargetAssignmentMember { member_id, value: None } => {
                 if let Some(row) = self.find_consumer_member(group, member_id) {
@@ -94,6 +94,11 @@ impl Registry {
                 self.consumer_mut(group).regexes.remove(regular_expression);
             }
         }
+    }
+
+    /// What a record of type 7 with a value does.
+    pub fn apply_target(&mut self, row: u32, partitions: &Arc<[TopicPartition]>) {
+        self.consumer_members[row].target = Some(Arc::clone(partitions));
     }
 
     pub fn find_consumer_member(&self, group: u32, member_id: &str) -> Option<u32> {

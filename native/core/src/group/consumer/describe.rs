@@ -2,7 +2,6 @@
 //! are to have.
 
 use crate::catalogue::{Catalogue, known};
-use crate::config::name_of_assignor;
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::request::{ConsumerGroupDescribeRequest, RequestContext};
@@ -87,7 +86,7 @@ impl Machine {
             group_state: of.state(members).name(),
             group_epoch: of.group_epoch,
             assignment_epoch: of.assignment_epoch,
-            assignor_name: name_of_assignor(self.preferred_assignor(group)).into(),
+            assignor_name: self.preferred_assignor(group).name().into(),
             members: of.members.iter().map(|row| described(&members[*row], catalogue)).collect(),
         }
     }

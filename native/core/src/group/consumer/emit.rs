@@ -1,7 +1,13 @@
 //! Records of consumer groups on their way into the log: written, and applied at once.
 
+use std::sync::Arc;
+
 use crate::group::Machine;
-use crate::record::consumer::{MemberMetadataValue, RecordChange};
+use crate::record::consumer::{
+    ConsumerGroupKey, ConsumerRecordType, MemberMetadataValue, RecordChange,
+    TargetAssignmentMemberValue,
+};
+use crate::topic_partition::TopicPartition;
 
 impl Machine {
     /// Writes a record of a consumer group that is there, and applies it.
@@ -20,6 +26,29 @@ impl Machine {
         self.group_mut(group).last_record_end = offset + 1;
         (self.scratch_key, self.scratch_value) = (key, value);
         self.registry.apply_consumer_record(group, change);
+    }
+
+    /// Writes a member's record of type 7, and applies it.
+    pub fn emit_target(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        row: u32,
+        partitions: &Arc<[TopicPartition]>,
+    ) {
+        let (mut key, mut value) =
+            (core::mem::take(&mut self.scratch_key), core::mem::take(&mut self.scratch_value));
+        key.clear();
+        value.clear();
+        let record_type = ConsumerRecordType::TargetAssignmentMember;
+        let (group_id, rest) =
+            (self.group(group).id.as_str(), &*self.registry.consumer_members[row].id);
+        ConsumerGroupKey { record_type, group_id, rest }.encode(&mut key);
+        TargetAssignmentMemberValue::encode_set(partitions, &mut value);
+        let offset = self.outbox.emit(now_ms, &key, Some(&value));
+        self.group_mut(group).last_record_end = offset + 1;
+        (self.scratch_key, self.scratch_value) = (key, value);
+        self.registry.apply_target(row, partitions);
     }
 
     /// Writes a member's record of type 5, and applies what a reader of it finds.

@@ -37,6 +37,7 @@ impl Machine {
 
     /// Drops members and timers.
     pub fn close_consumer_group(&mut self, group: u32) {
+        self.drop_computing(group);
         let timer = core::mem::take(&mut self.registry.consumer_mut(group).regexes).timer;
         self.wheel.cancel(timer);
         for row in core::mem::take(&mut self.registry.consumer_mut(group).members) {

@@ -73,12 +73,12 @@ impl Machine {
             Who::Known(row) => Some(row),
             Who::Replaces(row) => Some(self.replace_member(now_ms, row, &new_id)),
         };
-        let preferred = request.server_assignor().map(|_| self.preferred_assignor(group));
+        let preferred = request.server_assignor().map(|_| self.preferred_assignor(group).clone());
         let (row, was_classic, changes) = self.update_native(now_ms, group, row, context, request);
         let must_bump = self.update_regexes(now_ms, row, changes.regex.as_deref()) | changes.names;
         let cause = match who {
             _ if !must_bump => preferred
-                .filter(|before| *before != self.preferred_assignor(group))
+                .filter(|before| before != self.preferred_assignor(group))
                 .map(|_| EpochCause::AssignorChanged),
             Who::New => Some(EpochCause::MemberJoined),
             Who::Known(_) | Who::Replaces(_) => Some(EpochCause::SubscriptionChanged),
@@ -100,8 +100,8 @@ impl Machine {
     fn is_at_rest(&mut self, now_ms: i64, group: u32, row: u32) -> bool {
         let of = self.registry.consumer(group);
         of.seen_topics == self.topics_version
-            && of.group_epoch == of.assignment_epoch
             && self.registry.consumer_members[row].is_reconciled_to(of.assignment_epoch)
+            && !self.is_target_due(now_ms, group)
             && !self.must_look_up_regexes(now_ms, group)
     }
 

@@ -36,7 +36,7 @@ pub struct Member {
     pub assigned: Box<[AssignedPartition]>,
     pub revoking: Box<[AssignedPartition]>,
     /// None was written for it.
-    pub target: Option<Box<[TopicPartition]>>,
+    pub target: Option<Arc<[TopicPartition]>>,
     /// Of a member that uses JoinGroup and SyncGroup.
     pub classic: Option<Box<ClassicMember>>,
 }

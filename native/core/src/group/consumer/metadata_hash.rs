@@ -14,25 +14,29 @@ const VERSION: u8 = 0;
 impl Machine {
     /// Of the topics that a member subscribes to, and that exist; 0: there are none.
     pub fn metadata_hash(&self, group: u32) -> i64 {
-        group_hash(known(&self.catalogue), self.registry.consumer(group).subscribed_topics())
+        let of = self.registry.consumer(group);
+        let catalogue = known(&self.catalogue);
+        match of.only_topic_list() {
+            Some(names) => group_hash(catalogue, names.iter().map(|name| &**name)),
+            None => group_hash(catalogue, of.subscribed_topics()),
+        }
     }
 }
 
 /// `names` are sorted.
 fn group_hash<'a>(catalogue: &Catalogue, names: impl IntoIterator<Item = &'a str>) -> i64 {
     let mut hashes = Vec::new();
-    let mut scratch = Vec::new();
     for name in names {
-        if let Some((topic_id, partitions)) = catalogue.topic(name) {
-            hashes.extend(topic_hash(topic_id, name, partitions, &mut scratch).to_le_bytes());
+        if let Some(hash) = catalogue.topic_hash(name, topic_hash) {
+            hashes.extend(hash.to_le_bytes());
         }
     }
     if hashes.is_empty() { 0 } else { xxh3_64(&hashes) as i64 }
 }
 
 /// Racks are none: nothing here assigns by them.
-fn topic_hash(topic_id: Uuid, name: &str, partitions: u32, scratch: &mut Vec<u8>) -> u64 {
-    scratch.clear();
+fn topic_hash(name: &str, topic_id: Uuid, partitions: u32) -> u64 {
+    let mut scratch = Vec::with_capacity(2 * name.len() + 4 * partitions as usize + 32);
     scratch.push(VERSION);
     scratch.extend(((topic_id.0 >> 64) as u64).to_le_bytes());
     scratch.extend((topic_id.0 as u64).to_le_bytes());
@@ -46,7 +50,7 @@ fn topic_hash(topic_id: Uuid, name: &str, partitions: u32, scratch: &mut Vec<u8>
     for partition in 0..partitions {
         scratch.extend(partition.to_le_bytes());
     }
-    xxh3_64(scratch)
+    xxh3_64(&scratch)
 }
 
 #[cfg(test)]
@@ -58,9 +62,8 @@ mod tests {
     #[test]
     fn they_are_kafkas_numbers() {
         let (t1, t2) = (Uuid(1 << 64 | 2), Uuid(3 << 64 | 4));
-        let mut scratch = Vec::new();
-        assert_eq!(topic_hash(t1, "t1", 6, &mut scratch), 0xdee0_b1a9_2d83_9a1d);
-        assert_eq!(topic_hash(t2, "t2", 1, &mut scratch), 0x7ee1_df0c_4a67_1513);
+        assert_eq!(topic_hash("t1", t1, 6), 0xdee0_b1a9_2d83_9a1d);
+        assert_eq!(topic_hash("t2", t2, 1), 0x7ee1_df0c_4a67_1513);
         let topic = |id, partitions| CatalogueTopic { id, partitions, ..CatalogueTopic::default() };
         let catalogue = Catalogue::new([("t1".into(), topic(t1, 6)), ("t2".into(), topic(t2, 1))]);
         assert_eq!(group_hash(&catalogue, ["t1"]), 0x3333_4eaa_68f6_df41);

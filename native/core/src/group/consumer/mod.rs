@@ -11,6 +11,7 @@ mod classic_join;
 mod classic_leave;
 mod classic_member;
 pub mod classic_timers;
+pub mod computing;
 mod consistency;
 mod describe;
 mod downgrade;
@@ -53,6 +54,7 @@ use ahash::RandomState;
 use hashbrown::HashSet;
 use kcoord_timer::slab::Slab;
 
+use computing::Computing;
 use member::Member;
 use regexes::Regexes;
 use subscription::TopicNames;
@@ -117,6 +119,8 @@ pub struct ConsumerGroup {
     owned: Option<Box<HashSet<TopicPartition, RandomState>>>,
     /// Which topics its hash was last compared with; 0: none.
     pub seen_topics: u64,
+    /// New targets on their way.
+    computing: Option<Box<Computing>>,
 }
 
 impl Default for ConsumerGroup {
@@ -135,6 +139,7 @@ impl Default for ConsumerGroup {
             has_partition_metadata: false,
             owned: None,
             seen_topics: 0,
+            computing: None,
         }
     }
 }
@@ -143,6 +148,16 @@ impl ConsumerGroup {
     pub fn find(&self, members: &Slab<Member>, member_id: &str) -> Option<u32> {
         let at = self.members.binary_search_by(|row| (*members[*row].id).cmp(member_id));
         at.ok().map(|at| self.members[at])
+    }
+
+    /// Row of the only member; `None` if there is none or there are several.
+    pub fn sole(&self) -> Option<u32> {
+        if let [row] = self.members[..] { Some(row) } else { None }
+    }
+
+    /// Whether new targets are on their way.
+    pub fn is_computing(&self) -> bool {
+        self.computing.is_some()
     }
 
     /// How many of its members use JoinGroup and SyncGroup.

@@ -1,7 +1,7 @@
 //! Which assignor a group uses: the one that most of its members name (consumer-protocol section 4).
 
 use super::ConsumerGroup;
-use crate::assignor::Strategy;
+use crate::config::ServerAssignor;
 use crate::group::Machine;
 
 /// Of the names that as many members want. Kafka takes what its hash map has first, which is this one
@@ -10,7 +10,7 @@ const FIRST_OF_EQUALS: &str = "uniform";
 
 impl Machine {
     /// The assignor that most members name; the first that is configured where none does.
-    pub fn preferred_assignor(&self, group: u32) -> Strategy {
+    pub fn preferred_assignor(&self, group: u32) -> &ServerAssignor {
         let config = &self.config.consumer;
         let votes = self.registry.consumer(group).assignor_votes.iter();
         let of_known = votes.filter(|(name, _)| config.assignor(name).is_some());

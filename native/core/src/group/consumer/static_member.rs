@@ -27,6 +27,7 @@ impl Machine {
             assigned_partitions: flat::of_assigned(&member.assigned),
             partitions_pending_revocation: flat::of_assigned(&member.revoking),
         };
+        self.hand_target_on(group, &old_id, member_id);
         self.emit_member_tombstones(now_ms, group, &old_id);
         let metadata = MemberMetadataValue::parse(&metadata).expect("encoded here");
         let target = TargetAssignmentMemberValue { topic_partitions: target };

@@ -1,26 +1,29 @@
 //! Who is to read what: the target assignment of a group (consumer-protocol section 4, steps 2 and 3).
 //!
 //! A group's epoch rises when its subscriptions change or topics do; the heartbeat that finds it
-//! above the targets' epoch computes new ones, at most once in an interval.
+//! above the targets' epoch has new ones computed, at most once in an interval: at once, or aside
+//! (`computing.rs`).
 
-use std::sync::Arc;
-
-use hashbrown::HashMap;
-use kcoord_timer::slab::Slab;
-
+use super::ConsumerGroup;
 use super::member::Member;
-use super::subscription::TopicNames;
-use super::{ConsumerGroup, flat};
-use crate::assignor::{self, Compat, GroupBuilder, NewMember, Shape};
+use crate::assignor::Shape;
 use crate::catalogue::known;
+use crate::config::ServerAssignor;
 use crate::event::EpochCause;
 use crate::group::Machine;
-use crate::record::consumer::{
-    ConsumerGroupMetadataValue, RecordChange, TargetAssignmentMemberValue,
-    TargetAssignmentMetadataValue,
-};
-use crate::request::Uuid;
-use crate::topic_partition::{TopicPartition, by_topic};
+use crate::record::consumer::{ConsumerGroupMetadataValue, RecordChange};
+use crate::targets::{TargetInput, TargetMember};
+use kcoord_timer::slab::Slab;
+use std::sync::Arc;
+
+/// Members whom no pattern matches.
+const DEFAULT_CAPACITY: u32 = 1;
+
+/// Largest capacity: what is above counts as this.
+const MAX_CAPACITY: u32 = 1_000_000;
+
+/// What members, partitions and subscriptions that differ cost more than those that are alike.
+const DIFFERENT: usize = 4;
 
 impl Machine {
     /// Step 2: raises the group's epoch where that is due, with the hash of the topics as they are.
@@ -53,118 +56,92 @@ impl Machine {
         self.tell_group_epoch_bumped(group, cause.unwrap_or(EpochCause::TopicsChanged), by);
     }
 
-    /// Step 3: new targets, if the group's epoch is above that of the present ones and the last are old
-    /// enough. Only members whose target changes get a record.
-    pub fn update_target(&mut self, now_ms: i64, group: u32) {
+    /// Whether new targets are due: the group's epoch is above that of the present ones, the last are
+    /// old enough, and none are being computed.
+    #[inline]
+    pub fn is_target_due(&self, now_ms: i64, group: u32) -> bool {
         let of = self.registry.consumer(group);
+        if of.group_epoch <= of.assignment_epoch || of.is_computing() {
+            return false;
+        }
         let last_ms = of.assignment_timestamp_ms;
         let due_ms = last_ms.saturating_add(self.assignment_interval_ms_of(group).into());
-        if of.group_epoch <= of.assignment_epoch || (last_ms != 0 && now_ms < due_ms) {
+        last_ms == 0 || now_ms >= due_ms
+    }
+
+    /// Step 3: new targets, if they are due. Only members whose target changes get a record.
+    pub fn update_target(&mut self, now_ms: i64, group: u32) {
+        if !self.is_target_due(now_ms, group) {
             return;
         }
-        let epoch = of.group_epoch;
-        let targets = self.new_targets(group);
-        let changed = targets.len();
-        for (row, partitions) in targets {
-            let member_id = Arc::clone(&self.registry.consumer_members[row].id);
-            let topic_partitions = flat::of_targets(&partitions);
-            let value = Some(TargetAssignmentMemberValue { topic_partitions });
-            let record = RecordChange::TargetAssignmentMember { member_id: &member_id, value };
-            self.emit_consumer(now_ms, group, &record);
-        }
-        let value =
-            TargetAssignmentMetadataValue { assignment_epoch: epoch, assignment_timestamp: now_ms };
-        self.emit_consumer(now_ms, group, &RecordChange::TargetAssignmentMetadata(Some(value)));
-        self.tell_target_computed(group, changed);
+        let assignor = self.preferred_assignor(group).clone();
+        self.start_target(now_ms, group, assignor);
     }
 
-    /// The members whose target is another, and what it is.
-    fn new_targets(&self, group: u32) -> Vec<(u32, Vec<TopicPartition>)> {
+    /// All that the targets of a group depend on, but for lags.
+    pub fn target_input(&self, group: u32, assignor: ServerAssignor) -> TargetInput {
         let of = self.registry.consumer(group);
         let members = &self.registry.consumer_members;
-        let subscribed = of.subscribed_topics();
-        let mut builder = GroupBuilder::new(self.config.hash_seed[0]);
-        let mut ids: HashMap<&str, Uuid, ahash::RandomState> =
-            HashMap::with_hasher(self.registry.hasher.clone());
-        for name in &subscribed {
-            if let Some((topic_id, partitions)) = known(&self.catalogue).topic(name) {
-                builder.add_topic(name, partitions);
-                ids.insert(name, topic_id);
-            }
+        let rows = || of.members.iter().map(|row| &members[*row]);
+        let capacities = match assignor {
+            ServerAssignor::Weighted => rows().map(|member| self.capacity_of(member)).collect(),
+            _ => Vec::new(),
+        };
+        let is_own = matches!(assignor, ServerAssignor::Own(_));
+        let member = |member: &Member| TargetMember {
+            id: Arc::clone(&member.id),
+            instance_id: member.instance_id().map(Into::into),
+            rack_id: member.rack_id().filter(|_| is_own).map(Into::into),
+            names: Arc::clone(&member.names),
+            matched: of.regexes.get(member.regex()).map(|resolved| Arc::clone(&resolved.topics)),
+            target: member.target.clone(),
+        };
+        TargetInput {
+            shape: if of.is_homogeneous(members) {
+                Shape::Homogeneous
+            } else {
+                Shape::Heterogeneous
+            },
+            members: rows().map(member).collect(),
+            catalogue: self.catalogue.clone(),
+            capacities,
+            lags: Vec::new(),
+            hash_seed: self.config.hash_seed[0],
+            assignor,
         }
-        let known_lists = HashMap::with_hasher(self.registry.hasher.clone());
-        let mut lists = SubscriptionLists { known: known_lists };
-        for row in &of.members {
-            let member = &members[*row];
-            let subscription = lists.number(of, &member.names, member.regex(), &mut builder);
-            let is_static = member.instance_id();
-            let new = NewMember { id: &member.id, instance_id: is_static, ..NewMember::default() };
-            builder.add_member(new, subscription);
-            for (topic_id, partitions) in by_topic(member.target()) {
-                let name = known(&self.catalogue).name_of(topic_id);
-                let Some(topic) = name.and_then(|name| builder.existing_topic(name)) else {
-                    continue;
-                };
-                for partition in partitions {
-                    builder.add_claim(topic, partition.partition);
+    }
+
+    fn capacity_of(&self, member: &Member) -> u32 {
+        let rules = &self.config.assignment;
+        let configured = rules.capacity_of(member.client_id(), member.instance_id());
+        configured.unwrap_or(DEFAULT_CAPACITY).clamp(1, MAX_CAPACITY)
+    }
+
+    /// What new targets cost, in members, partitions and subscriptions; if it is more than `most`,
+    /// anything above that.
+    pub fn target_cost(&self, group: u32, most: usize) -> usize {
+        let of = self.registry.consumer(group);
+        let catalogue = known(&self.catalogue);
+        let mut cost = of.members.len();
+        let by_name = of.subscriptions.iter().map(|(names, count)| (names, *count));
+        let by_regex = of.regexes.resolved();
+        let by_regex =
+            by_regex.map(|(regex, resolved)| (&resolved.topics, of.regexes.members(regex)));
+        let mut lists = 0;
+        for (names, members) in by_name.chain(by_regex) {
+            lists += usize::from(!names.is_empty());
+            for name in names.iter() {
+                let partitions = catalogue.topic(name).map_or(0, |(_, partitions)| partitions);
+                cost += 1 + partitions as usize;
+                if cost > most {
+                    return cost;
                 }
             }
-        }
-        let Ok(built) = builder.build() else {
-            // More than all assignors can count: no cluster has them. Targets stay.
-            return Vec::new();
-        };
-        let shape =
-            if of.is_homogeneous(members) { Shape::Homogeneous } else { Shape::Heterogeneous };
-        let strategy = self.preferred_assignor(group);
-        let assignment = assignor::assign_shaped(strategy, &built, shape, Compat::Correct);
-        let assignment = assignment.expect("only Java's ways fail");
-        let topic_ids: Vec<Uuid> = built
-            .topic_names()
-            .iter()
-            .map(|name| ids.get(name).copied().unwrap_or_default())
-            .collect();
-        let mut changed = Vec::new();
-        for (at, row) in of.members.iter().enumerate() {
-            let places = assignment.of(at).iter().map(|partition| built.place(*partition));
-            let mut target: Vec<TopicPartition> = places
-                .map(|(topic, number)| TopicPartition::new(topic_ids[topic as usize], number))
-                .collect();
-            target.sort_unstable();
-            if members[*row].target.as_deref() != Some(&target[..]) {
-                changed.push((*row, target));
+            if lists > 1 {
+                cost += names.len() * members as usize;
             }
         }
-        changed
-    }
-}
-
-/// Lists of topics under the numbers that the assignors' group has for them. Each list of names is
-/// there once, so that its address tells it apart.
-struct SubscriptionLists<'a> {
-    known: HashMap<(*const Box<str>, &'a str), u32, ahash::RandomState>,
-}
-
-impl<'a> SubscriptionLists<'a> {
-    fn number(
-        &mut self,
-        of: &'a ConsumerGroup,
-        names: &'a TopicNames,
-        regex: &'a str,
-        builder: &mut GroupBuilder<'a>,
-    ) -> u32 {
-        if let Some(number) = self.known.get(&(names.as_ptr(), regex)) {
-            return *number;
-        }
-        let matched = of.regexes.get(regex).map(|resolved| &resolved.topics);
-        let topics = names.iter().chain(matched.into_iter().flat_map(|topics| topics.iter()));
-        let existing = topics.filter_map(|name| builder.existing_topic(name));
-        let mut topics: Vec<assignor::TopicId> = existing.collect();
-        topics.sort_unstable();
-        topics.dedup();
-        let number = builder.subscription(&topics);
-        self.known.insert((names.as_ptr(), regex), number);
-        number
+        if lists > 1 { cost * DIFFERENT } else { cost }
     }
 }
 

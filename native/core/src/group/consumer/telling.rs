@@ -3,7 +3,7 @@
 use super::member::Member;
 use super::reconcile::Next;
 use super::validate::JOINS;
-use crate::config::name_of_assignor;
+use crate::config::ServerAssignor;
 use crate::error::ErrorCode;
 use crate::event::{
     EpochCause, EventKind, EventMember, FencedCause, GoneCause, MigrationCause, bounded_reason,
@@ -62,9 +62,9 @@ impl Machine {
     }
 
     /// Once the records are written. `members`: those whose target is another.
-    pub fn tell_target_computed(&mut self, group: u32, members: usize) {
+    pub fn tell_target_computed(&mut self, group: u32, members: usize, assignor: &ServerAssignor) {
         if self.events.is_on() {
-            let assignor = name_of_assignor(self.preferred_assignor(group));
+            let assignor = assignor.name().into();
             self.push_event(group, EventKind::TargetComputed { members, assignor });
         }
     }

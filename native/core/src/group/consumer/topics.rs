@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use super::ConsumerGroup;
 use super::member::Member;
-use super::subscription::has_topic;
+use super::subscription::{TopicNames, has_topic};
 use crate::catalogue::Catalogue;
 use crate::request::Uuid;
 use crate::topic_partition::TopicPartition;
@@ -16,6 +16,14 @@ impl ConsumerGroup {
         let by_name = self.subscriptions.iter().flat_map(|(names, _)| names.iter());
         let by_regex = self.regexes.resolved().flat_map(|(_, resolved)| resolved.topics.iter());
         by_name.chain(by_regex).map(|name| &**name).collect()
+    }
+
+    /// The one list of topics that there is, if there are not several: most groups have one.
+    pub fn only_topic_list(&self) -> Option<&TopicNames> {
+        let by_name = self.subscriptions.iter().map(|(names, _)| names);
+        let by_regex = self.regexes.resolved().map(|(_, resolved)| &resolved.topics);
+        let mut lists = by_name.chain(by_regex).filter(|names| !names.is_empty());
+        lists.next().filter(|_| lists.next().is_none())
     }
 
     pub fn is_member_subscribed_to(&self, member: &Member, topic: &str) -> bool {

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use super::ConsumerGroup;
 use super::member::Member;
 use super::regexes::ResolvedRegex;
-use crate::config::name_of_assignor;
 use crate::group::Machine;
 use crate::topic_partition::{AtPartition, by_topic};
 use crate::views::{
@@ -23,7 +22,7 @@ impl Machine {
             group_epoch: of.group_epoch,
             assignment_epoch: of.assignment_epoch,
             assignment_timestamp_ms: of.assignment_timestamp_ms,
-            assignor_name: name_of_assignor(self.preferred_assignor(group)),
+            assignor_name: self.preferred_assignor(group).name().into(),
             regular_expressions: regular_expressions(of),
         };
         GroupView {

@@ -1,9 +1,10 @@
 //! ConsumerGroupTargetAssignmentMemberValue: key type 7.
 
 use super::{VERSION, array, numbers, open, skip_tags, write_no_tags, write_numbers};
-use crate::record::fields::{write_compact_count, write_i16, write_uuid};
+use crate::record::fields::{write_compact_count, write_i16, write_i32, write_uuid};
 use crate::record::reader::DecodeError;
 use crate::request::Uuid;
+use crate::topic_partition::{TopicPartition, by_topic};
 
 /// An id, no partitions, no tags.
 const SMALLEST_TOPIC: usize = 18;
@@ -36,6 +37,19 @@ impl TargetAssignmentMemberValue {
         })?;
         skip_tags(&mut reader)?;
         Ok(TargetAssignmentMemberValue { topic_partitions })
+    }
+
+    /// Appends the value of a set of partitions.
+    pub fn encode_set(set: &[TopicPartition], out: &mut Vec<u8>) {
+        write_i16(out, VERSION);
+        write_compact_count(out, by_topic(set).count());
+        for (topic_id, partitions) in by_topic(set) {
+            write_uuid(out, topic_id);
+            write_compact_count(out, partitions.len());
+            partitions.iter().for_each(|at| write_i32(out, at.partition));
+            write_no_tags(out);
+        }
+        write_no_tags(out);
     }
 
     /// Appends the value.
