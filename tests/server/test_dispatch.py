@@ -103,7 +103,7 @@ def test_the_same_question_is_answered_once_until_the_catalogue_changes(run, mon
 
 
 def test_questions_that_differ_are_not_mixed_up(run, monkeypatch):
-    monkeypatch.setattr("pykcoord.server.dispatch._KNOWN_BYTES", 100_000)
+    monkeypatch.setattr("pykcoord.server.kept_answers._KNOWN_BYTES", 100_000)
 
     async def main():
         async with serving() as rig:
@@ -112,7 +112,7 @@ def test_questions_that_differ_are_not_mixed_up(run, monkeypatch):
             for index in range(600):
                 response = await ask(client, 10, 4, key_type=0, coordinator_keys=(f"g{index}",))
                 assert response.coordinators[0].key == f"g{index}"
-                kept.append(len(rig.server._dispatcher._known))
+                kept.append(len(rig.server._dispatcher._kept._known))
             assert 100 < max(kept) < 300
 
     run(main())

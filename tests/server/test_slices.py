@@ -55,7 +55,7 @@ class Rig:
 
     def at_rest(self) -> bool:
         dispatcher = self.dispatcher
-        return not dispatcher._jobs and dispatcher._answers.taken == 0
+        return not dispatcher._jobs._waiting and dispatcher._answers.taken == 0
 
 
 def names(count: int = COUNT) -> list[str]:
@@ -112,16 +112,16 @@ LONG = {
 def test_one_slice_of_work_is_done_in_an_iteration_of_the_loop(run, name, monkeypatch):
     rig = Rig({"orders": COUNT})
     slices: list[tuple[int, int]] = []
-    next_iteration = rig.dispatcher._next_iteration
+    next_iteration = rig.dispatcher._jobs._next_iteration
 
     def measured() -> None:
-        job = next(iter(rig.dispatcher._jobs.values()), None)
+        job = next(iter(rig.dispatcher._jobs._waiting.values()), None)
         before = len(job.out) if job is not None else 0
         next_iteration()
         if job is not None and job.out:
-            slices.append((rig.dispatcher._spent, len(job.out) - before))
+            slices.append((rig.dispatcher._jobs._spent, len(job.out) - before))
 
-    monkeypatch.setattr(rig.dispatcher, "_next_iteration", measured)
+    monkeypatch.setattr(rig.dispatcher._jobs, "_next_iteration", measured)
     key, version, fields = LONG[name]
 
     async def main():
@@ -177,7 +177,7 @@ def test_what_is_in_one_topic_is_looked_at_in_slices_too(run, name, monkeypatch)
     rig = Rig()
     key, version, fields = {**LONG, **WIDE}[name]
     most = 0
-    next_iteration = rig.dispatcher._next_iteration
+    next_iteration = rig.dispatcher._jobs._next_iteration
 
     def measured() -> None:
         nonlocal most
@@ -190,7 +190,7 @@ def test_what_is_in_one_topic_is_looked_at_in_slices_too(run, name, monkeypatch)
     async def main():
         # The first request of a version loads its layout.
         await rig.until_answered(rig.send(encode(key, version, **fields)))
-        monkeypatch.setattr(rig.dispatcher, "_next_iteration", measured)
+        monkeypatch.setattr(rig.dispatcher._jobs, "_next_iteration", measured)
         ticket = rig.send(encode(key, version, **fields))
         decode(key, version, await rig.until_answered(ticket))
 
@@ -283,7 +283,7 @@ def test_what_is_made_for_a_client_that_goes_away_ends(run):
         assert rig.dispatcher._answers.taken > 0
         rig.dispatcher.abandon(ticket)
         assert rig.at_rest()
-        while rig.dispatcher._is_awake:
+        while rig.dispatcher._jobs._is_awake:
             await asyncio.sleep(0)
         assert not rig.replies
         assert not rig.refused
@@ -292,7 +292,7 @@ def test_what_is_made_for_a_client_that_goes_away_ends(run):
 
 
 def test_an_answer_beyond_the_bound_is_refused_while_it_is_made(run, monkeypatch):
-    monkeypatch.setattr("pykcoord.server.dispatch._ANSWER_BYTES", 2 * SLICE_BYTES)
+    monkeypatch.setattr("pykcoord.server.jobs._ANSWER_BYTES", 2 * SLICE_BYTES)
 
     async def main():
         rig = Rig({f"t{index}": 1_000 for index in range(20)})
@@ -334,9 +334,9 @@ def test_memos_of_closed_connections_give_their_bytes_back(run):
         connection = Connection()
         await rig.until_answered(rig.send(encode(1, 4, **fields), connection))
         assert connection.memo is not None
-        assert rig.dispatcher._memos.taken > 0
+        assert rig.dispatcher._kept._memos.taken > 0
         connection.memo = None
-        assert rig.dispatcher._memos.taken == 0
+        assert rig.dispatcher._kept._memos.taken == 0
 
     run(main())
 

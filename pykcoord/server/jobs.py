@@ -1,0 +1,157 @@
+"""Requests whose answers are being made, in slices: one in each iteration of the loop, in turns.
+
+What a job does stands elsewhere; here is when it goes on, and what its answer may take.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Generator
+from typing import Any
+
+from pykcoord.server._connection import Connection
+from pykcoord.server.api.messages import SLICE_ELEMENTS, Slicer
+from pykcoord.server.api.node_api import NodeApi
+from pykcoord.server.budget import Budget
+from pykcoord.server.header import HEADER, BadFrameError
+
+# The memory of one answer; small ones are always given.
+_ANSWER_BYTES = 32 * 1024 * 1024
+_SMALL_ANSWER_BYTES = 64 * 1024
+_REPLY_HEAD = struct.Struct(">ii")
+
+# Yields after each slice of work, or what to wait for.
+Steps = Generator[asyncio.Future[Any] | None]
+
+
+class Job:
+    """A request whose answer is being made; `size` is its share of the budget."""
+
+    __slots__ = (
+        "api", "body_at", "connection", "correlation_id", "frame", "out", "size", "slicer",
+        "software", "steps", "ticket", "version", "wait_ms",
+    )  # fmt: skip
+
+    def __init__(self, connection: Connection, ticket: int, api: NodeApi, frame: bytes) -> None:
+        _, self.version, self.correlation_id = HEADER.unpack_from(frame)
+        self.connection = connection
+        self.ticket = ticket
+        self.api = api
+        self.frame = frame
+        self.body_at = 0
+        self.out = bytearray(_REPLY_HEAD.size)
+        self.slicer = Slicer(self.out)
+        self.size = 0
+        self.wait_ms = 0
+        self.steps: Steps | None = None
+        self.software: tuple[str, str] | None = None
+
+    def body(self) -> memoryview:
+        """The bytes behind the correlation id. To be let go at once: meanwhile it cannot grow."""
+        return memoryview(self.out)[_REPLY_HEAD.size :]
+
+    def reply(self) -> bytearray:
+        """The whole answer. It is not copied: it may be large."""
+        _REPLY_HEAD.pack_into(self.out, 0, len(self.out) - 4, self.correlation_id)
+        return self.out
+
+
+class Jobs:
+    """Those of one server.
+
+    `start` gives what a job costs before its first element, in elements, and its steps; `done`
+    takes the answer of one that is done; `failed` the error of one that is not, and is gone.
+    `answers` is the memory of all answers.
+    """
+
+    def __init__(
+        self,
+        start: Callable[[Job], tuple[int, Steps]],
+        done: Callable[[Job, bytearray], None],
+        failed: Callable[[int, Exception], None],
+        answers: Budget,
+    ) -> None:
+        self._start = start
+        self._done = done
+        self._failed = failed
+        self._answers = answers
+        self._waiting: dict[int, Job] = {}
+        self._asking: dict[int, Job] = {}
+        self._spent = 0
+        self._is_awake = False
+
+    def begin(self, job: Job) -> None:
+        """Work on a request, at once if this iteration of the loop has not done enough."""
+        self._waiting[job.ticket] = job
+        if len(self._waiting) == 1 and self._spent < SLICE_ELEMENTS:
+            self._work_on(job)
+        if not self._is_awake:
+            self._is_awake = True
+            asyncio.get_running_loop().call_soon(self._next_iteration)
+
+    def abandon(self, ticket: int) -> None:
+        """The client is gone, and so is the work on its answer."""
+        job = self._waiting.pop(ticket, None) or self._asking.pop(ticket, None)
+        if job is not None:
+            self._end(job)
+
+    def _next_iteration(self) -> None:
+        """One slice of work: of one long request, or of several short ones."""
+        self._spent = 0
+        self._is_awake = bool(self._waiting)
+        if self._is_awake:
+            asyncio.get_running_loop().call_soon(self._next_iteration)
+        while self._waiting and self._spent < SLICE_ELEMENTS:
+            job = next(iter(self._waiting.values()))
+            self._work_on(job)
+
+    def _work_on(self, job: Job) -> None:
+        """One slice of one request; then it is the turn of the others."""
+        try:
+            if job.steps is None:
+                cost, job.steps = self._start(job)
+                self._spent += cost
+            step = next(job.steps, self)
+            self._spent += job.slicer.take_count()
+            self._count(job)
+        except Exception as error:
+            self._waiting.pop(job.ticket, None)
+            self._end(job)
+            self._failed(job.ticket, error)
+            return
+        self._waiting.pop(job.ticket, None)
+        if isinstance(step, asyncio.Future):
+            self._asking[job.ticket] = job
+            step.add_done_callback(lambda _: self._go_on(job))
+            return
+        if step is not self:
+            self._waiting[job.ticket] = job
+            return
+        reply = job.reply()
+        self._end(job)
+        self._done(job, reply)
+
+    def _go_on(self, job: Job) -> None:
+        """What the job waited for is there."""
+        if self._asking.pop(job.ticket, None) is job:
+            self.begin(job)
+
+    def _count(self, job: Job) -> None:
+        """Take what the answer has grown by out of the budget."""
+        grown = len(job.out) - job.size
+        self._answers.take(grown)
+        job.size += grown
+        if job.size > _ANSWER_BYTES:
+            raise BadFrameError(f"{job.api.name}: an answer of more than {_ANSWER_BYTES} bytes")
+        if job.size > _SMALL_ANSWER_BYTES and not self._answers.has_room:
+            raise BadFrameError(
+                f"{job.api.name}: all answers together take more than {self._answers.most} bytes"
+            )
+
+    def _end(self, job: Job) -> None:
+        if job.steps is not None:
+            job.steps.close()
+        self._answers.give(job.size)
+        job.size = 0
+        job.out = bytearray()
