@@ -32,8 +32,7 @@ def test_a_shared_log_is_led_with_all_that_was_acknowledged(
 
     async def main() -> dict[str, tuple[int, int]]:
         host = InProcess(FolderStore(log), shards, "later")
-        for shard in range(shards):
-            await host.lead(shard)
+        await host.lead(*range(shards))
         found = {group_id: await host.committed(group_id) for group_id in expected}
         await host.close()
         return found

@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka.admin import AdminClient
+from support.nodes import Nodes
 
 import pykcoord
 from pykcoord.log.snapshot import SNAPSHOT_FILE
@@ -73,6 +75,30 @@ def test_a_data_directory_opens_with_all_that_was_acknowledged(
         member["memberId"] for group in expected["groups"].values() for member in group["members"]
     }
     assert not [record for record in caplog.records if "snapshot" in record.message], caplog.text
+
+
+@pytest.mark.parametrize("nodes", [1, 2])
+def test_nodes_serve_what_earlier_nodes_wrote(version: Path, tmp_path: Path, nodes: int) -> None:
+    directory, expected = _copy(version, tmp_path), _expected(version)
+    settings = {"offsets.topic.num.partitions": str(PARTITIONS)}
+    serving = Nodes(directory, settings=settings).start(nodes)
+    try:
+        admin = AdminClient({"bootstrap.servers": serving.bootstrap})
+        listed = admin.list_consumer_groups(request_timeout=10).result(10)
+        assert not listed.errors
+        assert {group.group_id for group in listed.valid} == expected["groups"].keys()
+    finally:
+        serving.close()
+
+
+def test_settings_of_groups_are_kept(tmp_path: Path) -> None:
+    directory = _copy(RECORDED / "0.1-nodes", tmp_path)
+    config = pykcoord.Config(offsets_topic_num_partitions=PARTITIONS)
+    with pykcoord.Coordinator(directory, config=config) as coordinator:
+        members = coordinator.members().to_pylist()
+    timeouts = {member["group_id"]: member["session_timeout_ms"] for member in members}
+    assert timeouts["native"] == 50_000
+    assert timeouts["other"] == 45_000
 
 
 def test_a_data_directory_says_the_same_to_the_command_line(version: Path, tmp_path: Path) -> None:

@@ -67,8 +67,7 @@ async def record_shared_log(location: Path) -> dict[str, int]:
     store = FolderStore(location)
     snapshots = ShardSnapshots(store, Config().native(), 3)
     host = InProcess(store, SHARDS, "recorder", snapshots)
-    for shard in range(SHARDS):
-        await host.lead(shard)
+    await host.lead(*range(SHARDS))
     for turn in range(5):
         for group_id, offset in GROUPS.items():
             assert await host.commit(group_id, offset + turn) == 0

@@ -83,12 +83,13 @@ class InProcess:
     async def _announce(self, shard: int, epoch: int) -> None:
         self.announced.append((shard, epoch))
 
-    async def lead(self, shard: int) -> None:
-        """Lead a shard, whichever host led it before."""
-        epoch = -1
-        while shard not in self.leadership.led:
-            answer = self.leadership.want({shard: epoch})
-            epoch = max(epoch, answer.refused.get(shard, -1))
+    async def lead(self, *shards: int) -> None:
+        """Lead these and no others, whichever hosts led them before."""
+        epochs = dict.fromkeys(shards, -1)
+        while not epochs.keys() <= self.leadership.led.keys():
+            answer = self.leadership.want(epochs)
+            for shard, epoch in answer.refused.items():
+                epochs[shard] = max(epochs[shard], epoch)
             await asyncio.sleep(0.001)
 
     async def ask(self, key: int, version: int, **fields: Any) -> Any:
