@@ -62,10 +62,13 @@ impl Machine {
             return Ok((self.group(group).last_record_end, response));
         }
         let (home, who) = match home {
+            // It has looked at the expression, before anything was written.
             Home::Classic(group) => self.upgrade(now_ms, group, context, request)?,
-            _ => (home, who),
+            _ => {
+                self.check_regex(home, request)?;
+                (home, who)
+            }
         };
-        self.check_regex(home, request)?;
         let group = self.settle_home(now_ms, home, context, request);
         let new_id = own_or_made_id(context, request);
         let row = match who {
