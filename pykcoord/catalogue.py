@@ -215,13 +215,10 @@ class TopicCatalogue:
         self._put(topic)
         return topic
 
-    def set_end_offset(self, name: str, partition: int, offset: int) -> None:
-        """Say where `partition` ends: what ListOffsets answers and lag is measured against.
-        Not remembered: it is the owner's knowledge."""
-        self.set_end_offsets({(name, partition): offset})
-
     def set_end_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
-        """The same for many, as one change: each change costs a look at the whole catalogue."""
+        """Say where partitions end: what ListOffsets answers and lag is measured against. Not
+        remembered: it is the owner's knowledge. As one change: each change costs a look at the
+        whole catalogue."""
         by_topic: dict[str, dict[int, int]] = {}
         for (name, partition), offset in offsets.items():
             topic = self._topic(name)

@@ -81,7 +81,7 @@ def test_every_change_is_told_and_has_a_version():
     first = catalogue.version
     catalogue.create("b", 1)
     catalogue.add_partitions("b", 2)
-    catalogue.set_end_offset("b", 1, 99)
+    catalogue.set_end_offsets({("b", 1): 99})
     catalogue.delete("a")
     assert [version - first for version, _ in seen] == [1, 2, 3, 4]
     assert [names for _, names in seen] == [["a", "b"]] * 3 + [["b"]]
@@ -94,7 +94,7 @@ def test_every_change_is_told_and_has_a_version():
 )
 def test_end_offsets_are_checked(partition, offset, argument):
     with pytest.raises(ArgumentError) as raised:
-        TopicCatalogue({"a": 1}).set_end_offset("a", partition, offset)
+        TopicCatalogue({"a": 1}).set_end_offsets({("a", partition): offset})
     assert raised.value.argument == argument
 
 

@@ -53,9 +53,9 @@ def test_what_an_owner_says_counts_where_it_is_further(run):
         async with serving(made()) as rig:
             client = await rig.connect()
             await commit_error(client, 42)
-            rig.catalogue.set_end_offset("orders", 0, 30)
+            rig.catalogue.set_end_offsets({("orders", 0): 30})
             assert await offset(client, LATEST) == 42
-            rig.catalogue.set_end_offset("orders", 0, 1_000)
+            rig.catalogue.set_end_offsets({("orders", 0): 1_000})
             assert await offset(client, LATEST) == 1_000
 
     run(main())

@@ -147,7 +147,7 @@ def test_a_session_that_was_never_given_is_unknown(run):
 def test_the_end_offset_is_what_the_catalogue_says(run):
     async def main():
         async with serving() as rig:
-            rig.catalogue.set_end_offset("orders", 0, 100)
+            rig.catalogue.set_end_offsets({("orders", 0): 100})
             client = await rig.connect()
             response = await ask(client, 1, 12, **poll(rig, 0))
             assert response.responses[0].partitions[0].high_watermark == 100

@@ -157,7 +157,7 @@ def test_aiokafka_resumes_at_its_commit(run):
 def test_auto_offset_reset_is_honoured(run, reset, expected):
     async def main():
         async with serving(made(), topics={"orders": 1}) as rig:
-            rig.catalogue.set_end_offset("orders", 0, 7)
+            rig.catalogue.set_end_offsets({("orders", 0): 7})
             consumer = AIOKafkaConsumer(
                 "orders",
                 bootstrap_servers=bootstrap(rig),

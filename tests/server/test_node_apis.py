@@ -190,7 +190,7 @@ def list_offsets(timestamp: int, topic: str = "orders", partition: int = 1) -> d
 def test_list_offsets(run, v):
     async def main():
         async with serving() as rig:
-            rig.catalogue.set_end_offset("orders", 1, 42)
+            rig.catalogue.set_end_offsets({("orders", 1): 42})
             client = await rig.connect()
 
             async def offset(*asked) -> tuple[int, int]:
