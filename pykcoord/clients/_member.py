@@ -24,6 +24,7 @@ from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.errors import ArgumentError
 
 _Caller = TypeVar("_Caller")
+_Base = TypeVar("_Base")
 
 
 class Member:
@@ -104,7 +105,16 @@ def catalogue(
     return known
 
 
-def checked_name(assignor: Assignor | type[Assignor]) -> str:
+def dropping_in(base: type[_Base], assignor: Assignor | type[Assignor]) -> type[_Base]:
+    """A class of a client's assignors that computes what `assignor` does.
+
+    Raises ArgumentError for what is no assignor, or has no name.
+    """
+    fields = {"name": _checked_name(assignor), "strategy": assignor, "__module__": base.__module__}
+    return type("DropIn", (base,), fields)
+
+
+def _checked_name(assignor: Assignor | type[Assignor]) -> str:
     """The name of one's own assignor, by which members agree on it.
 
     Raises ArgumentError for what is no assignor, or has no name.

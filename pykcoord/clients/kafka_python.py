@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, ClassVar
 
 from pykcoord.assignors import Assignor, Subscription
-from pykcoord.clients._member import Member, calling, catalogue, checked_name
+from pykcoord.clients._member import Member, calling, catalogue, dropping_in
 
 try:
     from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
@@ -126,11 +126,7 @@ def drop_in(assignor: Assignor | type[Assignor]) -> type[AbstractPartitionAssign
     Of a class, which is called without arguments, each consumer gets an instance of its own; an
     instance is for one consumer. Raises ArgumentError for anything else, or without a name.
     """
-    return type(
-        "DropIn",
-        (_DropIn,),
-        {"name": checked_name(assignor), "strategy": assignor, "__module__": __name__},
-    )
+    return dropping_in(_DropIn, assignor)
 
 
 def _subscription(member: Any) -> Subscription:

@@ -211,25 +211,14 @@ fn add_member<'a>(
         Strategy::Sticky => StickyUserData::decode(user_data),
         _ => StickyUserData::default(),
     };
-    builder.add_member(
-        NewMember {
-            id: row.id.to_str()?,
-            instance_id: text(&row.instance_id)?,
-            rack_id: text(&row.rack_id)?,
-            generation,
-            claim_generation: match strategy {
-                Strategy::Sticky => sticky.generation,
-                _ => generation.or_else(|| cooperative_generation(user_data)),
-            },
-        },
-        subscription,
-    );
-    for (topic, numbers) in &sticky.partitions {
-        let topic = str::from_utf8(topic).ok().and_then(|name| builder.existing_topic(name));
-        if let Some(topic) = topic {
-            numbers.iter().for_each(|&number| builder.add_claim(topic, number));
-        }
-    }
+    let member = NewMember {
+        id: row.id.to_str()?,
+        instance_id: text(&row.instance_id)?,
+        rack_id: text(&row.rack_id)?,
+        generation,
+        ..NewMember::default()
+    };
+    add_with_sticky_claims(builder, strategy, member, &sticky, user_data, subscription);
     match &row.owned {
         Some(owned) if strategy.knows_the_past() && strategy != Strategy::Sticky => {
             add_claims(builder, owned).map_err(|error| {
@@ -238,6 +227,29 @@ fn add_member<'a>(
             })
         }
         _ => Ok(()),
+    }
+}
+
+/// A member with what it owned by its user data, for `sticky`: for the other strategies only the
+/// generation is of them.
+pub(crate) fn add_with_sticky_claims<'a>(
+    builder: &mut GroupBuilder<'a>,
+    strategy: Strategy,
+    member: NewMember<'a>,
+    sticky: &StickyUserData<'_>,
+    user_data: Option<&[u8]>,
+    subscription: u32,
+) {
+    let claim_generation = match strategy {
+        Strategy::Sticky => sticky.generation,
+        _ => member.generation.or_else(|| cooperative_generation(user_data)),
+    };
+    builder.add_member(NewMember { claim_generation, ..member }, subscription);
+    for (topic, numbers) in &sticky.partitions {
+        let topic = str::from_utf8(topic).ok().and_then(|name| builder.existing_topic(name));
+        if let Some(topic) = topic {
+            numbers.iter().for_each(|&number| builder.add_claim(topic, number));
+        }
     }
 }
 

@@ -15,12 +15,12 @@ use arrow_array::{
 use arrow_buffer::OffsetBuffer;
 use arrow_pyarrow::PyArrowType;
 use arrow_schema::{DataType, Field, Fields, Schema, SchemaRef};
-use kcoord_core::assignor::sticky::user_data::{StickyUserData, cooperative_generation};
+use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::assignor::{self, Compat, GroupBuilder, NewMember, Strategy};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::assignor::{argument_error, read_topics};
+use crate::assignor::{add_with_sticky_claims, argument_error, read_topics};
 
 /// A batch that is returned ends with the group that brings it over so many partitions.
 const PARTITIONS_PER_BATCH: usize = 1 << 20;
@@ -215,25 +215,15 @@ impl PyBulkAssignor {
             Strategy::Sticky => StickyUserData::of(&owned, generation),
             _ => StickyUserData::default(),
         };
-        builder.add_member(
-            NewMember {
-                id: rows.member_id.value(row),
-                instance_id: text(rows.instance_id, row),
-                rack_id: text(rows.rack_id, row),
-                generation,
-                claim_generation: match self.strategy {
-                    Strategy::Sticky => sticky.generation,
-                    _ => generation.or_else(|| cooperative_generation(user_data)),
-                },
-            },
-            subscription,
-        );
-        for (topic, numbers) in &sticky.partitions {
-            let topic = str::from_utf8(topic).ok().and_then(|name| builder.existing_topic(name));
-            if let Some(topic) = topic {
-                numbers.iter().for_each(|&number| builder.add_claim(topic, number));
-            }
-        }
+        let member = NewMember {
+            id: rows.member_id.value(row),
+            instance_id: text(rows.instance_id, row),
+            rack_id: text(rows.rack_id, row),
+            generation,
+            ..NewMember::default()
+        };
+        let strategy = self.strategy;
+        add_with_sticky_claims(builder, strategy, member, &sticky, user_data, subscription);
         if self.strategy != Strategy::Sticky {
             for (topic, number) in owned {
                 if let Some(topic) = builder.existing_topic(topic) {
