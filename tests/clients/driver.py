@@ -5,6 +5,10 @@ line, and writes replies and events to stdout:
 
     {"id": 1, "op": "open", "consumer": NAME, "bootstrap": "HOST:PORT", "group": ..,
      "topics": [..], "pattern": regex or null,
+     "protocol": "classic" | "consumer",
+                 the latter in confluent, java and franz-go; then the server has the say about
+                 assignor, session_timeout_ms and heartbeat_interval_ms, and pattern is for the
+                 server where the library lets it,
      "assignor": "range" | "roundrobin" | "sticky" | "cooperative-sticky",
                  in kafka-python and aiokafka also "pykcoord:" and one of these, the drop-in, or
                  "FILE.py:NAME", a class of one's own dropped in,

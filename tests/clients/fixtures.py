@@ -24,6 +24,7 @@ LANGUAGES = {
 }
 # Long, so that what is seen within driver.WAIT_S is not a session that expired.
 SETTINGS = {
+    "protocol": "classic",
     "assignor": "range",
     "topics": [],
     "pattern": None,

@@ -9,6 +9,11 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 from support import segments
 from support.asked import Asked, Offsets, Unstable
+from support.consumer_groups import (
+    described_consumer_groups,
+    expected_consumer_groups,
+    name_topics,
+)
 
 from .conftest import Serve
 
@@ -18,6 +23,7 @@ _ORDERS = {"orders": {"0": {"offset": 42, "leaderEpoch": 3, "metadata": "from he
 
 def test_a_log_of_kafka_is_served_and_written_on(scenario: Path, serve: Serve) -> None:
     expected = segments.expected(scenario)
+    name_topics(scenario, expected)
     server = serve(
         scenario, expected["offsets_topic_num_partitions"], "--on-corruption", "truncate",
         "--topic", "orders:4",
@@ -85,6 +91,8 @@ def _check(asked: Asked, expected: dict[str, Any]) -> None:
             assert described[name]["members"] == _members(group)
         if group["state"] == "Stable" and "protocol" in group:
             assert described[name]["protocol"] == group["protocol"]
+    consumers = expected_consumer_groups(expected)
+    assert described_consumer_groups(asked, consumers) == consumers
     offsets: Offsets = expected["offsets"]
     assert asked.offsets(groups) == offsets
     unstable: Unstable = expected["unstable"]

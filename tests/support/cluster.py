@@ -80,14 +80,17 @@ class Cluster:
 
 
 def new_server(
-    request: pytest.FixtureRequest, directory: Path, topics: Mapping[str, int] | None = None
+    request: pytest.FixtureRequest,
+    directory: Path,
+    topics: Mapping[str, int] | None = None,
+    settings: Mapping[str, str] | None = None,
 ) -> PykcoordServer | KafkaBroker:
     """Returns the server that `--server` names, not yet started."""
     if request.config.getoption("--server") == "pykcoord":
-        return PykcoordServer(directory, topics=topics)
+        return PykcoordServer(directory, topics=topics, settings=settings)
     if (reason := jars.missing_tool_chain()) is not None:
         pytest.skip(reason)
-    return KafkaBroker(directory, topics=topics)
+    return KafkaBroker(directory, topics=topics, settings=settings)
 
 
 def new_group(prefix: str = "group") -> str:

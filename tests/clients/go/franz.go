@@ -60,6 +60,9 @@ func franzOptions(r request) []kgo.Opt {
 		kgo.FetchMaxWait(500 * time.Millisecond),
 		kgo.DisableAutoCommit(),
 	}
+	if r.Protocol == "consumer" {
+		options = append(options, kgo.ServerSideBalancer())
+	}
 	if r.Instance != nil {
 		options = append(options, kgo.InstanceID(*r.Instance))
 	}

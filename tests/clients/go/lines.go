@@ -16,6 +16,7 @@ type request struct {
 	Group               string   `json:"group"`
 	Topics              []string `json:"topics"`
 	Pattern             *string  `json:"pattern"`
+	Protocol            string   `json:"protocol"`
 	Assignor            string   `json:"assignor"`
 	Instance            *string  `json:"instance"`
 	Reset               string   `json:"reset"`

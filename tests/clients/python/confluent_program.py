@@ -16,10 +16,7 @@ class ConfluentConsumer(PollingConsumer):
             "bootstrap.servers": settings["bootstrap"],
             "client.id": settings["consumer"],
             "group.id": settings["group"],
-            "partition.assignment.strategy": settings["assignor"],
             "auto.offset.reset": settings["reset"],
-            "session.timeout.ms": settings["session_timeout_ms"],
-            "heartbeat.interval.ms": settings["heartbeat_interval_ms"],
             "max.poll.interval.ms": settings["rebalance_timeout_ms"],
             "topic.metadata.refresh.interval.ms": settings["metadata_max_age_ms"],
             "enable.auto.commit": False,
@@ -29,6 +26,14 @@ class ConfluentConsumer(PollingConsumer):
             "stats_cb": self._statistics,
             "error_cb": lambda error: None,
         }
+        if settings["protocol"] == "consumer":
+            configuration["group.protocol"] = "consumer"
+        else:
+            configuration |= {
+                "partition.assignment.strategy": settings["assignor"],
+                "session.timeout.ms": settings["session_timeout_ms"],
+                "heartbeat.interval.ms": settings["heartbeat_interval_ms"],
+            }
         if settings["instance"] is not None:
             configuration["group.instance.id"] = settings["instance"]
         self.fetching: dict[tuple[str, int], int] = {}

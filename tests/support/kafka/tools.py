@@ -12,7 +12,7 @@ LOGGING = Path(__file__).with_name("log4j2-errors.properties")
 CLASSES = {
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
-    "configs": "kafka.admin.ConfigCommand",
+    "configs": "org.apache.kafka.tools.ConfigCommand",
     "features": "org.apache.kafka.tools.FeatureCommand",
     "groups": "org.apache.kafka.tools.GroupsCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",

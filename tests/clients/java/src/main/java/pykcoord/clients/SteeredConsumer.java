@@ -18,6 +18,7 @@ import org.apache.kafka.clients.consumer.ConsumerRebalanceListener;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.consumer.SubscriptionPattern;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.serialization.ByteArrayDeserializer;
 
@@ -45,6 +46,8 @@ final class SteeredConsumer extends Thread implements ConsumerRebalanceListener 
             Set<String> topics = new HashSet<>();
             settings.get("topics").forEach(topic -> topics.add(topic.asText()));
             consumer.subscribe(topics, this);
+        } else if (isOfConsumerProtocol(settings)) {
+            consumer.subscribe(new SubscriptionPattern(settings.get("pattern").asText()), this);
         } else {
             consumer.subscribe(Pattern.compile(settings.get("pattern").asText()), this);
         }
@@ -135,17 +138,25 @@ final class SteeredConsumer extends Thread implements ConsumerRebalanceListener 
         return new TopicPartition(row.get(0).asText(), row.get(1).asInt());
     }
 
+    private static boolean isOfConsumerProtocol(JsonNode settings) {
+        return settings.get("protocol").asText().equals("consumer");
+    }
+
     private static Properties properties(JsonNode settings) {
         Properties properties = new Properties();
         properties.put("bootstrap.servers", settings.get("bootstrap").asText());
         properties.put("client.id", settings.get("consumer").asText());
         properties.put("group.id", settings.get("group").asText());
-        properties.put("group.protocol", "classic");
-        properties.put("partition.assignment.strategy",
-            List.of(ASSIGNOR_CLASSES.get(settings.get("assignor").asText())));
+        if (isOfConsumerProtocol(settings)) {
+            properties.put("group.protocol", "consumer");
+        } else {
+            properties.put("group.protocol", "classic");
+            properties.put("partition.assignment.strategy",
+                List.of(ASSIGNOR_CLASSES.get(settings.get("assignor").asText())));
+            properties.put("session.timeout.ms", settings.get("session_timeout_ms").asText());
+            properties.put("heartbeat.interval.ms", settings.get("heartbeat_interval_ms").asText());
+        }
         properties.put("auto.offset.reset", settings.get("reset").asText());
-        properties.put("session.timeout.ms", settings.get("session_timeout_ms").asText());
-        properties.put("heartbeat.interval.ms", settings.get("heartbeat_interval_ms").asText());
         properties.put("max.poll.interval.ms", settings.get("rebalance_timeout_ms").asText());
         properties.put("metadata.max.age.ms", settings.get("metadata_max_age_ms").asText());
         properties.put("enable.auto.commit", "false");
