@@ -19,6 +19,7 @@ FUZZ_SECONDS ?= 60
 SEED ?=
 FRAMES ?=
 SIM_ARGS ?= --seconds 60
+LAB_ARGS ?=
 # The first of these that is new enough, unless PYTHON says which.
 PYTHON ?= $(shell .ci/find-python)
 
@@ -31,9 +32,9 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/cluster/tests/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark native-tests rust-programs \
+.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-zookeeper native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
-	bench-abuse diff-kafka crash attack fuzz fuzz-server sim sim-cluster docs lock clean tools
+	bench-abuse diff-kafka crash attack fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -74,6 +75,10 @@ test-python: build ## the tests under tests/; PYTEST_ARGS="-k demo" narrows
 test-spark: build ## all tests of Spark: clusters of this machine, faults, millions of groups
 	@.ci/require java
 	python -m pytest tests/spark --spark-all $(PYTEST_ARGS)
+
+test-zookeeper: build ## groups on a real ZooKeeper, long stories too: mixed with 0.8.2.2's consumers, the lab
+	@.ci/require java
+	python -m pytest tests/zookeeper tests/lab --zookeeper-all $(PYTEST_ARGS)
 
 bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narrows
 	python -m pytest benches -o addopts="--strict-markers --strict-config --import-mode=importlib" \
@@ -133,6 +138,11 @@ fuzz-server: build ## frames of every API through the whole server; FUZZ_SECONDS
 
 docs: build ## write the generated parts of docs/ again
 	python .ci/generate_docs.py
+
+schemes: build ## run the lab and write docs/schemes.md and its pictures of it; LAB_ARGS="--members 500"
+	@.ci/require java
+	pykcoord lab all build/lab $(LAB_ARGS)
+	python .ci/schemes.py build/lab
 
 lock: ## renew requirements-*.txt and Cargo.lock, within the ranges of pyproject.toml and Cargo.toml
 	@.ci/require python cargo

@@ -7,6 +7,10 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from kio.schema.consumer_group_heartbeat.v0.request import (
+    ConsumerGroupHeartbeatRequest,
+    TopicPartitions,
+)
 from kio.schema.heartbeat.v4.request import HeartbeatRequest
 from kio.schema.join_group.v9.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
@@ -125,6 +129,30 @@ def heartbeat(identity: Identity, member_id: str, generation: int) -> HeartbeatR
         generation_id=i32(generation),
         member_id=member_id,
         group_instance_id=identity.group_instance_id,
+    )
+
+
+def consumer_heartbeat(
+    group_id: str,
+    member_id: str,
+    epoch: int,
+    topics: Iterable[str] | None,
+    owned: Mapping[Any, Iterable[int]] | None,
+) -> ConsumerGroupHeartbeatRequest:
+    """Of a member of a consumer group (KIP-848). `topics` and `owned` (topic id to partitions) are
+    None where they have not changed."""
+    return ConsumerGroupHeartbeatRequest(
+        group_id=GroupId(group_id),
+        member_id=member_id,
+        member_epoch=i32(epoch),
+        rebalance_timeout=_milliseconds(-1 if topics is None else 60_000),
+        subscribed_topic_names=None if topics is None else tuple(map(TopicName, topics)),
+        topic_partitions=None
+        if owned is None
+        else tuple(
+            TopicPartitions(topic_id=topic_id, partitions=tuple(map(i32, partitions)))
+            for topic_id, partitions in owned.items()
+        ),
     )
 
 

@@ -60,6 +60,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--attack-full", action="store_true", help="attacks of tests/attack in the size that hurts"
     )
     group.addoption(
+        "--zookeeper-all", action="store_true", help="the long tests of groups on a ZooKeeper"
+    )
+    group.addoption(
         "--spark-all", action="store_true", help="the long tests of tests/spark as well"
     )
 

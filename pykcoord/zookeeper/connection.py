@@ -103,12 +103,13 @@ class Connection:
         future: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         if self._end is not None:
             future.set_exception(self._end)
-        elif isinstance(operation, Session | Revoke):
+        elif isinstance(operation, Session):
             future.set_result(self.session_id)
         else:
             self._xid = self._xid % _LAST_XID + 1
             self.requests += 1
             self._waiting[self._xid] = (operation, future)
+            assert not isinstance(operation, Revoke)
             asked: Any = operation
             if self._chroot:
                 asked = operation._replace(path=self._chroot + operation.path)
@@ -155,7 +156,7 @@ class Connection:
         self._writer.write(wire.get_frames(bulk.first_xid, whole))
         return bulk
 
-    async def run(self, steps: Steps[Any]) -> Any:
+    async def run(self, steps: Steps[Any], on_revoke: Callable[[], None] = lambda: None) -> Any:
         """Do what a generator of operations asks for; returns what it returns."""
         answer: Any = None
         error: Exception | None = None
@@ -165,6 +166,9 @@ class Connection:
             except StopIteration as stop:
                 return stop.value
             answer, error = None, None
+            if isinstance(operation, Revoke):
+                on_revoke()
+                continue
             try:
                 answer = await self.ask(operation)
             except NoSessionError:

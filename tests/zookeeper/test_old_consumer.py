@@ -163,24 +163,31 @@ def _of(owners: dict[str, str], name: str) -> set[str]:
 
 
 @pytest.mark.timeout(170)
+@pytest.mark.parametrize("begins", ["ours", "real"])
 @pytest.mark.parametrize("name", STORIES)
 def test_a_mixed_group_agrees_in_every_state(
-    name: str, world: World, jvms: tuple[OldConsumers, OldConsumers]
+    name: str,
+    begins: str,
+    world: World,
+    jvms: tuple[OldConsumers, OldConsumers],
+    pytestconfig: pytest.Config,
 ) -> None:
+    if begins == "real" and not pytestconfig.getoption("--zookeeper-all"):
+        pytest.skip("only with --zookeeper-all")
     group = Group(world, STORIES[name], jvms)
     try:
-        _play(group, jvms[1])
+        _play(group, jvms[1], begins)
     finally:
         for member in group.ours.values():
             member.close()
     assert group.agreed == STEPS
 
 
-def _play(group: Group, second: OldConsumers) -> None:
-    group.join_ours("p1")
-    group.agrees()  # first join
-    group.join("r1", 0)
-    group.agrees()  # second join
+def _play(group: Group, second: OldConsumers, begins: str) -> None:
+    joins = [lambda: group.join_ours("p1"), lambda: group.join("r1", 0)]
+    for join in joins if begins == "ours" else reversed(joins):
+        join()
+        group.agrees()  # first and second join
     group.join("r2", 1)
     group.agrees()  # and a third
     group.real["r1"].ask("close", "r1")
