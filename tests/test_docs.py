@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib.util
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,19 +20,29 @@ GUIDES = [
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def _generated() -> dict[str, str]:
-    spec = importlib.util.spec_from_file_location("docs", ROOT / ".ci/generate_docs.py")
+def _program(name: str) -> Any:
+    spec = importlib.util.spec_from_file_location("docs", ROOT / ".ci" / name)
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    pages: dict[str, str] = module.pages()
+    return module
+
+
+def _generated() -> dict[str, str]:
+    pages: dict[str, str] = _program("generate_docs.py").pages()
     return pages
 
 
 def test_generated_pages_are_fresh() -> None:
     for name, text in _generated().items():
         assert (ROOT / "docs" / name).read_text() == text, f"docs/{name}: run `make docs`"
+
+
+def test_the_page_of_schemes_is_that_of_its_numbers() -> None:
+    numbers = json.loads((ROOT / "docs/schemes.json").read_text())
+    for name, text in _program("schemes.py").rendered(numbers).items():
+        assert (ROOT / "docs" / name).read_text() == text, f"docs/{name}: python .ci/schemes.py"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)

@@ -30,7 +30,9 @@ from pykcoord.zookeeper.operations import Create, NodeExistsError
 
 HEARTBEAT_SECONDS = 3.0
 MAX_REAL_MEMBERS = 50
+# How long nobody must have told anything: what heartbeats tell comes late, watches fire at once.
 _QUIET_SECONDS = HEARTBEAT_SECONDS + 1.5
+_WATCHES_QUIET_SECONDS = 2.0
 _LONGEST_SECONDS = 600.0
 _READY_SECONDS = 30.0
 
@@ -242,7 +244,10 @@ async def _settled(
         group.counts()  # which raises if a member is lost
         now = beliefs.now()
         owned = [one for name in members for one in now.get(name, ())]
-        quiet = bool(now) and monotonic_seconds() - beliefs.last_at() > _QUIET_SECONDS
+        wait_seconds = _QUIET_SECONDS
+        if scheme in (ZOOKEEPER, ZOOKEEPER_LIGHT):
+            wait_seconds = min(wait_seconds, _WATCHES_QUIET_SECONDS)
+        quiet = bool(now) and monotonic_seconds() - beliefs.last_at() > wait_seconds
         if quiet and members <= now.keys() and sorted(owned) == sorted(wanted):
             return
     raise LabError(f"{scheme}, {len(members)} members: not settled after {_LONGEST_SECONDS:g} s")
