@@ -347,7 +347,7 @@ async def read_by_two_classic(directory: Path, connect: str, broker: Broker082) 
 async def run_split_brain(directory: Path, progress: Progress) -> dict[str, Any]:
     """All of it."""
     found: dict[str, Any] = {"orphans": [], "read_by_two": {}}
-    for lag, stop, watch in ((0.0, 2.0, 8.0), (1.0, 0.0, 16.0), (3.0, 0.0, 22.0)):
+    for lag, stop, watch in ((0.0, 2.0, 8.0), (1.0, 0.0, 16.0), (3.0, 0.0, 38.0)):
         told = f"a follower {lag:g} s behind" if lag else f"a follower stopped for {stop:g} s"
         progress(f"split brain: {told}")
         where = directory / f"ensemble-{lag:g}-{stop:g}"
