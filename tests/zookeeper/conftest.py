@@ -94,7 +94,7 @@ def member(world: World) -> Iterator[Callable[..., ZooKeeperMember]]:
     made: list[ZooKeeperMember] = []
 
     def make(consumer_id: str, topics: object = None, **settings: object) -> ZooKeeperMember:
-        settings = {"session_timeout_ms": 2_000, "rebalance_backoff_ms": 100, **settings}
+        settings = {"session_timeout_ms": 6_000, "rebalance_backoff_ms": 100, **settings}
         one = ZooKeeperMember(
             world.connect, "billing", topics, consumer_id=consumer_id, **settings  # type: ignore[arg-type]
         )  # fmt: skip

@@ -196,7 +196,7 @@ def test_safe_commits_only_what_is_its_own(world: World, member: Make) -> None:
 def test_the_second_of_a_name_waits_until_the_first_is_gone(world: World, member: Make) -> None:
     first = member("c1", ["A"])
     first.wait()
-    second = member("c1", ["A"])
+    second = member("c1", ["A"], session_timeout_ms=1_000)
     path = "/consumers/billing/ids/billing_c1"
     until(lambda: path in second._waits_for)
     with pytest.raises(TimeoutError, match=path):
@@ -208,7 +208,7 @@ def test_the_second_of_a_name_waits_until_the_first_is_gone(world: World, member
 
 def test_a_safe_second_of_a_name_gives_up(world: World, member: Make) -> None:
     member("c1", ["A"]).wait()
-    second = member("c1", ["A"], safe=True)
+    second = member("c1", ["A"], safe=True, session_timeout_ms=1_000)
     path = "/consumers/billing/ids/billing_c1"
     with pytest.raises(ZooKeeperError, match=f"{path}: is registered by another member"):
         second.wait()

@@ -108,7 +108,7 @@ class Group:
     def join_ours(self, name: str) -> None:
         self.ours[name] = ZooKeeperMember(
             self.world.connect, "billing", strategy=self.story.strategy, consumer_id=name,
-            session_timeout_ms=2_000, rebalance_backoff_ms=300, **self.story.ours,  # type: ignore[arg-type]
+            session_timeout_ms=3_000, rebalance_backoff_ms=300, **self.story.ours,  # type: ignore[arg-type]
         )  # fmt: skip
 
     def agrees(self, silent: str = "") -> None:

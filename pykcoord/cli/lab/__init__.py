@@ -7,9 +7,12 @@ serve`), and ends it. docs/schemes.md is made of a run of it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import importlib.util
 import json
+import logging
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +59,8 @@ def command(part: str, directory: Path, members: int) -> int:
     if part != "herd":
         library_directory("kafka082")
     directory.mkdir(parents=True, exist_ok=True)
-    found = _run(part, members)
+    with _silent("kazoo", "pykcoord.zookeeper"):
+        found = _run(part, members)
     _write(directory, found)
     click.echo(f"{directory / 'lab.html'}: the page; {directory / 'lab.json'}: the numbers")
     return 0
@@ -65,6 +69,20 @@ def command(part: str, directory: Path, members: int) -> int:
 def sizes_up_to(members: int) -> list[int]:
     """The sizes of groups that are measured."""
     return [size for size in _SIZES if size < members] + [members]
+
+
+@contextlib.contextmanager
+def _silent(*names: str) -> Iterator[None]:
+    """Without their warnings: what they warn of is what is measured."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)
 
 
 def _run(part: str, members: int) -> dict[str, Any]:

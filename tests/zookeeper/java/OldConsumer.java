@@ -57,7 +57,7 @@ public class OldConsumer {
     static void open(String id, String[] word, String connect) {
         Properties properties = new Properties();
         properties.put("zookeeper.connect", connect);
-        properties.put("zookeeper.session.timeout.ms", "2000");
+        properties.put("zookeeper.session.timeout.ms", "3000");
         properties.put("rebalance.backoff.ms", "300");
         properties.put("group.id", word[2]);
         properties.put("consumer.id", id);
