@@ -81,6 +81,18 @@ def topics(argument: str, value: object) -> dict[str, int]:
     }
 
 
+def racks(argument: str, value: object) -> dict[str, list[list[str]]]:
+    """The racks of each partition by topic; None: nothing is known of any."""
+    given = {} if value is None else mapping(argument, value, "{'orders': [['a'], ['b', 'c']]}")
+    return {
+        text(argument, name): [
+            [text(argument, rack) for rack in _listed(argument, of_partition)]
+            for of_partition in _listed(argument, of_topic)
+        ]
+        for name, of_topic in given.items()
+    }
+
+
 def partitions(argument: str, value: Any, allowed: range = _INT32) -> list[tuple[str, int]]:
     """(topic, partition) pairs, with numbers within `allowed`."""
     return [_partition(argument, each, allowed) for each in _listed(argument, value)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import uuid
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pykcoord import _arguments as arguments
@@ -83,9 +83,12 @@ class Machine:
         self,
         topics: Mapping[str, int],
         end_offsets: Mapping[str, Mapping[int, int]] | None = None,
+        racks: Mapping[str, Sequence[Sequence[str]]] | None = None,
     ) -> None:
         """All topics that exist from now on, name to number of partitions. `end_offsets`: where
         partitions end, topic to partition to offset, as far as it is known, for `lag-aware`.
+        `racks`: topic to the racks of the replicas of each partition, for assignors that look at
+        the racks of members (KIP-881); a topic has none unless all its partitions are named.
 
         The next request deletes the offsets of topics that are gone, and starts a rebalance of
         groups that the coordinator assigns and that subscribe to what changed.
@@ -103,7 +106,7 @@ class Machine:
             }
             for name, offsets in given.items()
         }
-        self._node.set_topics(native, ends)
+        self._node.set_topics(native, ends, arguments.racks("racks", racks))
 
     def take_findings(self) -> list[Finding]:
         """What was noticed about assignments since the last call, for a log; the last 1,000."""

@@ -134,6 +134,18 @@ TOPICS = {"orders": 4}
 IN = i32Timedelta.parse(timedelta(seconds=10))
 
 
+def joining(subscription: Subscription, version: int) -> JoinGroupRequest:
+    metadata = encode_subscription(subscription, version)
+    return JoinGroupRequest(
+        group_id=GroupId("billing"),
+        session_timeout=IN,
+        rebalance_timeout=IN,
+        member_id="",
+        protocol_type="consumer",
+        protocols=(JoinGroupRequestProtocol(name="range", metadata=metadata),),
+    )
+
+
 class Host:
     """A shard, its log, and nothing else."""
 
@@ -158,18 +170,7 @@ class Host:
         return decode_response(request, self.answers.pop(self.tickets))
 
     def join(self) -> Any:
-        metadata = encode_subscription(Subscription(["orders"]), 0)
-        protocol = JoinGroupRequestProtocol(name="range", metadata=metadata)
-        return self.ask(
-            JoinGroupRequest(
-                group_id=GroupId("billing"),
-                session_timeout=IN,
-                rebalance_timeout=IN,
-                member_id="",
-                protocol_type="consumer",
-                protocols=(protocol,),
-            )
-        )
+        return self.ask(joining(Subscription(["orders"]), 0))
 
     def sync(self, joined: Any, assignments: dict[str, bytes]) -> Any:
         given = tuple(
@@ -208,6 +209,28 @@ def test_a_shard_looks_at_what_a_leader_assigns_unless_told_not_to() -> None:
         assert host.sync(joined, {joined.member_id: wrong}).assignment == wrong
         kinds = [(found.kind, found.count) for found in host.shard.take_findings()]
         assert kinds == ([("unknown_partition", 1)] if checks else [])
+
+
+@pytest.mark.parametrize("with_racks", [True, False])
+def test_partitions_go_to_members_in_their_racks(with_racks: bool) -> None:
+    host = Host(assigning("*:range"))
+    racks = {"orders": [["b"], ["b"], ["a"], ["a"]]}
+    host.shard.set_topics(TOPICS, racks=racks if with_racks else None)
+    joins = [joining(Subscription(["orders"], rack_id=rack), 3) for rack in ("a", "b")]
+    host.turn([Request(at, encode_request(join)) for at, join in enumerate(joins, 100)])
+    host.now_ms += 10
+    host.turn([])
+    joined = [decode_response(join, host.answers.pop(at)) for at, join in enumerate(joins, 100)]
+    owned = [decode_assignment(host.sync(each, {}).assignment)[1] for each in joined]
+    if with_racks:
+        assert owned == [[("orders", [2, 3])], [("orders", [0, 1])]]
+    else:
+        assert sorted(owned) == [[("orders", [0, 1])], [("orders", [2, 3])]]
+
+
+def test_racks_are_of_each_partition() -> None:
+    with pytest.raises(ArgumentError, match="racks: "):
+        Shard().set_topics({"orders": 1}, racks={"orders": [7]})  # type: ignore[list-item]
 
 
 def test_topics_of_a_shard_may_change() -> None:

@@ -69,6 +69,7 @@ class ScriptedNode:
         self,
         topics: list[tuple[str, bytes, int]],
         end_offsets: dict[str, dict[int, int]] | None = None,
+        racks: dict[str, list[list[str]]] | None = None,
     ) -> None:
         self.topics = topics
         self.end_offsets = end_offsets

@@ -218,7 +218,13 @@ fn node_of_groups(count: usize) -> (HostedNode, Vec<Member>) {
     let mut node = Node::new(config(), SHARDS, &SEED);
     let id = Uuid(0x1234_5678_9abc_def0_1234_5678_9abc_def0);
     let name = TOPIC.into();
-    node.set_topics([Topic { name, id, partitions: 100, end_offsets: Vec::new() }]);
+    node.set_topics([Topic {
+        name,
+        id,
+        partitions: 100,
+        end_offsets: Vec::new(),
+        racks: Vec::new(),
+    }]);
     (0..SHARDS).for_each(|shard| node.loaded(shard, NOW_MS, 0));
     let session = Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"));
     let mut hosted = HostedNode { node, session, now_ms: NOW_MS, batch: Vec::new() };

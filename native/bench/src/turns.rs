@@ -124,6 +124,7 @@ impl Asked {
             id: Uuid(id as u128),
             partitions: 10_000,
             end_offsets: Vec::new(),
+            racks: Vec::new(),
         };
         node.set_topics((1..=CONSUMED_TOPICS).map(topic));
         let session = Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"));

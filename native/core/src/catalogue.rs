@@ -70,15 +70,15 @@ impl Catalogue {
         Some((topic.id, topic.partitions))
     }
 
-    /// A number that stands for a topic that has an id, its id and its partitions, made by `make` of
-    /// name, id and number of partitions where it is asked for first.
+    /// A number that stands for a topic that has an id, its id, its partitions and their racks, made by
+    /// `make` of name, id, number of partitions and racks where it is asked for first.
     pub(crate) fn topic_hash(
         &self,
         name: &str,
-        make: impl FnOnce(&str, Uuid, u32) -> u64,
+        make: impl FnOnce(&str, Uuid, u32, &[Box<[Box<str>]>]) -> u64,
     ) -> Option<u64> {
         let entry = self.topics.get(name).filter(|entry| !entry.id.is_zero())?;
-        Some(*entry.hash.get_or_init(|| make(name, entry.id, entry.partitions)))
+        Some(*entry.hash.get_or_init(|| make(name, entry.id, entry.partitions, self.racks(name))))
     }
 
     /// The name of the topic with this id.
@@ -93,9 +93,9 @@ impl Catalogue {
         topics.filter(|(_, topic)| !topic.id.is_zero()).map(|(name, _)| &**name)
     }
 
-    /// Whether both have the same topics, ids and numbers of partitions.
+    /// Whether both have the same topics, ids, numbers of partitions and racks.
     pub fn is_same(&self, other: &Catalogue) -> bool {
-        self.names == other.names && self.has_same_partitions(other)
+        self.names == other.names && self.has_same_placement(other)
     }
 
     /// Whether all that the other has was here already.

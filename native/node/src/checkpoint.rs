@@ -55,7 +55,8 @@ impl Node {
             let name = from.string()?.into();
             let (high, low) = (from.i64()? as u64, from.i64()? as u64);
             let id = Uuid(u128::from(high) << 64 | u128::from(low));
-            let topic = Topic { name, id, partitions: 0, end_offsets: Vec::new() };
+            let (end_offsets, racks) = (Vec::new(), Vec::new());
+            let topic = Topic { name, id, partitions: 0, end_offsets, racks };
             self.deleted.push((SHARD, Arc::new(topic)));
         }
         let mut tickets = Vec::new();

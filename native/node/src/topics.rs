@@ -16,6 +16,8 @@ pub struct Topic {
     pub partitions: i32,
     /// Log end offsets by partition, as far as the host knows them.
     pub end_offsets: Vec<(i32, i64)>,
+    /// The racks of a partition's replicas, for each partition; empty: not known.
+    pub racks: Vec<Box<[Box<str>]>>,
 }
 
 /// Its order never shows: what is listed is sorted.
@@ -81,10 +83,8 @@ impl Topics {
         let topics = self.by_name.values().map(|topic| {
             let partitions = u32::try_from(topic.partitions).unwrap_or(0);
             let end_offsets = topic.end_offsets.iter().copied().collect();
-            (
-                topic.name.clone(),
-                CatalogueTopic { id: topic.id, partitions, end_offsets, racks: Vec::new() },
-            )
+            let racks = topic.racks.clone();
+            (topic.name.clone(), CatalogueTopic { id: topic.id, partitions, end_offsets, racks })
         });
         Catalogue::new(topics)
     }

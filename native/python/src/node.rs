@@ -72,14 +72,16 @@ impl PyNode {
     }
 
     /// All topics from now on: (name, id of 16 bytes, number of partitions). `end_offsets`: topic to
-    /// partition to offset, as far as it is known.
-    #[pyo3(signature = (topics, end_offsets = None))]
+    /// partition to offset, as far as it is known. `racks`: topic to the racks of each partition.
+    #[pyo3(signature = (topics, end_offsets = None, racks = None))]
     fn set_topics(
         &mut self,
         topics: Vec<(String, Vec<u8>, i32)>,
         end_offsets: Option<HashMap<String, HashMap<i32, i64>>>,
+        racks: Option<HashMap<String, Vec<Vec<String>>>>,
     ) -> PyResult<()> {
         let mut end_offsets = end_offsets.unwrap_or_default();
+        let mut racks = racks.unwrap_or_default();
         let topic = |(name, id, partitions): (String, Vec<u8>, i32)| {
             let bytes: [u8; 16] = id.as_slice().try_into().map_err(|_| {
                 PyValueError::new_err(format!(
@@ -89,7 +91,9 @@ impl PyNode {
             })?;
             let end_offsets = end_offsets.remove(&name).into_iter().flatten().collect();
             let id = Uuid(u128::from_be_bytes(bytes));
-            Ok(Topic { name: name.into(), id, partitions, end_offsets })
+            let of_partition = |racks: Vec<String>| racks.into_iter().map(Into::into).collect();
+            let racks = racks.remove(&name).into_iter().flatten().map(of_partition).collect();
+            Ok(Topic { name: name.into(), id, partitions, end_offsets, racks })
         };
         let topics: PyResult<Vec<Topic>> = topics.into_iter().map(topic).collect();
         self.node.set_topics(topics?);

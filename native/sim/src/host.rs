@@ -197,6 +197,7 @@ fn topics(catalogue: &Catalogue, broken: Option<Break>) -> Vec<Topic> {
             id: Uuid(topic.id),
             partitions: topic.partitions + phantoms,
             end_offsets: Default::default(),
+            racks: Default::default(),
         })
     });
     existing.collect()

@@ -48,7 +48,12 @@ impl Host {
     }
 
     pub fn loading(shards: usize) -> Self {
-        let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
+        Host::loading_with(Config::default(), shards)
+    }
+
+    /// But for the initial delay, which is none.
+    pub fn loading_with(config: Config, shards: usize) -> Self {
+        let config = Config { group_initial_rebalance_delay_ms: 0, ..config };
         Host {
             node: Node::new(config, shards, &[7; 32]),
             session: Arc::new(Session::anonymous(CLIENT_HOST, "PLAINTEXT")),
@@ -95,6 +100,7 @@ impl Host {
             id: Uuid(*id),
             partitions: *partitions,
             end_offsets: Vec::new(),
+            racks: Vec::new(),
         };
         self.node.set_topics(topics.iter().map(topic));
     }

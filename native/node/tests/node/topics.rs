@@ -1,10 +1,17 @@
 //! What the API layer says of topics before any group is asked (offsets.md sections 2.1, 4, 5).
 
+use kcoord_core::Config;
 use kcoord_core::ErrorCode::{self, *};
+use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
+use kcoord_core::assignor::Strategy;
+use kcoord_core::consumer_protocol::{Assignment, Subscription};
+use kcoord_core::request::{JoinGroupProtocol, Uuid};
+use kcoord_node::Topic;
+use kcoord_wire::api::RequestBody;
 use kcoord_wire::api::ResponseBody;
 
 use crate::ask::*;
-use crate::host::Host;
+use crate::host::{Host, frame};
 
 const ORDERS: u128 = 0x0123_4567_89ab_cdef;
 const NOWHERE: u128 = 99;
@@ -177,4 +184,54 @@ fn offsets_of_a_topic_that_the_catalogue_forgot_are_gone() {
     let (_, _, topics) = fetched(host.ask(9, &fetch(&[("g", Option::None)]))).remove(0);
     let names: Vec<&str> = topics.iter().map(|topic| &*topic.name).collect();
     assert_eq!(names, ["returns"]);
+}
+
+/// What two members get of a topic whose partitions are in racks b, b, a and a; the first is in
+/// rack a, the second in b.
+fn assigned_by_racks(racks: &[&str]) -> [Vec<i32>; 2] {
+    let rule = (Pattern::new("*"), GroupStrategy::Kafka(Strategy::Range));
+    let assignment = AssignmentRules { groups: vec![rule], capacities: Vec::new() };
+    let mut host = Host::loading_with(Config { assignment, ..Config::default() }, 1);
+    host.node.set_topics([Topic {
+        name: "orders".into(),
+        id: Uuid(ORDERS),
+        partitions: 4,
+        end_offsets: Vec::new(),
+        racks: racks.iter().map(|rack| Box::from([Box::from(*rack)])).collect(),
+    }]);
+    host.load(0);
+    let joins = ["a", "b"].map(|rack| {
+        let mut metadata = Vec::new();
+        Subscription {
+            version: 3,
+            topics: vec!["orders"],
+            user_data: Option::None,
+            owned_partitions: Vec::new(),
+            generation_id: -1,
+            rack_id: Some(rack),
+        }
+        .encode(&mut metadata);
+        let RequestBody::JoinGroup(mut joins) = join("g", "") else { unreachable!() };
+        joins.protocols = vec![JoinGroupProtocol { name: "range", metadata: &metadata }];
+        frame(3, &RequestBody::JoinGroup(joins))
+    });
+    let tickets = host.send_frames(&joins);
+    host.sleep(1);
+    [tickets[0], tickets[1]].map(|ticket| {
+        let ResponseBody::JoinGroup(joined) = host.take(ticket) else { panic!() };
+        let answer = host.ask(3, &sync("g", &joined.member_id, joined.generation_id));
+        let ResponseBody::SyncGroup(synced) = answer else { panic!() };
+        let assignment = Assignment::decode(&synced.assignment).expect("an assignment");
+        assignment.assigned_partitions.into_iter().flat_map(|(_, numbers)| numbers).collect()
+    })
+}
+
+#[test]
+fn racks_reach_the_assignor() {
+    assert_eq!(assigned_by_racks(&["b", "b", "a", "a"]), [vec![2, 3], vec![0, 1]]);
+    assert_eq!(assigned_by_racks(&["a", "a", "b", "b"]), [vec![0, 1], vec![2, 3]]);
+    // Racks of some partitions are none.
+    let mut shares = assigned_by_racks(&["b", "b"]);
+    shares.sort();
+    assert_eq!(shares, [vec![0, 1], vec![2, 3]]);
 }
