@@ -9,36 +9,14 @@
 
 #![allow(clippy::print_stdout)]
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "../../core/tests/support/counting.rs"]
+mod counting;
+
 use std::hint::black_box;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::assignor::{self, Assignment, Compat, Group, GroupBuilder, NewMember, Strategy};
-
-/// Counts what is allocated and has not been freed, and the most that was so far.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// Sound: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
-        MOST.fetch_max(held, Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 const LEAST_ROUNDS: usize = 5;
 const MOST_ROUNDS: usize = 200;
@@ -166,10 +144,7 @@ fn checksum(lists: &[Vec<(u32, i32)>]) -> u64 {
 /// Milliseconds of the fastest of several rounds, what it returned, and the most bytes that were
 /// held at once.
 fn timed<T>(mut work: impl FnMut() -> T) -> (f64, T, usize) {
-    let before = HELD.load(Relaxed);
-    MOST.store(before, Relaxed);
-    drop(black_box(work()));
-    let bytes = MOST.load(Relaxed) - before;
+    let ((), bytes, _) = counting::counted(|| drop(black_box(work())));
     let began = Instant::now();
     let (mut best, mut rounds) = (None, 0);
     while rounds < LEAST_ROUNDS || (began.elapsed() < TIME && rounds < MOST_ROUNDS) {

@@ -2,39 +2,13 @@
 //! twenty members dispute each of them; and an end in a bounded number of moves (counted by a debug
 //! assertion in `sticky/reassign.rs`, which these groups drive as far as groups can).
 
-// One test, alone in its process: the allocator counts for everybody.
-#![allow(clippy::disallowed_types)]
-
-use std::alloc::{GlobalAlloc, Layout, System};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+#[path = "support/counting.rs"]
+mod counting;
 
 use kcoord_core::assignor::{self, Compat, Group, GroupBuilder, NewMember, Strategy};
 
 const BYTES_A_PARTITION: usize = 100;
 const BYTES_A_DISPUTED_PARTITION: usize = 150;
-
-/// Counts what is held, and the most that was.
-struct Counting;
-
-static HELD: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// Sound: the system's allocator does the work.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let held = HELD.fetch_add(layout.size(), Relaxed) + layout.size();
-        MOST.fetch_max(held, Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
-        HELD.fetch_sub(layout.size(), Relaxed);
-        unsafe { System.dealloc(pointer, layout) }
-    }
-}
-
-#[global_allocator]
-static ALLOCATOR: Counting = Counting;
 
 /// Who subscribes to which topics, and what of them each claims in which generation.
 struct Shape {
@@ -160,10 +134,8 @@ fn every_assignor_ends_within_its_memory() {
         let names = names(shape.members.max(shape.topics));
         let group = group(shape, &names);
         for strategy in Strategy::ALL {
-            let before = HELD.load(Relaxed);
-            MOST.store(before, Relaxed);
-            let result = assignor::assign(strategy, &group, Compat::Correct);
-            let most = MOST.load(Relaxed) - before;
+            let assign = || assignor::assign(strategy, &group, Compat::Correct);
+            let (result, most, _) = counting::counted(assign);
             let result = result.expect("never fails");
             let each = most / group.partition_count();
             let bound = if shape.disputed { BYTES_A_DISPUTED_PARTITION } else { BYTES_A_PARTITION };

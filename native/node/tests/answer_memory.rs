@@ -1,9 +1,10 @@
 //! What a long answer costs in memory while it is made: a request of a few KB may ask for the same
 //! large group often.
 
-use std::alloc::{GlobalAlloc, Layout, System};
+#[path = "../../core/tests/support/counting.rs"]
+mod counting;
+
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use kcoord_core::Config;
 use kcoord_core::limits::MAX_ANSWER_BYTES;
@@ -14,29 +15,6 @@ use kcoord_node::{Frame, Node, Session, Turn};
 use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response, open_response};
-
-/// Counts the bytes that are allocated, and the most that ever were.
-struct Counting;
-
-static NOW: AtomicUsize = AtomicUsize::new(0);
-static MOST: AtomicUsize = AtomicUsize::new(0);
-
-// SAFETY: every call is the system allocator's.
-unsafe impl GlobalAlloc for Counting {
-    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
-        let now = NOW.fetch_add(layout.size(), Ordering::Relaxed) + layout.size();
-        MOST.fetch_max(now, Ordering::Relaxed);
-        unsafe { System.alloc(layout) }
-    }
-
-    unsafe fn dealloc(&self, at: *mut u8, layout: Layout) {
-        NOW.fetch_sub(layout.size(), Ordering::Relaxed);
-        unsafe { System.dealloc(at, layout) }
-    }
-}
-
-#[global_allocator]
-static COUNTING: Counting = Counting;
 
 const SYNC: i16 = 3;
 const METADATA_BYTES: usize = 4 << 20;
@@ -109,17 +87,13 @@ fn a_long_answer_takes_no_more_than_twice_its_size() {
     for times in [1, 600] {
         let groups = vec!["fat"; times];
         let describe = DescribeGroupsRequest { groups, include_authorized_operations: false };
-        let before = NOW.load(Ordering::Relaxed);
-        MOST.store(before, Ordering::Relaxed);
-        let turn = peer.ask(ApiKey::DescribeGroups, 5, &RequestBody::DescribeGroups(describe));
-        let most = MOST.load(Ordering::Relaxed) - before;
-        let answer: usize =
-            turn.long_replies.iter().flat_map(|(_, pieces)| pieces).map(Vec::len).sum();
+        let (answer, most, kept) = counting::counted(|| {
+            let turn = peer.ask(ApiKey::DescribeGroups, 5, &RequestBody::DescribeGroups(describe));
+            turn.long_replies.iter().flat_map(|(_, pieces)| pieces).map(Vec::len).sum::<usize>()
+        });
         let fit = times.min(MAX_ANSWER_BYTES / METADATA_BYTES - 1);
         assert!((fit * METADATA_BYTES..(fit + 1) * METADATA_BYTES).contains(&answer));
         assert!(most < 2 * answer + (1 << 20), "{most} bytes for an answer of {answer}");
-        drop(turn);
-        let kept = NOW.load(Ordering::Relaxed).saturating_sub(before);
         assert!(kept < 1 << 20, "{kept} bytes stay");
     }
 }
