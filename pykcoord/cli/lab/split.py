@@ -50,39 +50,50 @@ async def orphans(
     """x on a follower that lags or is stopped, y and z on a current one; z joins. All settings are
     0.8.2.2's defaults. What happened in the `watch_seconds` after that."""
     beliefs = Beliefs()
-    with contextlib.ExitStack() as stack:
-        proxies = stack.enter_context(Proxies())
+    with Proxies() as proxies:
         ensemble = ZooKeeper(
             directory, count=3, behind=_LAGGING, quorum_proxies=proxies.before,
             settings={"syncLimit": "80"},
         )  # fmt: skip
         await asyncio.to_thread(ensemble.start)
-        stack.callback(ensemble.close)
-        if ensemble.modes()[_LAGGING] != "follower":
-            raise LabError("the server that is to lag was elected leader; try again")
-        behind, current = (f"127.0.0.1:{ensemble.ports[n]}" for n in (_LAGGING, 1))
-        await make_world(current, {_TOPIC: _PARTITIONS})
-        members = {"x": _member(behind, "x", beliefs, 60_000)}
         try:
-            await members["x"].wait_async()
-            members["y"] = _member(current, "y", beliefs, 60_000)
-            await members["y"].wait_async()
-            await _until(lambda: len(beliefs.now().get("x", ())) == _PARTITIONS // 2)
-            proxies.delay(lag_seconds)
-            if stop_seconds:
-                ensemble.pause(_LAGGING)
-            since = monotonic_seconds()
-            members["z"] = _member(current, "z", beliefs, 60_000)
-            if stop_seconds:
-                await asyncio.sleep(stop_seconds)
-                ensemble.resume(_LAGGING)
-            await asyncio.sleep(max(0.0, since + watch_seconds - monotonic_seconds()))
-            until = monotonic_seconds()
-            counts = {name: vars(member.counts) for name, member in members.items()}
-            proxies.delay(0.0)
+            return await _orphans(
+                ensemble, proxies, beliefs, lag_seconds, stop_seconds, watch_seconds
+            )
         finally:
-            closing = (member.close_async() for member in members.values())
-            await asyncio.gather(*closing, return_exceptions=True)
+            await asyncio.to_thread(ensemble.close)
+
+
+async def _orphans(
+    ensemble: ZooKeeper, proxies: Proxies, beliefs: Beliefs,
+    lag_seconds: float, stop_seconds: float, watch_seconds: float,
+) -> dict[str, Any]:  # fmt: skip
+    modes = await asyncio.to_thread(ensemble.modes)
+    if modes[_LAGGING] != "follower":
+        raise LabError("the server that is to lag was elected leader; try again")
+    behind, current = (f"127.0.0.1:{ensemble.ports[n]}" for n in (_LAGGING, 1))
+    await make_world(current, {_TOPIC: _PARTITIONS})
+    members = {"x": _member(behind, "x", beliefs, 60_000)}
+    try:
+        await members["x"].wait_async()
+        members["y"] = _member(current, "y", beliefs, 60_000)
+        await members["y"].wait_async()
+        await _until(lambda: len(beliefs.now().get("x", ())) == _PARTITIONS // 2)
+        proxies.delay(lag_seconds)
+        if stop_seconds:
+            ensemble.pause(_LAGGING)
+        since = monotonic_seconds()
+        members["z"] = _member(current, "z", beliefs, 60_000)
+        if stop_seconds:
+            await asyncio.sleep(stop_seconds)
+            ensemble.resume(_LAGGING)
+        await asyncio.sleep(max(0.0, since + watch_seconds - monotonic_seconds()))
+        until = monotonic_seconds()
+        counts = {name: vars(member.counts) for name, member in members.items()}
+        proxies.delay(0.0)
+    finally:
+        closing = (member.close_async() for member in members.values())
+        await asyncio.gather(*closing, return_exceptions=True)
     wanted = [TopicPartition(_TOPIC, number) for number in range(_PARTITIONS)]
     lost_s, _, left = beliefs.unowned(wanted, since, until)
     return {
@@ -345,26 +356,31 @@ async def read_by_two_classic(directory: Path, connect: str, broker: Broker082) 
 
 
 async def run_split_brain(directory: Path, progress: Progress) -> dict[str, Any]:
-    """All of it."""
-    found: dict[str, Any] = {"orphans": [], "read_by_two": {}}
-    for lag, stop, watch in ((0.0, 2.0, 8.0), (1.0, 0.0, 16.0), (3.0, 0.0, 38.0)):
-        told = f"a follower {lag:g} s behind" if lag else f"a follower stopped for {stop:g} s"
-        progress(f"split brain: {told}")
-        where = directory / f"ensemble-{lag:g}-{stop:g}"
-        found["orphans"].append(await orphans(where, lag, stop, watch))
-    for scheme in ("scheme 1", "scheme 3"):
-        progress(f"split brain: a member cut off from its coordinator only, {scheme}")
-        where = directory / scheme.replace(" ", "-")
-        with (
-            ZooKeeper(where / "zookeeper") as zookeeper,
-            Broker082(where / "kafka", zookeeper.connect) as broker,
-        ):
-            if scheme == "scheme 1":
-                result = await read_by_two_zookeeper(zookeeper, broker)
-            else:
-                result = await read_by_two_classic(where / "data", zookeeper.connect, broker)
-        found["read_by_two"][scheme] = result
-    return found
+    """All of it: cases that wait more than they work go side by side."""
+    cases = ((0.0, 2.0, 8.0), (1.0, 0.0, 16.0), (3.0, 0.0, 38.0))
+    progress("split brain: a follower stopped for 2 s, one 1 s behind, and one 3 s behind")
+    found = await asyncio.gather(
+        *(orphans(directory / f"ensemble-{n}", *case) for n, case in enumerate(cases))
+    )
+    progress("split brain: a member cut off from its coordinator only, scheme 1 and scheme 3")
+    schemes = ("scheme 1", "scheme 3")
+    twice = await asyncio.gather(*(_read_by_two(directory, scheme) for scheme in schemes))
+    return {"orphans": found, "read_by_two": dict(zip(schemes, twice, strict=True))}
+
+
+async def _read_by_two(directory: Path, scheme: str) -> dict[str, Any]:
+    where = directory / scheme.replace(" ", "-")
+    zookeeper = ZooKeeper(where / "zookeeper")
+    await asyncio.to_thread(zookeeper.start)
+    broker = Broker082(where / "kafka", zookeeper.connect)
+    try:
+        await asyncio.to_thread(broker.start)
+        if scheme == "scheme 1":
+            return await read_by_two_zookeeper(zookeeper, broker)
+        return await read_by_two_classic(where / "data", zookeeper.connect, broker)
+    finally:
+        await asyncio.to_thread(broker.close)
+        await asyncio.to_thread(zookeeper.close)
 
 
 async def _until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
