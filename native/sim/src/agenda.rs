@@ -6,6 +6,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::rc::Rc;
 
+use kcoord_core::targets::TargetJob;
 use kcoord_wire::api::ResponseBody;
 
 use crate::ask::Ask;
@@ -30,6 +31,8 @@ pub enum Event {
     /// A shard is to be loaded, in an epoch.
     Load(usize, u64),
     Boot,
+    /// The host has computed targets, which were asked for by the process of that boot.
+    Computed(u64, Box<TargetJob>),
     Fault(Fault),
     Sweep,
     Calm,

@@ -5,11 +5,13 @@ use std::rc::Rc;
 
 use kcoord_core::consumer_protocol::Subscription;
 use kcoord_core::request::{
-    DeleteGroupsRequest, HeartbeatRequest, JoinGroupProtocol, JoinGroupRequest, LeaveGroupMember,
-    LeaveGroupRequest, ListGroupsRequest, OffsetCommitPartition, OffsetCommitRequest,
-    OffsetCommitTopic, OffsetDeleteRequest, OffsetDeleteTopic, OffsetFetchRequest,
-    OffsetFetchTopic, SyncGroupAssignment, SyncGroupRequest, Uuid,
+    ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, HeartbeatRequest, JoinGroupProtocol,
+    JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, ListGroupsRequest,
+    OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, OffsetDeleteRequest,
+    OffsetDeleteTopic, OffsetFetchRequest, OffsetFetchTopic, Preferences, SyncGroupAssignment,
+    SyncGroupRequest, Uuid,
 };
+use kcoord_core::topic_partition::TopicPartition;
 use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response};
@@ -20,6 +22,9 @@ use crate::catalogue::Catalogue;
 use crate::plan::{GROUPS, TOPICS};
 
 pub const CORRELATION_ID: i32 = 77;
+
+/// Of all members of the consumer protocol.
+pub const RACK: &str = "rack-a";
 
 /// A topic, by its number, and some of its partitions.
 pub type Named = (usize, Vec<i32>);
@@ -50,6 +55,13 @@ pub enum Body {
         assignments: Vec<(Rc<str>, Vec<u8>)>,
     },
     Heartbeat,
+    /// ConsumerGroupHeartbeat. What is `None` has not changed.
+    Beat {
+        rebalance_timeout_ms: i32,
+        topics: Option<Vec<usize>>,
+        /// Ids of topics, and partitions.
+        owned: Option<Vec<(u128, i32)>>,
+    },
     Leave,
     Commit {
         offsets: Vec<Commit>,
@@ -76,6 +88,7 @@ impl Body {
             Body::Join { .. } => ApiKey::JoinGroup,
             Body::Sync { .. } => ApiKey::SyncGroup,
             Body::Heartbeat | Body::Garbled => ApiKey::Heartbeat,
+            Body::Beat { .. } => ApiKey::ConsumerGroupHeartbeat,
             Body::Leave => ApiKey::LeaveGroup,
             Body::Commit { .. } => ApiKey::OffsetCommit,
             Body::Fetch { .. } => ApiKey::OffsetFetch,
@@ -181,6 +194,23 @@ impl Ask {
                 member_id,
                 group_instance_id,
             })),
+            Body::Beat { rebalance_timeout_ms, topics, owned } => {
+                let names = topics.as_ref();
+                let names = names.map(|of| of.iter().map(|topic| TOPICS[*topic]).collect());
+                let owned = owned.as_ref();
+                let at = |(id, partition): &(u128, i32)| TopicPartition::new(Uuid(*id), *partition);
+                encode(&RequestBody::ConsumerGroupHeartbeat(ConsumerGroupHeartbeatRequest {
+                    group_id,
+                    member_id,
+                    member_epoch: generation_id,
+                    instance_id: group_instance_id,
+                    rebalance_timeout_ms: *rebalance_timeout_ms,
+                    subscribed_topic_names: names,
+                    preferences: Preferences::of(topics.as_ref().map(|_| RACK), None),
+                    topic_partitions: owned.map(|of| of.iter().map(at).collect()),
+                    ..Default::default()
+                }));
+            }
             Body::Leave => encode(&RequestBody::LeaveGroup(LeaveGroupRequest {
                 group_id,
                 members: vec![LeaveGroupMember { member_id, group_instance_id, reason: None }],
@@ -292,6 +322,7 @@ impl fmt::Display for Ask {
             Body::Join { .. }
                 | Body::Sync { .. }
                 | Body::Heartbeat
+                | Body::Beat { .. }
                 | Body::Leave
                 | Body::Commit { .. }
         );
@@ -321,6 +352,12 @@ impl fmt::Display for Ask {
             Body::DeleteOffsets(named) => write!(f, " {named:?}"),
             Body::Describe(groups) | Body::DeleteGroups(groups) => write!(f, " {groups:?}"),
             Body::Garbled => f.write_str(" (cut short)"),
+            Body::Beat { topics, owned, .. } => {
+                if let Some(topics) = topics {
+                    write!(f, " topics={topics:?}")?;
+                }
+                owned.as_ref().map_or(Ok(()), |owned| write!(f, " owned={owned:?}"))
+            }
             Body::Heartbeat | Body::Leave | Body::List => Ok(()),
         }
     }

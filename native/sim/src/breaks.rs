@@ -20,6 +20,8 @@ pub enum Invariant {
     Replay,
     /// A generation never goes back.
     Generation,
+    /// Nor does an epoch of a consumer group, its targets or its members.
+    Epoch,
     /// Who is answered as a member is one.
     Member,
     /// Once faults stop, every group comes to rest and serves its members.
@@ -38,6 +40,7 @@ impl Invariant {
             Invariant::SameTrace => "same-trace",
             Invariant::Replay => "replay",
             Invariant::Generation => "generation",
+            Invariant::Epoch => "epoch",
             Invariant::Member => "member",
             Invariant::Liveness => "liveness",
             Invariant::Panic => "panic",
@@ -89,9 +92,17 @@ pub enum Break {
     ForgiveHeartbeat,
     /// From the calm on, commits of the first shard are not reported.
     SwallowCommits,
+    /// A member of the consumer protocol says that it gave partitions up, and reads on.
+    ReadsOn,
+    /// A member of the consumer protocol is told the epoch of before.
+    EarlierEpoch,
+    /// A member's record is written with another rack than the one that is applied.
+    MangleRack,
+    /// From the calm on, members of the consumer protocol are not told what to read.
+    SwallowAssignments,
 }
 
-pub const BREAKS: [Break; 11] = [
+pub const BREAKS: [Break; 15] = [
     Break::TwoOwners,
     Break::PhantomPartition,
     Break::ForgetLastBatch,
@@ -103,6 +114,10 @@ pub const BREAKS: [Break; 11] = [
     Break::StaleGeneration,
     Break::ForgiveHeartbeat,
     Break::SwallowCommits,
+    Break::ReadsOn,
+    Break::EarlierEpoch,
+    Break::MangleRack,
+    Break::SwallowAssignments,
 ];
 
 impl Break {
@@ -119,6 +134,10 @@ impl Break {
             Break::StaleGeneration => "stale-generation",
             Break::ForgiveHeartbeat => "forgive-heartbeat",
             Break::SwallowCommits => "swallow-commits",
+            Break::ReadsOn => "reads-on",
+            Break::EarlierEpoch => "earlier-epoch",
+            Break::MangleRack => "mangle-rack",
+            Break::SwallowAssignments => "swallow-assignments",
         }
     }
 
@@ -129,17 +148,18 @@ impl Break {
     /// What must be seen to fail.
     pub const fn breaks(self) -> Invariant {
         match self {
-            Break::TwoOwners => Invariant::OneOwner,
+            Break::TwoOwners | Break::ReadsOn => Invariant::OneOwner,
             Break::PhantomPartition => Invariant::Exists,
             Break::ForgetLastBatch | Break::StaleRead | Break::ExpireEarly => {
                 Invariant::Acknowledged
             }
             Break::ReleaseEarly => Invariant::Durable,
             Break::OtherEntropy => Invariant::SameTrace,
-            Break::MangleRecord => Invariant::Replay,
+            Break::MangleRecord | Break::MangleRack => Invariant::Replay,
+            Break::EarlierEpoch => Invariant::Epoch,
             Break::StaleGeneration => Invariant::Generation,
             Break::ForgiveHeartbeat => Invariant::Member,
-            Break::SwallowCommits => Invariant::Liveness,
+            Break::SwallowCommits | Break::SwallowAssignments => Invariant::Liveness,
         }
     }
 }

@@ -10,7 +10,7 @@ use kcoord_wire::header::{APIS, ApiKey};
 use crate::faults::{FAULTS, Fault};
 
 /// What a long run must have met: every code that the node can answer to these clients.
-pub const CODES: [ErrorCode; 17] = [
+pub const CODES: [ErrorCode; 19] = [
     ErrorCode::None,
     ErrorCode::UnknownTopicOrPartition,
     ErrorCode::OffsetMetadataTooLarge,
@@ -28,6 +28,8 @@ pub const CODES: [ErrorCode; 17] = [
     ErrorCode::FencedInstanceId,
     ErrorCode::GroupSubscribedToTopic,
     ErrorCode::UnknownTopicId,
+    ErrorCode::FencedMemberEpoch,
+    ErrorCode::UnreleasedInstanceId,
 ];
 
 /// Situations that are neither a fault nor an answer.
@@ -50,9 +52,11 @@ pub enum Event {
     Survived,
     /// The coordinator has assigned a group.
     Assigned,
+    /// Targets of a consumer group were computed by the host.
+    ComputedAside,
 }
 
-pub const EVENTS: [Event; 12] = [
+pub const EVENTS: [Event; 13] = [
     Event::Rebalance,
     Event::MemberExpired,
     Event::OffsetExpired,
@@ -65,6 +69,7 @@ pub const EVENTS: [Event; 12] = [
     Event::BusyTurn,
     Event::Survived,
     Event::Assigned,
+    Event::ComputedAside,
 ];
 
 impl Event {
@@ -82,6 +87,7 @@ impl Event {
             Event::BusyTurn => "busy turns",
             Event::Survived => "unacknowledged writes that survived",
             Event::Assigned => "assignments by the coordinator",
+            Event::ComputedAside => "targets computed aside",
         }
     }
 }
@@ -163,5 +169,5 @@ impl Coverage {
     }
 }
 
-/// Of the protocol that no client here speaks.
-const NOT_ASKED: [ApiKey; 2] = [ApiKey::ConsumerGroupHeartbeat, ApiKey::ConsumerGroupDescribe];
+/// What no client here asks for.
+const NOT_ASKED: [ApiKey; 1] = [ApiKey::ConsumerGroupDescribe];

@@ -11,7 +11,7 @@ use kcoord_wire::api::{self, ResponseBody};
 use kcoord_wire::header::open_response;
 use rand::RngExt;
 
-use crate::ask::{Ask, Body, CORRELATION_ID};
+use crate::ask::{Ask, Body, CORRELATION_ID, RACK};
 use crate::breaks::Break;
 use crate::catalogue::Catalogue;
 use crate::checker::Now;
@@ -28,6 +28,7 @@ pub struct Arrived {
 
 pub struct Host {
     plan_seed: u64,
+    targets_aside: Option<usize>,
     config: Config,
     pub shards: usize,
     /// `None`: it was lost, and is not there again.
@@ -46,8 +47,10 @@ pub struct Host {
     pub skew_ms: i64,
     /// Of clients, by their hosts.
     sessions: [Arc<Session>; CLIENT_HOSTS.len()],
-    boots: u64,
+    pub boots: u64,
     broken: Option<Break>,
+    /// Faults have stopped.
+    pub is_calm: bool,
 }
 
 pub const CLIENT_HOSTS: [&str; 4] = ["/10.0.0.1", "/10.0.0.2", "/10.0.0.3", "/10.0.0.4"];
@@ -60,6 +63,7 @@ impl Host {
         }
         Host {
             plan_seed: plan.seed,
+            targets_aside: plan.targets_aside,
             config,
             shards: plan.shards,
             node: None,
@@ -73,6 +77,7 @@ impl Host {
             sessions: CLIENT_HOSTS.map(|host| Arc::new(Session::anonymous(host, "PLAINTEXT"))),
             boots: 0,
             broken,
+            is_calm: false,
         }
     }
 
@@ -82,6 +87,9 @@ impl Host {
         let mut entropy = [0; 32];
         random(self.plan_seed ^ other_entropy, 20_000 + self.boots).fill(&mut entropy[..]);
         let mut node = Node::new(self.config.clone(), self.shards, &entropy);
+        if let Some(above) = self.targets_aside {
+            node.hand_targets_out(above);
+        }
         node.set_topics(topics(catalogue, self.broken));
         self.node = Some(node);
     }
@@ -155,6 +163,16 @@ impl Host {
             {
                 *code = ErrorCode::None;
             }
+            (Some(Break::EarlierEpoch), ResponseBody::ConsumerGroupHeartbeat(Ok(beaten)))
+                if beaten.member_epoch > 2 && ask.generation_id == beaten.member_epoch =>
+            {
+                beaten.member_epoch -= 1;
+            }
+            (Some(Break::SwallowAssignments), ResponseBody::ConsumerGroupHeartbeat(Ok(beaten)))
+                if self.is_calm =>
+            {
+                beaten.assignment = None;
+            }
             (Some(Break::StaleRead), ResponseBody::OffsetFetch(groups)) => {
                 for group in groups {
                     *group = group.map_partitions(group.error_code(), |mut partition| {
@@ -169,11 +187,13 @@ impl Host {
 
     /// Deliberate breaks of what the node writes.
     pub fn mangle_records(&self, records: &mut [u8]) {
-        if self.broken == Some(Break::MangleRecord) {
-            let host = CLIENT_HOSTS[0].as_bytes();
-            if let Some(at) = records.windows(host.len()).position(|window| window == host) {
-                records[at + host.len() - 1] = b'9';
-            }
+        let text = match self.broken {
+            Some(Break::MangleRecord) => CLIENT_HOSTS[0].as_bytes(),
+            Some(Break::MangleRack) => RACK.as_bytes(),
+            _ => return,
+        };
+        if let Some(at) = records.windows(text.len()).position(|window| window == text) {
+            records[at + text.len() - 1] = b'9';
         }
     }
 

@@ -3,15 +3,19 @@
 
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
+use kcoord_core::config::ConsumerConfig;
 use rand::{RngExt, SeedableRng};
 use rand_xorshift::XorShiftRng;
 
 use crate::breaks::Break;
 use crate::faults::{FAULTS, Fault};
 
-/// Groups of consumers come first, then groups that only hold offsets.
-pub const GROUPS: [&str; 6] = ["g0", "g1", "g2", "g3", "s0", "s1"];
+/// Groups of consumers come first, then groups that only hold offsets, then those of the consumer
+/// protocol.
+pub const GROUPS: [&str; 8] = ["g0", "g1", "g2", "g3", "s0", "s1", "n0", "n1"];
 pub const CONSUMER_GROUPS: usize = 4;
+/// From here on the groups are of the consumer protocol.
+pub const FIRST_NATIVE: usize = 6;
 pub const TOPICS: [&str; 3] = ["t0", "t1", "t2"];
 pub const PARTITIONS: usize = 6;
 
@@ -38,6 +42,8 @@ pub struct Options {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     Consumer,
+    /// Of the consumer protocol (KIP-848).
+    Native,
     /// Commits and fetches without being a member.
     Simple,
     Admin,
@@ -75,6 +81,8 @@ pub struct Plan {
     pub shards: usize,
     pub config: Config,
     pub clients: Vec<Spec>,
+    /// Targets that cost more are computed by the host, which takes its time; none: never.
+    pub targets_aside: Option<usize>,
     /// Mean time between two strikes of each fault; 0: never.
     pub intervals_ms: [i64; FAULTS.len()],
     /// Faults, and clients that misbehave, stop here.
@@ -90,7 +98,9 @@ pub fn random(seed: u64, stream: u64) -> XorShiftRng {
 impl Plan {
     pub fn new(seed: u64) -> Plan {
         let mut rng = random(seed, 1);
-        let clients = clients(&mut rng);
+        let mut clients = clients(&mut rng);
+        let mut native = random(seed, 4);
+        natives(&mut native, &mut clients);
         let members = largest_group(&clients);
         let config = Config {
             group_min_session_timeout_ms: 1_000,
@@ -102,6 +112,12 @@ impl Plan {
             offsets_retention_ms: [5_000, 20_000, 1_000_000][rng.random_range(0..3)],
             offsets_retention_check_interval_ms: 2_000,
             assignment: assignment(seed),
+            consumer: ConsumerConfig {
+                session_timeout_ms: 6_000,
+                heartbeat_interval_ms: 500,
+                assignment_interval_ms: [0, 300, 1_000][native.random_range(0..3)],
+                ..ConsumerConfig::default()
+            },
             ..Config::default()
         };
         let mut intervals_ms = [0; FAULTS.len()];
@@ -116,6 +132,7 @@ impl Plan {
             shards: rng.random_range(1..=3),
             config,
             clients,
+            targets_aside: native.random_ratio(1, 2).then_some(2),
             intervals_ms,
             calm_at_ms: rng.random_range(20_000..90_000),
         }
@@ -151,13 +168,26 @@ fn clients(rng: &mut XorShiftRng) -> Vec<Spec> {
         clients.push(consumer(rng, groups));
     }
     for _ in 0..rng.random_range(1..=3) {
-        let group = rng.random_range(CONSUMER_GROUPS..GROUPS.len());
+        let group = rng.random_range(CONSUMER_GROUPS..FIRST_NATIVE);
         clients.push(Spec { role: Role::Simple, group, ..consumer(rng, groups) });
     }
     for _ in 0..rng.random_range(0..=2) {
         clients.push(Spec { role: Role::Admin, ..consumer(rng, groups) });
     }
     clients
+}
+
+/// Members of the consumer protocol: they come last, so that the others are as without them.
+fn natives(rng: &mut XorShiftRng, clients: &mut Vec<Spec>) {
+    for _ in 0..rng.random_range(0..=7) {
+        let quirk = match rng.random_range(0..8) {
+            0 => Quirk::Slow,
+            1 => Quirk::Stale,
+            _ => Quirk::None,
+        };
+        let group = rng.random_range(FIRST_NATIVE..GROUPS.len());
+        clients.push(Spec { role: Role::Native, quirk, group, ..consumer(rng, 1) });
+    }
 }
 
 fn consumer(rng: &mut XorShiftRng, groups: usize) -> Spec {

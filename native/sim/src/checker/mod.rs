@@ -3,6 +3,7 @@
 //! and reports what is wrong. It never looks into the node to learn what to expect of it.
 
 mod groups;
+pub mod native;
 mod offsets;
 pub mod replay;
 
@@ -21,6 +22,7 @@ use crate::disk::Log;
 use crate::plan::{GROUPS, Plan, TOPICS};
 use crate::tickets::Tickets;
 use groups::GroupModel;
+use native::NativeModel;
 use offsets::{Cell, Expected};
 
 pub struct Checker {
@@ -34,6 +36,8 @@ pub struct Checker {
     /// And when the last turn ended: what its timers do, a turn does before it hears of topics.
     known_partitions: [i32; TOPICS.len()],
     groups: Vec<GroupModel>,
+    /// By group, those of the consumer protocol.
+    pub natives: Vec<NativeModel>,
     /// By group, topic and partition.
     cells: Vec<Cell>,
     /// Next offset of each shard's log when the turn began.
@@ -84,6 +88,7 @@ impl Checker {
             partitions: [0; TOPICS.len()],
             known_partitions: [0; TOPICS.len()],
             groups: GROUPS.iter().map(|_| GroupModel::default()).collect(),
+            natives: GROUPS.iter().map(|_| NativeModel::default()).collect(),
             cells: vec![Cell::default(); GROUPS.len() * offsets::CELLS],
             turn_start: vec![0; plan.shards],
             asked: Vec::new(),
@@ -182,6 +187,12 @@ impl Checker {
                             None => self.group_deleted(group, record.offset, now)?,
                         }
                     }
+                    RecordKey::ConsumerGroup(key) => {
+                        let group = number(&GROUPS, key.group_id);
+                        if self.natives[group].written(group, &key, record.value)? {
+                            self.group_deleted(group, record.offset, now)?;
+                        }
+                    }
                     other => return Err(unreadable(&broken(&format!("{other:?}")))),
                 }
             }
@@ -252,6 +263,11 @@ impl Checker {
                 group.synced(ask, synced, log, now)?;
                 if is_meant { group.own(ask, synced) } else { Ok(()) }
             }
+            ResponseBody::ConsumerGroupHeartbeat(Ok(beaten)) => {
+                let native = &mut self.natives[ask.group];
+                native.told(ask, beaten)?;
+                native.tell_epoch(ask, beaten.member_epoch)
+            }
             // While its shard loads, a member's heartbeat is always welcome, as in Kafka.
             ResponseBody::Heartbeat(_) if !now.is_active[shard] => Ok(()),
             ResponseBody::Heartbeat(code) => group.heartbeat(ask, *code, by_member, now),
@@ -308,6 +324,7 @@ impl Checker {
                 continue;
             }
             self.groups[group].reloaded(group, next_offset, loaded, now)?;
+            self.natives[group].reloaded(group, loaded)?;
             self.offsets_reloaded(group, next_offset, loaded)?;
         }
         Ok(())

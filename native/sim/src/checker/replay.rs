@@ -6,7 +6,7 @@ use kcoord_core::views::GroupView;
 use kcoord_core::{Config, Shard};
 
 use crate::breaks::{Check, Invariant, Violation, check};
-use crate::plan::GROUPS;
+use crate::plan::{FIRST_NATIVE, GROUPS};
 
 /// `bytes`: all that the live shard has appended. Groups that are not at rest have state that is
 /// never logged, so they are compared only in that they are there.
@@ -37,6 +37,12 @@ pub fn compare(live: &Shard, bytes: &[u8]) -> Check {
         let state = live.group(id).map_or("absent", |group| group.state);
         check(state.ends_with("Rebalance"), Invariant::Replay, || {
             format!("{id} is {state} in the live shard, and the log has something else")
+        })?;
+    }
+    for id in &GROUPS[FIRST_NATIVE..] {
+        check(live.consumer_records(id) == loaded.consumer_records(id), Invariant::Replay, || {
+            let [live, loaded] = [live.group(id), loaded.group(id)];
+            format!("{id}: live {live:?}, replayed {loaded:?}")
         })?;
     }
     for id in GROUPS {

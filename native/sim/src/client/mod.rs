@@ -3,6 +3,7 @@
 
 mod admin;
 mod consumer;
+pub mod native;
 mod simple;
 
 use kcoord_wire::api::ResponseBody;
@@ -14,6 +15,7 @@ use crate::breaks::Break;
 use crate::catalogue::Catalogue;
 use crate::plan::{PARTITIONS, Quirk, Role, Spec, TOPICS, random};
 use consumer::Consumer;
+use native::Native;
 
 /// What a client sees of the world.
 pub struct Around<'a> {
@@ -40,6 +42,7 @@ pub struct Client {
     /// When it wants to act next.
     pub wake_ms: i64,
     consumer: Consumer,
+    pub native: Native,
 }
 
 impl Client {
@@ -48,7 +51,8 @@ impl Client {
         let versions = Versions::draw(&mut rng, spec.instance_id.is_some());
         let consumer = Consumer::new(&mut rng, spec.quirk);
         let wake_ms = rng.random_range(0..3_000);
-        Client { id, spec: spec.clone(), rng, versions, wake_ms, consumer }
+        let native = Native::new(&mut random(seed, 30_000 + id as u64), id);
+        Client { id, spec: spec.clone(), rng, versions, wake_ms, consumer, native }
     }
 
     /// Whether it must be served well once it is calm.
@@ -64,6 +68,7 @@ impl Client {
         }
         let body = match self.spec.role {
             Role::Consumer => self.consume(around),
+            Role::Native => self.consume_natively(around),
             Role::Simple => self.use_simply(around),
             Role::Admin => self.administer(around),
         }?;
@@ -75,6 +80,9 @@ impl Client {
         self.wake_ms = around.now_ms + self.pace_ms();
         match (self.spec.role, answer) {
             (Role::Consumer, _) => self.learn(around, ask, answer),
+            (_, ResponseBody::ConsumerGroupHeartbeat(answer)) => {
+                self.learn_natively(around, answer)
+            }
             (Role::Simple, ResponseBody::OffsetCommit(committed)) => {
                 let mut codes = committed.topics.iter().flat_map(|topic| &topic.partitions);
                 if codes.all(|(_, code)| !code.is_error()) {
@@ -87,6 +95,9 @@ impl Client {
 
     /// The connection is gone, or no answer came: it tries again on another one.
     pub fn disconnected(&mut self, now_ms: i64) {
+        if self.spec.role == Role::Native {
+            return self.disconnected_natively(now_ms);
+        }
         self.wake_ms = now_ms + self.rng.random_range(10..500);
     }
 
@@ -103,6 +114,15 @@ impl Client {
             instance_id: self.spec.instance_id.filter(|_| is_member),
             body,
         };
+        if self.spec.role == Role::Native {
+            ask.generation_id = self.native.epoch;
+            ask.member_id = self.native.member_id.clone();
+            ask.instance_id = self.spec.instance_id;
+            if self.spec.quirk == Quirk::Stale {
+                self.go_back_natively(&mut ask);
+            }
+            return ask;
+        }
         if matches!(ask.body, Body::Leave) && !is_member {
             ask.instance_id = Some(["i0", "i1", "i2", "i3"][self.rng.random_range(0..4)]);
         }

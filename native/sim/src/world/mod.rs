@@ -1,6 +1,7 @@
 //! One run: events in virtual time, from the first connection to the calm at the end. It
 //! moves messages and time; what the node's side does with them stands in `server.rs`.
 
+mod native;
 mod server;
 
 use std::rc::Rc;
@@ -121,13 +122,17 @@ impl World {
         match event {
             Event::Wake(client) => self.wake(client),
             Event::Request(arrived) => self.request_arrives(*arrived),
-            Event::Reply(ticket, reply) => self.reply_arrives(ticket, &reply.0, &reply.1),
+            Event::Reply(ticket, reply) => {
+                self.reply_arrives(ticket, &reply.0, &reply.1);
+                return self.check_readers(Network::client_of(ticket));
+            }
             Event::Lost(ticket) => self.lost(ticket),
             Event::Gone(ticket) => self.gone(ticket),
             Event::Turn => return self.turn_is_due(),
             Event::Synced(shard, epoch) => return self.synced(shard, epoch),
             Event::Load(shard, epoch) => return self.load(shard, epoch),
             Event::Boot => self.boot(),
+            Event::Computed(boot, job) => self.computed(boot, &job),
             Event::Fault(fault) => return self.fault_is_due(fault),
             Event::Sweep => return self.sweep(),
             Event::Calm => self.calm(),
@@ -259,6 +264,7 @@ impl World {
 
     fn calm(&mut self) {
         self.faults.stop();
+        self.host.is_calm = true;
         self.trace.note(self.now_ms, || "all faults stop".to_owned());
     }
 
@@ -269,7 +275,7 @@ impl World {
         }
         for client in self.clients.iter().filter(|client| client.is_well_behaved()) {
             let id = client.id;
-            if client.is_fenced() {
+            if client.is_fenced() || client.spec.role == Role::Native {
                 continue;
             }
             if client.committed_ms() <= self.calm_at_ms {
@@ -287,7 +293,7 @@ impl World {
                 }
             }
         }
-        self.unowned()
+        self.unowned().or_else(|| self.native_unrest())
     }
 
     /// A partition that no member owns although one subscribes to it, or that two do.

@@ -1,6 +1,7 @@
 //! The node's side of a run: turns, writes, syncs, answers, and the ways in which all of it is
 //! lost. A crash may come between any two steps.
 
+use kcoord_core::targets::TargetJob;
 use kcoord_node::Turn;
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
@@ -117,6 +118,7 @@ impl World {
             return self.crash();
         }
         self.server.timeout_ms = turn.next_timeout_ms;
+        self.compute_targets();
         (0..self.host.shards).for_each(|shard| self.begin_sync(shard));
         self.reply(&turn)?;
         if self.crashes(Moment::Answered) {
@@ -130,6 +132,27 @@ impl World {
             self.compare_all()?;
         }
         Ok(())
+    }
+
+    /// The host computes what the node hands out, and takes its time.
+    fn compute_targets(&mut self) {
+        let node = self.host.node.as_mut().expect("the node is there");
+        let jobs: Vec<_> = std::iter::from_fn(|| node.poll_target_job()).collect();
+        for job in jobs {
+            let in_ms = self.server.rng.random_range(0..700);
+            self.plan(self.now_ms + in_ms, Event::Computed(self.host.boots, Box::new(job)));
+        }
+    }
+
+    pub fn computed(&mut self, boot: u64, job: &TargetJob) {
+        if boot == self.host.boots
+            && let Some(node) = &mut self.host.node
+        {
+            node.bring_targets(job.number, Ok(job.input.compute()));
+            self.coverage.event(Met::ComputedAside);
+            self.server.is_stirred = true;
+            self.plan_turn(self.now_ms);
+        }
     }
 
     fn crashes(&mut self, moment: Moment) -> bool {
@@ -158,7 +181,7 @@ impl World {
             }
             let end = append.end_offset();
             match self.broken {
-                Some(Break::MangleRecord) => {
+                Some(Break::MangleRecord | Break::MangleRack) => {
                     let mut mangled = append.clone();
                     self.host.mangle_records(&mut mangled.records);
                     self.host.logs[*shard].write(&mangled);
