@@ -30,11 +30,8 @@ def zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ZooKeeper]:
     except LabError as error:
         pytest.skip(str(error))
     directory = tmp_path_factory.mktemp("zookeeper")
-    with ZooKeeper(directory, on_start=orphans.started) as server:
+    with ZooKeeper(directory, on_start=orphans.started, on_end=orphans.ended) as server:
         yield server
-        processes = [one.process for one in server._servers]
-    for process in processes:
-        orphans.ended(process)
 
 
 class World:

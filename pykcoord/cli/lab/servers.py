@@ -92,6 +92,7 @@ class ZooKeeper:
         quorum_proxies: Callable[[list[int]], list[int]] | None = None,
         settings: Mapping[str, str] | None = None,
         on_start: Callable[[Popen], None] = lambda process: None,
+        on_end: Callable[[Popen], None] = lambda process: None,
     ) -> None:
         self.directory = directory
         self.ports = free_ports(count)
@@ -100,6 +101,7 @@ class ZooKeeper:
         self._proxies = quorum_proxies(self._quorum[:count]) if quorum_proxies else []
         self._settings = dict(settings or {})
         self._on_start = on_start
+        self._on_end = on_end
         self._servers: list[_Java] = []
 
     @property
@@ -141,6 +143,7 @@ class ZooKeeper:
         """End all servers; what they hold stays."""
         for server in self._servers:
             server.end()
+            self._on_end(server.process)
         self._servers = []
 
     close = stop
