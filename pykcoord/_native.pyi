@@ -8,6 +8,7 @@ import pyarrow
 
 __all__ = [
     "GROUP_APIS",
+    "LONGEST_FRAMES",
     "BulkAssignor",
     "Cleaner",
     "LiveRecords",
@@ -43,6 +44,8 @@ __all__ = [
 profile: str
 # Key, name, lowest and highest version of each API that the core owns.
 GROUP_APIS: list[tuple[int, str, int, int]]
+# Key and bytes of those of them whose frames have a bound of their own.
+LONGEST_FRAMES: list[tuple[int, int]]
 # Of the package: pyproject.toml and Cargo.toml say the same.
 __version__: str
 

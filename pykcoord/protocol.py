@@ -20,7 +20,8 @@ from pykcoord._native import body_at
 from pykcoord.errors import ArgumentError
 
 __all__ = [
-    "GROUP_APIS", "GroupApi", "body_at", "decode_response", "encode_request", "response_type",
+    "GROUP_APIS", "LONGEST_FRAMES_BYTES", "GroupApi", "body_at", "decode_response",
+    "encode_request", "response_type",
 ]  # fmt: skip
 
 
@@ -36,6 +37,8 @@ class GroupApi(NamedTuple):
 
 # All of them, from the one table in native/wire.
 GROUP_APIS = tuple(GroupApi(*row) for row in _native.GROUP_APIS)
+# Bytes of a frame, by key, of those of them that have a bound of their own.
+LONGEST_FRAMES_BYTES: dict[int, int] = dict(_native.LONGEST_FRAMES)
 
 
 def encode_request(request: object, correlation_id: int = 0, client_id: str = "pykcoord") -> bytes:

@@ -16,6 +16,10 @@ pub const MAX_PROTOCOLS_PER_MEMBER: usize = 1_024;
 /// Protocol metadata of one member: INCONSISTENT_GROUP_PROTOCOL beyond.
 pub const MAX_METADATA_BYTES_PER_MEMBER: usize = 16 << 20;
 
+/// Entries that one request may name, all its lists together: groups, members, topics, partitions,
+/// protocols. A frame may hold millions; they are not read, and its connection is closed.
+pub const MAX_ENTRIES_PER_REQUEST: usize = 1 << 17;
+
 /// Partitions of one OffsetCommit or OffsetDelete: UNKNOWN_SERVER_ERROR beyond, as Kafka answers
 /// MESSAGE_TOO_LARGE. Its own bound is in bytes, 1 MiB of records by default, and met earlier.
 pub const MAX_PARTITIONS_PER_REQUEST: usize = 1 << 15;

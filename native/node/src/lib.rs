@@ -237,10 +237,7 @@ impl Node {
             batch.reserve(count);
         }
         for request in requests {
-            let ticket = request.ticket;
-            if let Err(reason) = arrivals.take(request) {
-                arrivals.turn.invalid.push((ticket, reason));
-            }
+            arrivals.take(request);
         }
         let Arrivals { batches, early, .. } = arrivals;
         self.deliver(now_ms, batches, early, turn);

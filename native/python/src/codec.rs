@@ -1,6 +1,7 @@
 //! Frames without a node: where the body of a request begins, and `_native.reencode`, by which the
 //! tests hold the codec against recorded frames.
 
+use kcoord_node::slices::longest_frame_bytes;
 use kcoord_wire::header::{self, APIS, ApiSpec};
 use kcoord_wire::reencode::{reencode_request, reencode_response};
 use pyo3::exceptions::PyValueError;
@@ -18,6 +19,12 @@ pub fn body_at(frame: &[u8], flexible: bool) -> PyResult<usize> {
 pub fn group_apis() -> Vec<(i16, &'static str, i16, i16)> {
     let row = |spec: &ApiSpec| (spec.api as i16, spec.name, spec.min_version, spec.max_version);
     APIS.iter().map(row).collect()
+}
+
+/// Key and bytes of those APIs whose frames have a bound of their own.
+pub fn longest_frames() -> Vec<(i16, usize)> {
+    let bound = |spec: &ApiSpec| Some((spec.api as i16, longest_frame_bytes(spec.api)?));
+    APIS.iter().filter_map(bound).collect()
 }
 
 /// Reads a frame (without its 4-byte length) of an API that the core owns, and writes it back.

@@ -32,6 +32,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("profile", if cfg!(debug_assertions) { "debug" } else { "release" })?;
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("GROUP_APIS", codec::group_apis())?;
+    module.add("LONGEST_FRAMES", codec::longest_frames())?;
     module.add("ReplayError", module.py().get_type::<error::ReplayError>())?;
     module.add("RowError", module.py().get_type::<error::RowError>())?;
     module.add_function(wrap_pyfunction!(arrow::encoding::encode_records, module)?)?;

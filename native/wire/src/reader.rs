@@ -30,6 +30,8 @@ pub enum DecodeErrorKind {
     TooLong,
     /// More elements than the bytes that are left could hold.
     TooManyElements,
+    /// More elements than are served: reading millions would hold others up.
+    BeyondBound,
     /// A string is not UTF-8.
     InvalidUtf8,
     /// A varint of more than 32 bits.
@@ -45,6 +47,7 @@ impl fmt::Display for DecodeError {
             DecodeErrorKind::Null => "must not be null",
             DecodeErrorKind::TooLong => "is too long",
             DecodeErrorKind::TooManyElements => "claims more elements than the frame can hold",
+            DecodeErrorKind::BeyondBound => "has more elements than are served",
             DecodeErrorKind::InvalidUtf8 => "is not UTF-8",
             DecodeErrorKind::InvalidVarint => "has a malformed length",
             DecodeErrorKind::UnknownValue => "holds an unknown value",
@@ -219,16 +222,16 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// [`Reader::array`] of `most` elements at most.
+    /// [`Reader::array`], whose elements are taken out of those that the request may have `left`.
     #[inline]
-    pub fn bounded_array<T>(
+    pub fn counted_array<T>(
         &mut self,
         field: &'static str,
         minimum: usize,
-        most: usize,
-        element: impl FnMut(&mut Self) -> Result<T>,
+        left: &mut usize,
+        element: impl FnMut(&mut Self, &mut usize) -> Result<T>,
     ) -> Result<Vec<T>> {
-        match self.elements(field, minimum, most, element)? {
+        match self.nullable_counted_array(field, minimum, left, element)? {
             Some(elements) => Ok(elements),
             None => Err(self.error(field, DecodeErrorKind::Null)),
         }
@@ -240,26 +243,32 @@ impl<'a> Reader<'a> {
         &mut self,
         field: &'static str,
         minimum: usize,
-        element: impl FnMut(&mut Self) -> Result<T>,
+        mut element: impl FnMut(&mut Self) -> Result<T>,
     ) -> Result<Option<Vec<T>>> {
-        self.elements(field, minimum, usize::MAX, element)
+        let mut left = usize::MAX;
+        self.nullable_counted_array(field, minimum, &mut left, |body, _| element(body))
     }
 
+    /// [`Reader::counted_array`], where null is allowed.
     #[inline]
-    fn elements<T>(
+    pub fn nullable_counted_array<T>(
         &mut self,
         field: &'static str,
         minimum: usize,
-        most: usize,
-        mut element: impl FnMut(&mut Self) -> Result<T>,
+        left: &mut usize,
+        mut element: impl FnMut(&mut Self, &mut usize) -> Result<T>,
     ) -> Result<Option<Vec<T>>> {
         let Some(count) = self.long_length(field)? else { return Ok(None) };
-        if count > self.rest.len() / minimum || count > most {
+        if count > self.rest.len() / minimum {
             return Err(self.error(field, DecodeErrorKind::TooManyElements));
         }
+        let Some(after) = left.checked_sub(count) else {
+            return Err(self.error(field, DecodeErrorKind::BeyondBound));
+        };
+        *left = after;
         let mut elements = Vec::with_capacity(count);
         for _ in 0..count {
-            elements.push(element(self)?);
+            elements.push(element(self, left)?);
         }
         Ok(Some(elements))
     }

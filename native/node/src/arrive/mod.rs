@@ -82,8 +82,10 @@ impl<'a> Arrivals<'a, '_> {
             Err(error) => return Err(format!("request header: {error}")),
         };
         let (spec, version) = (request.spec, request.api_version);
-        if frame.bytes.len() > slices::MAX_FRAME_BYTES && slices::may_be_many(spec.api) {
-            let (length, most) = (frame.bytes.len(), slices::MAX_FRAME_BYTES);
+        let length = frame.bytes.len();
+        if length > slices::MAX_FRAME_BYTES
+            && let Some(most) = slices::longest_frame_bytes(spec.api)
+        {
             return Err(format!("{} of {length} bytes: at most {most} are served", spec.name));
         }
         let decoded = api::decode_request(spec.api, version, &mut body)
@@ -102,30 +104,26 @@ impl<'a> Arrivals<'a, '_> {
             uuid: 0,
         };
         let session = Some(frame.session);
-        self.route(Arrival { header, context, session }, frame.bytes, decoded)
+        self.route(Arrival { header, context, session }, frame.bytes, decoded);
+        Ok(())
     }
 
-    /// Takes one request; `Err`: it is more than the node can serve.
-    pub fn take(&mut self, request: Arrived<'a>) -> Result<(), String> {
+    /// Takes one request.
+    pub fn take(&mut self, request: Arrived<'a>) {
         let Arrived { ticket, api, api_version, client_id, client_host, body } = request;
         debug_assert!(api.spec().serves(api_version));
         let header = Header { ticket, correlation_id: 0, api, version: api_version };
         let context = RequestContext { ticket: 0, api_version, client_id, client_host, uuid: 0 };
-        self.route(Arrival { header, context, session: None }, &[], body)
+        self.route(Arrival { header, context, session: None }, &[], body);
     }
 
     /// `frame`: what the body was read from, where a long request may be done in slices.
-    fn route(
-        &mut self,
-        mut arrival: Arrival<'a>,
-        frame: &'a [u8],
-        body: RequestBody<'a>,
-    ) -> Result<(), String> {
+    fn route(&mut self, mut arrival: Arrival<'a>, frame: &'a [u8], body: RequestBody<'a>) {
         if let Some(code) = self.refused_by_api_layer(arrival.header.version, &body) {
             self.reply(&arrival.header, |out, version| {
                 api::encode_error(out, version, &body, code);
             });
-            return Ok(());
+            return;
         }
         match body {
             RequestBody::Heartbeat(heartbeat) => {
@@ -140,15 +138,16 @@ impl<'a> Arrivals<'a, '_> {
                 self.one(arrival, beat.group_id, Request::ConsumerGroupHeartbeat(beat), None);
             }
             body => {
-                let entries =
-                    if frame.is_empty() { None } else { slices::many(&body, self.shards)? };
-                match entries {
+                let many = match frame {
+                    [] => None,
+                    _ => slices::many(&body, self.shards),
+                };
+                match many {
                     Some(entries) => self.put_aside(arrival, frame, body, entries),
                     None => self.whole(arrival, body),
                 }
             }
         }
-        Ok(())
     }
 
     /// A request that is done in one go.

@@ -16,11 +16,7 @@ use crate::{Node, Turn};
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::ApiKey;
 
-/// Entries that a request may name: groups, or members; in an OffsetFetch groups, topics and
-/// partitions.
-pub const MAX_ENTRIES: usize = 1 << 17;
-
-/// Of such a request, in bytes.
+/// Of a request that may name many groups or members, in bytes.
 pub const MAX_FRAME_BYTES: usize = 8 << 20;
 
 /// Memory of all such requests that are not done yet. COORDINATOR_LOAD_IN_PROGRESS beyond, and
@@ -137,9 +133,9 @@ fn entries(body: &RequestBody<'_>, shards: &[Shard]) -> Option<(usize, usize)> {
     }
 }
 
-/// Whether requests of an API are bounded, and done in slices where they are long.
-pub(super) fn may_be_many(api: ApiKey) -> bool {
-    matches!(
+/// Bytes of a frame, for APIs whose requests are bounded, and done in slices where they are long.
+pub fn longest_frame_bytes(api: ApiKey) -> Option<usize> {
+    let may_be_many = matches!(
         api,
         ApiKey::LeaveGroup
             | ApiKey::DescribeGroups
@@ -147,20 +143,15 @@ pub(super) fn may_be_many(api: ApiKey) -> bool {
             | ApiKey::DeleteGroups
             | ApiKey::OffsetFetch
             | ApiKey::ListGroups
-    )
+    );
+    may_be_many.then_some(MAX_FRAME_BYTES)
 }
 
-/// The entries of a request that is done in slices; `Err`: that many are not
-/// served.
-pub(super) fn many(body: &RequestBody<'_>, shards: &[Shard]) -> Result<Option<usize>, String> {
+/// The entries of a request that is done in slices.
+pub(super) fn many(body: &RequestBody<'_>, shards: &[Shard]) -> Option<usize> {
     let is_named = !matches!(body, RequestBody::ListGroups(_));
-    match entries(body, shards) {
-        Some((count, _)) if is_named && count > MAX_ENTRIES => {
-            Err(format!("{count} entries in one request: at most {MAX_ENTRIES} are served"))
-        }
-        Some((count, small)) => Ok((count > small).then_some(if is_named { count } else { 0 })),
-        None => Ok(None),
-    }
+    let (count, small) = entries(body, shards)?;
+    (count > small).then_some(if is_named { count } else { 0 })
 }
 
 impl<'a> Arrivals<'a, '_> {

@@ -3,11 +3,12 @@
 use std::collections::BTreeSet;
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::limits::{MAX_ANSWER_BYTES, MAX_UNSENT_BYTES};
 use kcoord_core::request::{
     JoinGroupProtocol, JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, ListGroupsRequest,
 };
-use kcoord_node::slices::{MAX_ENTRIES, MAX_FRAME_BYTES, TURN_ENTRIES};
+use kcoord_node::slices::{MAX_FRAME_BYTES, TURN_ENTRIES};
 use kcoord_wire::api::{RequestBody, ResponseBody};
 
 use crate::ask::*;
@@ -264,7 +265,9 @@ fn a_shard_that_goes_away_refuses_the_rest() {
 #[test]
 fn more_entries_than_anybody_has_are_refused() {
     let mut host = Host::new(50);
-    for (count, length) in [(MAX_ENTRIES + 1, 1), (2 + MAX_FRAME_BYTES / 30_000, 30_000)] {
+    for (count, length) in
+        [(MAX_ENTRIES_PER_REQUEST + 1, 1), (2 + MAX_FRAME_BYTES / 30_000, 30_000)]
+    {
         let name = "g".repeat(length);
         let ticket = host.send(5, &describe(&vec![&*name; count]));
         assert!(host.waits(ticket));

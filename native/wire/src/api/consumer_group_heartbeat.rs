@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{ConsumerGroupHeartbeatRequest, Preferences};
 use kcoord_core::response::{ConsumerGroupHeartbeatResponse, Refusal};
 use kcoord_core::topic_partition::{TopicPartition, by_topic, into_set};
@@ -33,34 +34,44 @@ pub fn decode_request<'a>(
     let member_epoch = body.i32("member_epoch")?;
     let instance_id = body.nullable_string("instance_id")?;
     let rack_id = body.nullable_string("rack_id")?;
+    let mut left = MAX_ENTRIES_PER_REQUEST;
     let request = ConsumerGroupHeartbeatRequest {
         group_id,
         member_id,
         member_epoch,
         instance_id,
         rebalance_timeout_ms: body.i32("rebalance_timeout_ms")?,
-        subscribed_topic_names: body
-            .nullable_array("subscribed_topic_names", 1, |body| body.string("topic_name"))?,
+        subscribed_topic_names: body.nullable_counted_array(
+            "subscribed_topic_names",
+            1,
+            &mut left,
+            |body, _| body.string("topic_name"),
+        )?,
         subscribed_topic_regex: match version {
             ..1 => None,
             _ => body.nullable_string("subscribed_topic_regex")?,
         },
         preferences: Preferences::of(rack_id, body.nullable_string("server_assignor")?),
-        topic_partitions: decode_partitions(body)?,
+        topic_partitions: decode_partitions(body, &mut left)?,
     };
     body.tags()?;
     Ok(request)
 }
 
 /// A set, however they were sent.
-fn decode_partitions(body: &mut Reader<'_>) -> Result<Option<Vec<TopicPartition>>> {
+fn decode_partitions(
+    body: &mut Reader<'_>,
+    left: &mut usize,
+) -> Result<Option<Vec<TopicPartition>>> {
     let mut set = Vec::new();
-    let topics = body.nullable_array("topic_partitions", TOPIC_BYTES, |body| {
-        let topic_id = body.uuid("topic_id")?;
-        let numbers = body.array("partitions", 4, |body| body.i32("partition"))?;
-        set.extend(numbers.into_iter().map(|number| TopicPartition::new(topic_id, number)));
-        body.tags()
-    })?;
+    let topics =
+        body.nullable_counted_array("topic_partitions", TOPIC_BYTES, left, |body, left| {
+            let topic_id = body.uuid("topic_id")?;
+            let numbers =
+                body.counted_array("partitions", 4, left, |body, _| body.i32("partition"))?;
+            set.extend(numbers.into_iter().map(|number| TopicPartition::new(topic_id, number)));
+            body.tags()
+        })?;
     Ok(topics.map(|_| into_set(set)))
 }
 
@@ -163,7 +174,7 @@ pub fn decode_response(_version: i16, body: &mut Reader<'_>) -> Result<Response>
     let member_epoch = body.i32("member_epoch")?;
     let heartbeat_interval_ms = body.i32("heartbeat_interval_ms")?;
     let assignment = if body.is_present("assignment")? {
-        let assignment = decode_partitions(body)?.unwrap_or_default();
+        let assignment = decode_partitions(body, &mut { usize::MAX })?.unwrap_or_default();
         body.tags()?;
         Some(assignment.into())
     } else {

@@ -2,6 +2,7 @@
 //! which Kafka gives for streams groups only; v1 only says that quotas apply before the answer (KIP-219).
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::DeleteGroupsRequest;
 use kcoord_core::response::DeleteGroupsResponse;
 
@@ -19,7 +20,9 @@ pub type Response = DeleteGroupsResponse;
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<DeleteGroupsRequest<'a>> {
     debug_assert!(API.spec().serves(version));
-    let groups_names = body.array("groups_names", 1, |body| body.string("group_id"))?;
+    let mut left = MAX_ENTRIES_PER_REQUEST;
+    let groups_names =
+        body.counted_array("groups_names", 1, &mut left, |body, _| body.string("group_id"))?;
     body.tags()?;
     Ok(DeleteGroupsRequest { groups_names })
 }

@@ -2,6 +2,7 @@
 //! described by itself.
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 
 use crate::header::ApiKey;
 use crate::reader::{Reader, Result};
@@ -64,7 +65,8 @@ pub(super) fn decode_request<'a, G: DescribedGroup>(
     version: i16,
     body: &mut Reader<'a>,
 ) -> Result<DescribeGroupsRequest<'a>> {
-    let groups = body.array(G::ASKED, 1, |body| body.string("group_id"))?;
+    let mut left = MAX_ENTRIES_PER_REQUEST;
+    let groups = body.counted_array(G::ASKED, 1, &mut left, |body, _| body.string("group_id"))?;
     let include_authorized_operations =
         version >= G::OPERATIONS_FROM && body.boolean("include_authorized_operations")?;
     body.tags()?;

@@ -2,6 +2,7 @@
 //! flexible, v7 protocol type in the response, v8 reason, v9 skip assignment (KIP-814).
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{JoinGroupProtocol, JoinGroupRequest};
 use kcoord_core::response::{JoinGroupResponse, JoinGroupResponseMember};
 
@@ -10,10 +11,6 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::JoinGroup;
-
-/// Protocols of a member: far more than the core takes. A frame may hold millions, and reading
-/// them would hold others up.
-const MAX_PER_MEMBER: usize = 1 << 17;
 
 /// What a request says.
 pub type Request<'a> = JoinGroupRequest<'a>;
@@ -24,6 +21,7 @@ pub type Response = JoinGroupResponse;
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<JoinGroupRequest<'a>> {
     let group_id = body.string("group_id")?;
     let session_timeout_ms = body.i32("session_timeout_ms")?;
+    let mut left = MAX_ENTRIES_PER_REQUEST;
     let request = JoinGroupRequest {
         group_id,
         session_timeout_ms,
@@ -37,7 +35,7 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<JoinGro
             _ => body.nullable_string("group_instance_id")?,
         },
         protocol_type: body.string("protocol_type")?,
-        protocols: body.bounded_array("protocols", 3, MAX_PER_MEMBER, |body| {
+        protocols: body.counted_array("protocols", 3, &mut left, |body, _| {
             let protocol =
                 JoinGroupProtocol { name: body.string("name")?, metadata: body.bytes("metadata")? };
             body.tags()?;

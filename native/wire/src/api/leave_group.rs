@@ -2,6 +2,7 @@
 //! v4 flexible, v5 reason.
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{LeaveGroupMember, LeaveGroupRequest};
 use kcoord_core::response::{LeaveGroupMemberResponse, LeaveGroupResponse};
 
@@ -19,13 +20,14 @@ pub type Response = LeaveGroupResponse;
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<LeaveGroupRequest<'a>> {
     let group_id = body.string("group_id")?;
+    let mut left = MAX_ENTRIES_PER_REQUEST;
     let members = match version {
         ..3 => vec![LeaveGroupMember {
             member_id: body.string("member_id")?,
             group_instance_id: None,
             reason: None,
         }],
-        _ => body.array("members", 3, |body| {
+        _ => body.counted_array("members", 3, &mut left, |body, _| {
             let member = LeaveGroupMember {
                 member_id: body.string("member_id")?,
                 group_instance_id: body.nullable_string("group_instance_id")?,

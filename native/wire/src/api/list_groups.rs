@@ -2,6 +2,7 @@
 //! (KIP-518), v5 types (KIP-848).
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::ListGroupsRequest;
 use kcoord_core::response::{ListGroupsResponse, ListedGroup};
 
@@ -19,14 +20,17 @@ pub type Response = ListGroupsResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<ListGroupsRequest<'a>> {
+    let mut left = MAX_ENTRIES_PER_REQUEST;
     let request = ListGroupsRequest {
         states_filter: match version {
             ..4 => Vec::new(),
-            _ => body.array("states_filter", 1, |body| body.string("state"))?,
+            _ => {
+                body.counted_array("states_filter", 1, &mut left, |body, _| body.string("state"))?
+            }
         },
         types_filter: match version {
             ..5 => Vec::new(),
-            _ => body.array("types_filter", 1, |body| body.string("type"))?,
+            _ => body.counted_array("types_filter", 1, &mut left, |body, _| body.string("type"))?,
         },
     };
     body.tags()?;

@@ -2,6 +2,7 @@
 //! v6 leader epoch, v7 instance id, v8 flexible, v10 topics by id instead of name.
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic};
 use kcoord_core::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
 
@@ -19,6 +20,7 @@ pub type Response = OffsetCommitResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetCommitRequest<'a>> {
+    let mut left = MAX_ENTRIES_PER_REQUEST;
     let request = OffsetCommitRequest {
         group_id: body.string("group_id")?,
         generation_id_or_member_epoch: body.i32("generation_id_or_member_epoch")?,
@@ -31,15 +33,21 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetC
             ..5 => body.i64("retention_time_ms")?,
             _ => -1,
         },
-        topics: body.array("topics", 3, |body| decode_commit_topic(version, body))?,
+        topics: body.counted_array("topics", 3, &mut left, |body, left| {
+            decode_commit_topic(version, body, left)
+        })?,
     };
     body.tags()?;
     Ok(request)
 }
 
-fn decode_commit_topic<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetCommitTopic<'a>> {
+fn decode_commit_topic<'a>(
+    version: i16,
+    body: &mut Reader<'a>,
+    left: &mut usize,
+) -> Result<OffsetCommitTopic<'a>> {
     let (name, topic_id) = decode_topic(version, body)?;
-    let partitions = body.array("partitions", 14, |body| {
+    let partitions = body.counted_array("partitions", 14, left, |body, _| {
         let partition = OffsetCommitPartition {
             partition_index: body.i32("partition_index")?,
             committed_offset: body.i64("committed_offset")?,

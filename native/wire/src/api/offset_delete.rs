@@ -2,6 +2,7 @@
 //! (KIP-496).
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{OffsetDeleteRequest, OffsetDeleteTopic};
 use kcoord_core::response::{OffsetDeleteResponse, OffsetDeleteResponseTopic};
 
@@ -15,12 +16,14 @@ pub type Response = OffsetDeleteResponse;
 
 /// Reads the body of a request.
 pub fn decode_request<'a>(_version: i16, body: &mut Reader<'a>) -> Result<OffsetDeleteRequest<'a>> {
+    let mut left = MAX_ENTRIES_PER_REQUEST;
     Ok(OffsetDeleteRequest {
         group_id: body.string("group_id")?,
-        topics: body.array("topics", 6, |body| {
+        topics: body.counted_array("topics", 6, &mut left, |body, left| {
             Ok(OffsetDeleteTopic {
                 name: body.string("name")?,
-                partitions: body.array("partitions", 4, |body| body.i32("partition_index"))?,
+                partitions: body
+                    .counted_array("partitions", 4, left, |body, _| body.i32("partition_index"))?,
             })
         })?,
     })

@@ -2,6 +2,7 @@
 //! stable, v8 several groups (KIP-709), v9 member id and epoch, v10 topics by id instead of name.
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{OffsetFetchRequest, OffsetFetchTopic};
 use kcoord_core::response::{
     OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
@@ -24,10 +25,11 @@ pub fn decode_request<'a>(
     version: i16,
     body: &mut Reader<'a>,
 ) -> Result<Vec<OffsetFetchRequest<'a>>> {
+    let mut left = MAX_ENTRIES_PER_REQUEST;
     let mut groups = match version {
-        ..8 => vec![decode_group(version, body)?],
-        _ => body.array("groups", 3, |body| {
-            let group = decode_group(version, body)?;
+        ..8 => vec![decode_group(version, body, &mut left)?],
+        _ => body.counted_array("groups", 3, &mut left, |body, left| {
+            let group = decode_group(version, body, left)?;
             body.tags()?;
             Ok(group)
         })?,
@@ -40,23 +42,32 @@ pub fn decode_request<'a>(
     Ok(groups)
 }
 
-fn decode_group<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetFetchRequest<'a>> {
+fn decode_group<'a>(
+    version: i16,
+    body: &mut Reader<'a>,
+    left: &mut usize,
+) -> Result<OffsetFetchRequest<'a>> {
+    let topic = |body: &mut Reader<'a>, left: &mut usize| decode_fetch_topic(version, body, left);
     let group_id = body.string("group_id")?;
     let (member_id, member_epoch) = match version {
         ..9 => (None, -1),
         _ => (body.nullable_string("member_id")?, body.i32("member_epoch")?),
     };
     let topics = match version {
-        ..2 => Some(body.array("topics", 3, |body| decode_fetch_topic(version, body))?),
-        _ => body.nullable_array("topics", 3, |body| decode_fetch_topic(version, body))?,
+        ..2 => Some(body.counted_array("topics", 3, left, topic)?),
+        _ => body.nullable_counted_array("topics", 3, left, topic)?,
     };
     Ok(OffsetFetchRequest { group_id, member_id, member_epoch, topics, require_stable: false })
 }
 
-fn decode_fetch_topic<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetFetchTopic<'a>> {
+fn decode_fetch_topic<'a>(
+    version: i16,
+    body: &mut Reader<'a>,
+    left: &mut usize,
+) -> Result<OffsetFetchTopic<'a>> {
     let (name, topic_id) = decode_topic(version, body)?;
     let partition_indexes =
-        body.array("partition_indexes", 4, |body| body.i32("partition_index"))?;
+        body.counted_array("partition_indexes", 4, left, |body, _| body.i32("partition_index"))?;
     body.tags()?;
     Ok(OffsetFetchTopic { name, topic_id, partition_indexes })
 }

@@ -1,6 +1,7 @@
 //! SyncGroup (14): takes the leader's assignments, and gives each member its own. v3 instance id, v4 flexible, v5 protocol type and name.
 
 use kcoord_core::ErrorCode;
+use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{SyncGroupAssignment, SyncGroupRequest};
 use kcoord_core::response::SyncGroupResponse;
 
@@ -9,9 +10,6 @@ use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::SyncGroup;
-
-/// Of one leader. A frame may hold millions, and reading them would hold others up.
-const MAX_ASSIGNMENTS: usize = 1 << 17;
 
 /// What a request says.
 pub type Request<'a> = SyncGroupRequest<'a>;
@@ -31,7 +29,8 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<SyncGro
         ..5 => (None, None),
         _ => (body.nullable_string("protocol_type")?, body.nullable_string("protocol_name")?),
     };
-    let assignments = body.bounded_array("assignments", 3, MAX_ASSIGNMENTS, |body| {
+    let mut left = MAX_ENTRIES_PER_REQUEST;
+    let assignments = body.counted_array("assignments", 3, &mut left, |body, _| {
         let assignment = SyncGroupAssignment {
             member_id: body.string("member_id")?,
             assignment: body.bytes("assignment")?,

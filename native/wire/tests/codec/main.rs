@@ -1,5 +1,6 @@
 //! The codec from outside: Kafka's bytes, random values, hostile bytes, and what clients trip over.
 
+mod bounds;
 mod errors;
 mod golden;
 mod hostile;
