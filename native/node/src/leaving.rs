@@ -20,7 +20,7 @@ const TURN_BYTES: usize = 8 * PART_BYTES;
 
 /// Answers of a turn, besides those to what arrived in it. What the system does for each reply is
 /// most of its price: some microseconds.
-pub(super) const TURN_ANSWERS: usize = 1_024;
+pub(super) const TURN_ANSWERS: usize = 256;
 
 #[derive(Debug, Default)]
 pub(super) struct Leaving {

@@ -9,7 +9,7 @@ use crate::host::{Host, frame};
 /// A turn gives no more of long replies than this.
 const MOST_BYTES: usize = 600 << 10;
 /// Nor answers to those who waited.
-const MOST_ANSWERS: usize = 1_024;
+const MOST_ANSWERS: usize = 256;
 
 fn join_as<'a>(member_id: &'a str, metadata: &'a [u8]) -> RequestBody<'a> {
     RequestBody::JoinGroup(JoinGroupRequest {
