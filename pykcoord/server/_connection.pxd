@@ -25,6 +25,7 @@ cdef class Hub:
     cdef Py_ssize_t _max_connections
     cdef Py_ssize_t _max_connections_per_ip
     cdef dict _max_connections_by_ip
+    cdef dict _longest_frames             # API key -> name, bytes
     cdef long long _requests[128]
     cdef double _request_seconds[128]
     cdef long long _latency[128][16]
@@ -55,11 +56,18 @@ cdef class Connection:
     cdef bint _closed
     cdef bytearray _waiting               # received, not yet taken; None: nothing
     cdef Py_ssize_t _start                # of what is not yet taken, in _waiting
+    cdef bytes _long                      # a long frame that is not whole yet; nothing waits then
+    cdef Py_ssize_t _long_room
+    cdef Py_ssize_t _long_size            # of the frame
+    cdef Py_ssize_t _filled               # of it
 
     cdef int received(self, const char* start, Py_ssize_t length) except -1
     cdef bint _may_take(self) noexcept
     cdef int _abandon(self) except -1
     cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2
+    cdef bint _is_refused(self, const char* data, Py_ssize_t size) except -1
+    cdef Py_ssize_t _begin_long(self, const char* data, Py_ssize_t length, Py_ssize_t size) except -1
+    cdef Py_ssize_t _fill(self, const char* data, Py_ssize_t length) except -1
     cdef int _take_next(self) except -1
     cdef bint _may_send(self) except -1
     cdef int _reply(self, reply) except -1

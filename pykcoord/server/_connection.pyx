@@ -9,6 +9,8 @@ together. This module must never parse a request beyond its API key, block, or r
 from cpython.bytearray cimport (
     PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
+from cpython.object cimport PyObject
+from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memset
 
@@ -26,6 +28,10 @@ LATENCY_BOUNDS = (
 cdef double[15] _bounds
 for _index, _bound in enumerate(LATENCY_BOUNDS):
     _bounds[_index] = _bound
+
+
+cdef extern from "Python.h":
+    int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size) except -1
 
 
 cdef inline int32_t _int32(const char* data) noexcept nogil:
@@ -62,7 +68,8 @@ cdef class Hub:
     `connected(session)` and `refused(session, reason)` (one line of log each). `seconds` is a
     clock for latencies.
     Limits: `max_frame_bytes` is socket.request.max.bytes; `max_connections`,
-    `max_connections_per_ip` and its `overrides` (ip -> number) close what exceeds them.
+    `max_connections_per_ip` and its `overrides` (ip -> number) close what exceeds them; so do
+    `longest_frames` (API key -> name, bytes), once the key has come.
     """
 
     def __cinit__(self):
@@ -72,7 +79,7 @@ cdef class Hub:
 
     def __init__(self, handler, seconds, *, Py_ssize_t max_frame_bytes,
                  Py_ssize_t max_connections, Py_ssize_t max_connections_per_ip,
-                 dict max_connections_by_ip):
+                 dict max_connections_by_ip, dict longest_frames=None):
         self.in_flight = {}
         self.connections = set()
         self.connections_by_ip = {}
@@ -84,6 +91,7 @@ cdef class Hub:
         self._max_connections = max_connections
         self._max_connections_per_ip = max_connections_per_ip
         self._max_connections_by_ip = max_connections_by_ip
+        self._longest_frames = longest_frames if longest_frames is not None else {}
 
     def take(self):
         """The frames since the last turn: (ticket, session, frame without its length)."""
@@ -299,6 +307,11 @@ cdef class Connection:
             return 0
         self._active = True
         self._hub.received_bytes_total += length
+        if self._long is not None:
+            taken = self._fill(start, length)
+            start, length, taken = start + taken, length - taken, 0
+            if length == 0:
+                return 0
         if self._waiting is None and self._may_take():
             taken = self._take(start, length)
             if taken < 0 or taken == length:
@@ -322,7 +335,7 @@ cdef class Connection:
             else:
                 del hub.connections_by_ip[self.client_ip]
         self._abandon()
-        self._waiting = None
+        self._waiting = self._long = None
         self._write = None
         self._descriptor = -1
 
@@ -353,14 +366,54 @@ cdef class Connection:
             return 0
         size = _int32(data)
         if size <= 0 or size > self._hub._max_frame_bytes:
-            self._hub._refuse(
-                self, f"frame of {size} bytes, socket.request.max.bytes="
-                f"{self._hub._max_frame_bytes}")
+            most = self._hub._max_frame_bytes
+            self._hub._refuse(self, f"frame of {size} bytes, socket.request.max.bytes={most}")
+            return -1
+        if length >= 6 and size > READ_AHEAD_BYTES and self._is_refused(data, size):
             return -1
         if length - 4 < size:
-            return 0
+            return self._begin_long(data, length, size)
         self._hub._enqueue(self, PyBytes_FromStringAndSize(data + 4, size))
         return 4 + size
+
+    cdef bint _is_refused(self, const char* data, Py_ssize_t size) except -1:
+        """Whether the frame is longer than its API may have them."""
+        cdef const uint8_t* key = <const uint8_t*>data + 4
+        bound = self._hub._longest_frames.get((<int>key[0] << 8) | <int>key[1])
+        if bound is None or size <= bound[1]:
+            return False
+        self._hub._refuse(self, f"{bound[0]} of {size} bytes; at most {bound[1]} are read")
+        return True
+
+    cdef Py_ssize_t _begin_long(
+            self, const char* data, Py_ssize_t length, Py_ssize_t size) except -1:
+        """Keep the beginning of a long frame where it need not be copied again; what was taken."""
+        if length < 6 or size <= READ_AHEAD_BYTES:
+            return 0
+        self._long = PyBytes_FromStringAndSize(NULL, READ_AHEAD_BYTES)
+        self._long_room, self._long_size, self._filled = READ_AHEAD_BYTES, size, 0
+        return 4 + self._fill(data + 4, length - 4)
+
+    cdef Py_ssize_t _fill(self, const char* data, Py_ssize_t length) except -1:
+        """More of a long frame, which is taken when it is whole. Its memory grows as it comes."""
+        cdef Py_ssize_t taken = min(length, self._long_size - self._filled)
+        cdef PyObject* grown
+        if self._filled + taken > self._long_room:
+            self._long_room = min(self._long_size, max(2 * self._long_room, self._filled + taken))
+            grown = <PyObject*>self._long
+            Py_INCREF(self._long)
+            self._long = None  # it must have one owner
+            if _PyBytes_Resize(&grown, self._long_room) < 0:
+                raise MemoryError()
+            self._long = <bytes>grown
+            Py_DECREF(self._long)
+        memcpy(PyBytes_AS_STRING(self._long) + self._filled, data, taken)
+        self._filled += taken
+        if self._filled == self._long_size:
+            whole, self._long = self._long, None
+            if not self._hub.draining:
+                self._hub._enqueue(self, whole)
+        return taken
 
     cdef int _take_next(self) except -1:
         """Take the next waiting frame if one may be taken, then settle whether to read on."""
@@ -441,6 +494,6 @@ cdef class Connection:
         if not self._closed:
             self._closed = True
             self._abandon()
-            self._waiting = None
+            self._waiting = self._long = None
             self._transport.close()
         return 0

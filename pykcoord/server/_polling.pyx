@@ -3,9 +3,13 @@
 
 A loop (asyncio's, libuv's) reads all that is ready before anything else happens. With thousands of
 clients, who ask again as soon as they are answered, that makes a turn of nearly all of them, then
-one of a few, and who comes at the wrong time waits for two long ones. A `Poller` is one descriptor
-to its loop. When it is ready, up to 256 sockets are read, and the loop goes on to their turn, to
-its timers, to what the log has done. The kernel queues what became ready: no client is passed over.
+one of a few, and who comes at the wrong time waits for two long ones. A `Poller` reads up to 256
+sockets that are ready, and the loop goes on to their turn, to its timers, to what the log has done.
+The kernel queues what became ready: no client is passed over.
+
+It has two lanes, each a descriptor to its loop. All begin in the first, where 4 KiB of a socket are
+read at a time. Who sends more goes on in the second, of which so little is read in one go that
+those who send heartbeats hardly wait for it, and comes back with the next short request.
 
 It must never parse what it reads. It is Linux's epoll: elsewhere `IS_AVAILABLE` is False, and
 asyncio's transports do the same for a connection, one at a time.
@@ -30,6 +34,7 @@ cdef extern from *:
 
     #define KC_AT_ONCE 256      /* sockets: they make a turn worth its cost, and fit into caches */
     #define KC_READ_MOST 65536  /* bytes of one socket: the rest comes when its turn comes again */
+    #define KC_READ_LITTLE 4096 /* the same in the first lane: who sends more has another */
 
     typedef struct { int descriptor; uint32_t wanted; void *channel; } kc_socket;
     /* One that was ready: `got` bytes at `data`, 0 at its end; -1: nothing, or an `error`. */
@@ -73,12 +78,14 @@ cdef extern from *:
     static int kc_poll(int poller, kc_ready *ready, int most) { return 0; }
     #endif
 
-    /* Read what is ready from the `from`-th on while there is room; how far it came. */
-    static int kc_read(kc_ready *ready, int from, int count, char *room, int64_t size) {
-        for (; from < count && size >= KC_READ_MOST; from++) {
+    /* Read what is ready, `most` bytes of each, from the `from`-th on while there is room; how far
+       it came. */
+    static int kc_read(
+        kc_ready *ready, int from, int count, char *room, int64_t size, int64_t most) {
+        for (; from < count && size >= most; from++) {
             kc_ready *one = &ready[from];
             if (!(one->socket->wanted & KC_IN) || !(one->events & (KC_IN | KC_ENDING))) continue;
-            do one->got = recv(one->socket->descriptor, room, KC_READ_MOST, MSG_DONTWAIT);
+            do one->got = recv(one->socket->descriptor, room, most, MSG_DONTWAIT);
             while (one->got < 0 && errno == EINTR);
             one->error = one->got < 0 && errno != EAGAIN && errno != EWOULDBLOCK ? errno : 0;
             one->data = room;
@@ -99,20 +106,22 @@ cdef extern from *:
         int error
         int64_t got
         char* data
-    int KC_AVAILABLE, KC_AT_ONCE, KC_READ_MOST
+    int KC_AVAILABLE, KC_AT_ONCE, KC_READ_MOST, KC_READ_LITTLE
     uint32_t KC_IN, KC_OUT, KC_BROKEN, KC_ENDING
     int kc_create() noexcept nogil
     int kc_want(int poller, kc_socket* socket, uint32_t wanted) noexcept nogil
     int kc_poll(int poller, kc_ready* ready, int most) noexcept nogil
-    int kc_read(kc_ready* ready, int begin, int count, char* room, int64_t size) noexcept nogil
+    int kc_read(
+        kc_ready* ready, int begin, int count, char* room, int64_t size, int64_t most
+    ) noexcept nogil
 
 IS_AVAILABLE = bool(KC_AVAILABLE)
 
 # What was read is handed on when there is no room for a whole read more.
 cdef int64_t ROOM_BYTES = 8 * KC_READ_MOST
-# Of all sockets that are read together: where they have more, fewer are read the next time.
-cdef int64_t TURN_BYTES = 32 * KC_READ_MOST
-cdef int LEAST_AT_ONCE = 16
+# Of the second lane in one go: so many bytes, of so many sockets at a time.
+cdef int64_t MUCH_BYTES = 4 * KC_READ_MOST
+cdef int MUCH_AT_ONCE = 4
 # Of what a client did not take yet: where its next request waits, and where it is served again.
 cdef Py_ssize_t HIGH_WATER_BYTES = 65536
 cdef Py_ssize_t LOW_WATER_BYTES = 16384
@@ -125,13 +134,12 @@ cdef class Poller:
     """
     cdef object _loop
     cdef set _channels
-    cdef int _descriptor
+    cdef int[2] _descriptors    # of the two lanes: who sends little, and who sends much
     cdef kc_ready* _ready
     cdef char* _room
-    cdef int _at_once           # sockets that are read next
 
     def __cinit__(self):
-        self._descriptor = -1
+        self._descriptors = [-1, -1]
         self._ready = <kc_ready*>malloc(KC_AT_ONCE * sizeof(kc_ready))
         self._room = <char*>malloc(ROOM_BYTES)
         if self._ready == NULL or self._room == NULL:
@@ -140,15 +148,16 @@ cdef class Poller:
     def __init__(self, loop not None):
         self._loop = loop
         self._channels = set()
-        self._at_once = KC_AT_ONCE
-        self._descriptor = kc_create()
-        if self._descriptor < 0:
-            raise OSError(errno, os.strerror(errno))
-        loop.add_reader(self._descriptor, self._poll)
+        for lane, poll in enumerate((self._poll, self._poll_much)):
+            self._descriptors[lane] = kc_create()
+            if self._descriptors[lane] < 0:
+                raise OSError(errno, os.strerror(errno))
+            loop.add_reader(self._descriptors[lane], poll)
 
     def __dealloc__(self):
-        if self._descriptor >= 0:
-            close(self._descriptor)
+        for lane in range(2):
+            if self._descriptors[lane] >= 0:
+                close(self._descriptors[lane])
         free(self._ready)
         free(self._room)
 
@@ -176,7 +185,7 @@ cdef class Poller:
     def close(self):
         """End every connection that is left, at once, and the poller."""
         cdef Channel channel
-        if self._descriptor < 0:
+        if self._descriptors[0] < 0:
             return
         for channel in list(self._channels):
             try:
@@ -184,9 +193,10 @@ cdef class Poller:
                 channel._end(None)
             except Exception as error:
                 self._report(error)
-        self._loop.remove_reader(self._descriptor)
-        close(self._descriptor)
-        self._descriptor = -1
+        for lane in range(2):
+            self._loop.remove_reader(self._descriptors[lane])
+            close(self._descriptors[lane])
+            self._descriptors[lane] = -1
 
     cdef int _report(self, error) except -1:
         """To the loop's handler of exceptions, which logs it."""
@@ -195,15 +205,32 @@ cdef class Poller:
         return 0
 
     def _poll(self):
+        """Read a little of each that is ready."""
+        cdef int count
+        with nogil:
+            count = kc_poll(self._descriptors[0], self._ready, KC_AT_ONCE)
+        self._read(count, KC_READ_LITTLE, count == KC_AT_ONCE)
+
+    def _poll_much(self):
+        """Read of those who send much, as much of all together as makes a short turn."""
+        cdef int64_t got = 0
+        cdef int count
+        while got < MUCH_BYTES:
+            with nogil:
+                count = kc_poll(self._descriptors[1], self._ready, MUCH_AT_ONCE)
+            if count <= 0:
+                return
+            got += self._read(count, KC_READ_MOST, count == MUCH_AT_ONCE)
+
+    cdef int64_t _read(self, int count, int64_t most, bint is_full) except -1:
+        """Read those that are ready, `most` bytes of each; how much that was in all."""
         cdef int begin = 0
-        cdef int end, index, count
+        cdef int end, index
         cdef int64_t got = 0
         cdef Channel channel = None
-        with nogil:
-            count = kc_poll(self._descriptor, self._ready, self._at_once)
         while begin < count:
             with nogil:
-                end = kc_read(self._ready, begin, count, self._room, ROOM_BYTES)
+                end = kc_read(self._ready, begin, count, self._room, ROOM_BYTES, most)
             for index in range(begin, end):
                 channel = <Channel>self._ready[index].socket.channel
                 got += max(0, self._ready[index].got)
@@ -215,12 +242,9 @@ cdef class Poller:
                     self._report(error)
                     channel._lose(error)
             begin = end
-        if channel is not None and channel._connection is not None:
-            channel._connection._hub.is_full = count == self._at_once
-        if got > TURN_BYTES:
-            self._at_once = max(LEAST_AT_ONCE, <int>(count * TURN_BYTES / got))
-        else:
-            self._at_once = min(KC_AT_ONCE, 2 * self._at_once)
+        if is_full and channel is not None and channel._connection is not None:
+            channel._connection._hub.is_full = True
+        return got
 
 
 cdef class Channel:
@@ -236,6 +260,7 @@ cdef class Channel:
     cdef list _left             # written, and not yet taken by the socket: as it came, not copied
     cdef Py_ssize_t _taken      # of the first of these
     cdef Py_ssize_t _left_bytes # of all, without what is taken
+    cdef int _lane              # of the poller's
     cdef bint _is_pushed_back   # the connection knows that too much is left
     cdef bint _is_closing
     cdef bint _is_lost          # nothing is read or written any more
@@ -300,10 +325,19 @@ cdef class Channel:
         self._lose(None)
 
     cdef int _want(self, uint32_t wanted) except -1:
-        if not self._is_lost and kc_want(self._poller._descriptor, &self._watched, wanted) != 0:
+        cdef int descriptor = self._poller._descriptors[self._lane]
+        if not self._is_lost and kc_want(descriptor, &self._watched, wanted) != 0:
             error = OSError(errno, os.strerror(errno))  # the system's bound of what is watched
             self._poller._report(error)
             self._lose(error)
+        return 0
+
+    cdef int _move(self, int lane) except -1:
+        """Into the other lane, where it is ready at once if anything is left to read."""
+        cdef uint32_t wanted = self._watched.wanted
+        self._want(0)
+        self._lane = lane
+        self._want(wanted)
         return 0
 
     cdef int _is_ready(self, kc_ready* ready) except -1:
@@ -312,7 +346,9 @@ cdef class Channel:
         if ready.got > 0:
             if not self._is_closing:
                 self._connection.received(ready.data, ready.got)
-            if ready.got == KC_READ_MOST or ready.events & KC_ENDING:
+            if self._lane == (ready.got < KC_READ_LITTLE):
+                self._move(1 - self._lane)
+            elif ready.got == KC_READ_MOST or ready.events & KC_ENDING:
                 self._want(self._watched.wanted)  # there is more: it is ready again
         elif ready.got == 0:
             self.close()  # nothing is left to answer to
@@ -372,7 +408,7 @@ cdef class Channel:
         if self._is_lost:
             return 0
         self._is_closing = True
-        kc_want(self._poller._descriptor, &self._watched, 0)
+        kc_want(self._poller._descriptors[self._lane], &self._watched, 0)
         self._is_lost = True
         self._left.clear()
         self._count_left(-self._left_bytes)

@@ -16,7 +16,7 @@ from pykcoord.server._requests import MalformedError, Walk
 from pykcoord.server.api import api_versions, fetch
 from pykcoord.server.api.messages import SLICE_ELEMENTS
 from pykcoord.server.api.node_api import Cluster, NodeApi
-from pykcoord.server.api.registry import APIS
+from pykcoord.server.api.registry import APIS, MAX_REQUEST_BYTES
 from pykcoord.server.api.requests import request_shape
 from pykcoord.server.budget import Budget
 from pykcoord.server.header import HEADER, BadFrameError, body_at
@@ -27,9 +27,7 @@ from pykcoord.session import with_software
 
 logger = logging.getLogger("pykcoord.server")
 
-# Room for a Fetch of 30,000 partitions, and for a producer with the default of max.request.size.
-# The elements are those of all arrays of a request together.
-_REQUEST_BYTES = 2 * 1024 * 1024
+# Those of all arrays of a request together.
 _REQUEST_ELEMENTS = 250_000
 # The memory of all answers that are made or held back.
 _ALL_ANSWERS_BYTES = 256 * 1024 * 1024
@@ -83,9 +81,9 @@ class Dispatcher:
         api = APIS.get(key)
         if api is None:
             raise BadFrameError(f"unknown API key {key}")
-        if len(frame) > _REQUEST_BYTES:
+        if len(frame) > MAX_REQUEST_BYTES:
             raise BadFrameError(
-                f"{api.name} of {len(frame)} bytes; at most {_REQUEST_BYTES} are read"
+                f"{api.name} of {len(frame)} bytes; at most {MAX_REQUEST_BYTES} are read"
             )
         memo = connection.memo
         if (
@@ -131,8 +129,10 @@ class Dispatcher:
         except MalformedError as error:
             raise BadFrameError(f"{api.name} v{version}: {error}") from error
         request = walk.read()
-        if api.asks is not None and (asked := api.asks(request, cluster)) is not None:
-            yield asked
+        if api.asks is not None:
+            asked = yield from job.slicer.spending(api.asks(request, cluster))
+            if asked is not None:
+                yield asked
         cluster_version = cluster.version
         fields = api.answer(request, version, cluster, job.connection.session)
         if fields is None:

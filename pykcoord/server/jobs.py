@@ -88,7 +88,7 @@ class Jobs:
             self._work_on(job)
         if not self._is_awake:
             self._is_awake = True
-            asyncio.get_running_loop().call_soon(self._next_iteration)
+            asyncio.get_running_loop().call_soon(self._give_way)
 
     def abandon(self, ticket: int) -> None:
         """The client is gone, and so is the work on its answer."""
@@ -96,12 +96,17 @@ class Jobs:
         if job is not None:
             self._end(job)
 
+    def _give_way(self) -> None:
+        """Have the turn before a slice, if there is one in this iteration: who asks for little
+        waits for what is left of one slice, not for the next as well."""
+        asyncio.get_running_loop().call_soon(self._next_iteration)
+
     def _next_iteration(self) -> None:
         """One slice of work: of one long request, or of several short ones."""
         self._spent = 0
         self._is_awake = bool(self._waiting)
         if self._is_awake:
-            asyncio.get_running_loop().call_soon(self._next_iteration)
+            asyncio.get_running_loop().call_soon(self._give_way)
         while self._waiting and self._spent < SLICE_ELEMENTS:
             job = next(iter(self._waiting.values()))
             self._work_on(job)

@@ -20,6 +20,7 @@ from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.accepting import Listener
 from pykcoord.server.api.node_api import Cluster, Peers
+from pykcoord.server.api.registry import LONGEST_FRAMES
 from pykcoord.server.dispatch import Dispatcher
 from pykcoord.session import Session, anonymous, describe
 
@@ -103,6 +104,7 @@ class Server:
             max_connections=config.max_connections,
             max_connections_per_ip=config.max_connections_per_ip,
             max_connections_by_ip=dict(max_connections_by_ip or {}),
+            longest_frames=LONGEST_FRAMES,
         )
         self._dispatcher = Dispatcher(self._cluster, self.hub.answer, self.hub.refuse)
         self._listener: Listener | None = None

@@ -10,6 +10,7 @@ import pytest
 from support.memory_log import MemoryLog
 from support.scripted_node import COMMIT, HEARTBEAT, INVALID, JOIN, NOT_COORDINATOR, ScriptedNode
 
+from pykcoord.server.api.registry import LONGEST_FRAMES
 from pykcoord.server.listener import client_address
 
 from .conftest import frame, serving
@@ -100,6 +101,54 @@ def test_a_length_may_be_as_large_as_the_limit(run):
             assert await client.ask(frame(HEARTBEAT, body=b"x" * padding))
             client.send(frame(HEARTBEAT, body=b"x" * (padding + 1)))
             assert await client.closed()
+
+    run(main())
+
+
+@pytest.mark.parametrize("key", [3, 13], ids=["Metadata", "LeaveGroup"])
+def test_a_frame_that_its_api_does_not_read_is_refused_before_it_has_come(run, key, caplog):
+    name, most = LONGEST_FRAMES[key]
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            client.send(struct.pack(">ihhi", most + 1, key, 3, 1))
+            assert await client.closed()
+            assert not rig.node.steps or all(not frames for _, frames, _ in rig.node.steps)
+            client = await rig.connect()
+            client.send(struct.pack(">ihhi", most, key, 3, 1))
+            await rig.settled(lambda: rig.server.hub.received_bytes_total)
+            assert len(rig.server.hub.connections) == 1
+
+    run(main())
+    assert f"{name} of {most + 1} bytes; at most {most} are read" in caplog.text
+
+
+def test_what_stands_behind_a_long_frame_is_served_after_it(run):
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            data = frame(HEARTBEAT, 0, 1, b"x" * 1_000_000) + frame(HEARTBEAT, 0, 2)
+            for start in range(0, len(data), 60_001):
+                client.send(data[start : start + 60_001])
+                await rig.settled(lambda: rig.server.hub.received_bytes_total)
+            assert _correlation_ids([await client.read() for _ in range(2)]) == [1, 2]
+            sent = [data for _, frames, _ in rig.node.steps for _, _, data in frames]
+            assert [len(one) for one in sent] == [1_000_000 + len(sent[1]), len(sent[1])]
+            assert sent[0].endswith(b"x" * 1_000_000)
+
+    run(main())
+
+
+def test_a_client_that_leaves_in_a_long_frame_leaves_nothing(run):
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            client.send(frame(HEARTBEAT, 0, 1, b"x" * 1_000_000)[:500_000])
+            await rig.settled(lambda: rig.server.hub.received_bytes_total)
+            client.close()
+            await rig.until(lambda: not rig.server.hub.connections)
+            assert await (await rig.connect()).ask(frame(HEARTBEAT))
 
     run(main())
 

@@ -9,7 +9,7 @@ import pytest
 from support.kio_client import ask, encode
 
 from pykcoord.server.api.messages import Slicer
-from pykcoord.server.dispatch import _REQUEST_BYTES
+from pykcoord.server.api.registry import MAX_REQUEST_BYTES
 
 from .conftest import frame, serving
 from .test_node_apis import MS, metadata, new_topic, topic_named
@@ -84,13 +84,13 @@ def test_a_long_node_level_request_is_refused_before_it_is_parsed(run, monkeypat
             )
             other = await rig.connect()
             client = await rig.connect()
-            client.send(frame(3, 1, body=struct.pack(">i", 1) + b"\0" * _REQUEST_BYTES))
+            client.send(frame(3, 1, body=struct.pack(">i", 1) + b"\0" * MAX_REQUEST_BYTES))
             assert await client.closed()
             assert not answered
             assert await other.ask(encode(18, 0))
 
     run(main())
-    assert f"at most {_REQUEST_BYTES} are read" in caplog.text
+    assert f"at most {MAX_REQUEST_BYTES} are read" in caplog.text
 
 
 def test_topics_of_one_request_are_stored_and_told_once(run):

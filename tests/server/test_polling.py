@@ -134,6 +134,29 @@ def test_clients_that_send_much_do_not_hold_up_the_others(run):
     run(main())
 
 
+def test_a_turn_takes_little_of_those_who_send_much(run, request):
+    """What came before a heartbeat is not all read before it."""
+    is_polled = not request.node.callspec.params["run"].endswith("unpolled")
+
+    async def main():
+        async with serving() as rig:
+            heavy = [await rig.connect() for _ in range(100)]
+            light = await rig.connect()
+            for number, client in enumerate(heavy):
+                client.send(frame(HEARTBEAT, 0, number, b"x" * 60_000))
+            light.send(frame(HEARTBEAT, 0, 200))
+            for client in (*heavy, light):
+                await client.read()
+            steps = [[len(data) for _, _, data in frames] for _, frames, _ in rig.node.steps]
+            most = 8 * 65_536 + 1_000
+            assert (max(map(sum, steps)) <= most) is is_polled
+            if is_polled:
+                first = next(n for n, step in enumerate(steps) if step)
+                assert min(steps[first]) < 1_000, "who sends little is served first"
+
+    run(main())
+
+
 def test_a_connection_that_has_ended_is_freed_at_once(run):
     """Not by the collector, which thousands of them would keep busy."""
 

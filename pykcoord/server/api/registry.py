@@ -3,7 +3,7 @@ APIs of the native core, which has a table of its own."""
 
 from __future__ import annotations
 
-from pykcoord.protocol import GROUP_APIS
+from pykcoord.protocol import GROUP_APIS, LONGEST_FRAMES_BYTES
 from pykcoord.server.api import (
     alter_configs,
     api_versions,
@@ -46,4 +46,11 @@ APIS: dict[int, NodeApi] = {api.key: api for api in (*_OTHERS, api_versions.api_
 NAMES: dict[int, str] = {
     **{api.key: api.name for api in APIS.values()},
     **{api.key: api.name for api in GROUP_APIS},
+}
+# Of APIs with a bound of their own: name, and the bytes of a frame. The node-level ones have room
+# for a Fetch of 30,000 partitions, and for a producer with the default of max.request.size.
+MAX_REQUEST_BYTES = 2 * 1024 * 1024
+LONGEST_FRAMES: dict[int, tuple[str, int]] = {
+    **{key: (api.name, MAX_REQUEST_BYTES) for key, api in APIS.items()},
+    **{key: (NAMES[key], size) for key, size in LONGEST_FRAMES_BYTES.items()},
 }
