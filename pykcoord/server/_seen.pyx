@@ -9,7 +9,7 @@ from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
 from cpython.object cimport PyObject_Hash
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
 from libc.stdint cimport int64_t, uint32_t, uint64_t
-from libc.stdlib cimport calloc, free, realloc
+from libc.stdlib cimport calloc, free, malloc, realloc
 from libc.string cimport memcmp, memcpy
 
 import os
@@ -56,7 +56,11 @@ cdef uint64_t _hash(name, int64_t number) except? 0:
 
 cdef class Seen:
     """Pairs of a name (str, bytes or None; str and bytes of the same UTF-8 are one name) and a
-    number of 64 bits."""
+    number of 64 bits.
+
+    `expected`: room for so many is taken at once, as addresses: a table of a hundred thousand that
+    grows takes some milliseconds for it.
+    """
 
     cdef Entry* _entries
     cdef Py_ssize_t _count
@@ -66,6 +70,17 @@ cdef class Seen:
     cdef char* _texts
     cdef Py_ssize_t _text_size
     cdef Py_ssize_t _text_room
+
+    def __init__(self, Py_ssize_t expected=0):
+        if self._entries != NULL or expected <= FEWEST_SLOTS // 2:
+            return
+        if expected >= MOST // 8:
+            raise MemoryError()
+        self._entries = <Entry*>malloc(expected * sizeof(Entry))
+        if self._entries == NULL:
+            raise MemoryError()
+        self._room = expected
+        self._grow(expected)
 
     def __dealloc__(self):
         free(self._entries)
@@ -98,7 +113,7 @@ cdef class Seen:
         if 2 * self._count >= self._mask:
             if not may_add and self._count == 0:
                 return -1
-            self._grow()
+            self._grow(self._count)
         slot = <Py_ssize_t>(hashed & <uint64_t>self._mask)
         while self._slots[slot] != 0:
             entry = &self._entries[self._slots[slot] - 1]
@@ -135,10 +150,13 @@ cdef class Seen:
             self._text_size += text.size
         return 0
 
-    cdef int _grow(self) except -1:
+    cdef int _grow(self, Py_ssize_t expected) except -1:
         cdef Py_ssize_t count = max(<Py_ssize_t>FEWEST_SLOTS, 4 * (self._mask + 1))
         cdef Py_ssize_t index, slot
-        cdef uint32_t* slots = <uint32_t*>calloc(count, sizeof(uint32_t))
+        cdef uint32_t* slots
+        while 2 * expected >= count - 1:
+            count *= 4
+        slots = <uint32_t*>calloc(count, sizeof(uint32_t))
         if slots == NULL:
             raise MemoryError()
         for index in range(self._count):

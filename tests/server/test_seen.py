@@ -51,3 +51,17 @@ def test_nothing_has_to_be_freed_piece_by_piece():
         seen.add(name)
     assert len(seen) == len(names)
     assert sys.getallocatedblocks() - before < 100
+
+
+@pytest.mark.parametrize("expected", [0, 1, 33, 1_000, 100_000])
+def test_what_is_expected_is_no_bound(expected):
+    seen = Seen(expected)
+    names = [f"n{number}" for number in range(2 * min(expected, 1_000) + 100)]
+    assert all(map(seen.add, names))
+    assert not any(map(seen.add, names))
+    assert len(seen) == len(names)
+
+
+def test_more_than_memory_has_is_refused():
+    with pytest.raises(MemoryError):
+        Seen(2**62)

@@ -19,7 +19,7 @@ from pykcoord.catalogue import (
 from pykcoord.server._seen import Seen
 from pykcoord.server.api.changes import are_all_here, named_twice, once_each, stored_together
 from pykcoord.server.api.errors import error_of
-from pykcoord.server.api.messages import NONE, PAUSE, Fields
+from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
 
@@ -34,9 +34,10 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 def _topics(request: Any, cluster: Cluster) -> Iterator[Fields]:
     twice = yield from named_twice(request.topics)
     partitions = 0
-    for asked in request.topics:
+    for number, asked in enumerate(request.topics):
         partitions += max(0, _partitions(asked, cluster))
-        yield PAUSE
+        if number % LOOKED_AT == 0:
+            yield PAUSE
     if partitions > MAX_PARTITIONS:
         # ReplicationControlManager.validateTotalNumberOfPartitions
         text = "Excessively large number of partitions per request."

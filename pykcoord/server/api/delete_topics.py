@@ -11,7 +11,7 @@ from kio.schema.errors import ErrorCode
 from pykcoord.server._seen import Seen
 from pykcoord.server.api.changes import stored_together
 from pykcoord.server.api.errors import error_of
-from pykcoord.server.api.messages import NONE, PAUSE, Fields
+from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
 
@@ -21,17 +21,22 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 
 
 def _responses(request: Any, version: int, cluster: Cluster) -> Iterator[Fields]:
-    named, twice = Seen(), Seen()
-    for name, topic_id in _asked(request, version):
+    named, twice = Seen(_count(request, version)), Seen()
+    for number, (name, topic_id) in enumerate(_asked(request, version)):
         is_either = (name is None) != (topic_id is None)
         if is_either and not named.add(*_identity(name, topic_id)):
             twice.add(*_identity(name, topic_id))
-        yield PAUSE
+        if number % LOOKED_AT == 0:
+            yield PAUSE
     yield from stored_together(
         cluster.catalogue,
         _deleted(request, version, twice, cluster),
         lambda result, code, text: _result(result["name"], result["topic_id"], code, text),
     )
+
+
+def _count(request: Any, version: int) -> int:
+    return len(request.topic_names if version < 6 else request.topics)
 
 
 def _asked(request: Any, version: int) -> Iterator[tuple[str | None, UUID | None]]:

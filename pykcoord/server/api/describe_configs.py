@@ -23,7 +23,7 @@ from pykcoord.server.api.config_resources import (
     STRING,
     TOPIC,
 )
-from pykcoord.server.api.messages import NONE, PAUSE, Each, Fields
+from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, Each, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
 
@@ -34,17 +34,18 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 
 def _results(request: Any, cluster: Cluster) -> Iterator[Fields]:
     """Each once: a short request must not be able to ask for a huge answer."""
-    told = Seen()
+    told = Seen(len(request.resources))
     for asked in request.resources:
         if not told.add(asked.resource_name, asked.resource_type):
             yield PAUSE
             continue
         wanted = None
         if asked.configuration_keys is not None:
-            wanted = Seen()
-            for key in asked.configuration_keys:
+            wanted = Seen(len(asked.configuration_keys))
+            for number, key in enumerate(asked.configuration_keys):
                 wanted.add(key)
-                yield PAUSE
+                if number % LOOKED_AT == 0:
+                    yield PAUSE
         yield _resource(asked, request, wanted, cluster)
 
 

@@ -30,7 +30,7 @@ def _topics(request: Any, cluster: Cluster, fields: dict[str, Any]) -> Iterator[
     `next_cursor` of `fields` where more follow."""
     topics = cluster.catalogue.topics()
     cursor = request.cursor
-    seen = Seen()
+    seen = Seen(len(request.topics))
     names: list[str] = []  # a heap: sorting them would be one long piece of work
     for name in (asked.name for asked in request.topics) if request.topics else list(topics):
         if seen.add(name) and (cursor is None or name >= cursor.topic_name):

@@ -48,7 +48,7 @@ class _Responses:
         self._asked = asked
         self._version = version
         self._cluster = cluster
-        self._topics, self._answered = Seen(), Seen()
+        self._topics, self._answered = Seen(len(asked)), Seen()
         self._has_partitions = self._has_errors = False
 
     @property

@@ -8,7 +8,7 @@ clamps a reset to it. Not `repeatable`: with each commit there may be another an
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from itertools import islice
 from typing import Any
 
@@ -16,7 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Topic
 from pykcoord.server._seen import Seen
-from pykcoord.server.api.messages import NONE, PAUSE, SLICE_ELEMENTS, Fields
+from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, SLICE_ELEMENTS, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.server.api.topic_fields import NO_LEADER_EPOCH
 from pykcoord.session import Session
@@ -36,13 +36,16 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
 
 
 def _topics(request: Any, version: int, cluster: Cluster) -> Iterator[Fields]:
-    topics, once, twice = Seen(), Seen(), Seen()
+    topics, once, twice = Seen(len(request.topics)), Seen(), Seen()
+    looked_at = 0
     for asked in request.topics:
         number = topics.place(asked.name) << 32
         for partition in asked.partitions:
             if not once.add(None, number + partition.partition_index):
                 twice.add(None, number + partition.partition_index)
-            yield PAUSE
+            looked_at += 1
+            if looked_at % LOOKED_AT == 0:
+                yield PAUSE
         yield PAUSE  # a topic without partitions is work, too
     told = Seen()
     for asked in request.topics:
@@ -111,17 +114,19 @@ def _partition(topic: Topic | None, asked: Any, version: int) -> dict[str, Any]:
     return _fields(asked, ErrorCode.unsupported_version)
 
 
-def _asks(request: Any, cluster: Cluster) -> asyncio.Future[Any] | None:
+def _asks(request: Any, cluster: Cluster) -> Generator[None, None, asyncio.Future[Any] | None]:
     """Other nodes, of the latest offsets: groups of theirs may be further."""
     if cluster.peers is None:
         return None
     topics = cluster.catalogue.topics()
     wanted: dict[str, list[int]] = {}
     asked = ((of.name, one) for of in request.topics for one in of.partitions)
-    for name, one in islice(asked, _MOST_ASKED):
+    for number, (name, one) in enumerate(islice(asked, _MOST_ASKED), 1):
         topic = topics.get(name)
         if one.timestamp == _LATEST and topic and 0 <= one.partition_index < topic.partitions:
             wanted.setdefault(name, []).append(one.partition_index)
+        if number % SLICE_ELEMENTS == 0:
+            yield
     return cluster.ask_ends(wanted)
 
 

@@ -37,12 +37,15 @@ NONE = ErrorCode.none
 # Among the elements of an array: no element, only a piece of work that was done for some.
 PAUSE: Any = None
 # One slice: so many elements are written or looked at, or so many bytes are written.
-SLICE_ELEMENTS = 128
-SLICE_BYTES = 32 * 1024
+SLICE_ELEMENTS = 64
+SLICE_BYTES = 16 * 1024
+# So many elements that are only looked at cost as much as one that is written.
+LOOKED_AT = 4
 # Under this name: the tagged fields of a whole response, as bytes with their count in front.
 TAGS = "tags"
 
 Fields = Mapping[str, Any]
+_T = typing.TypeVar("_T")
 
 _API_VERSIONS = 18
 _KINDS = {
@@ -93,6 +96,17 @@ class Slicer:
         end of a slice whose bytes are used up."""
         count, self._count = self._count, 0
         return count
+
+    def spending(self, work: Generator[None, None, _T]) -> Generator[None, None, _T]:
+        """Other work, of which each step costs a slice."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as ended:
+                result: _T = ended.value
+                return result
+            self.spend(SLICE_ELEMENTS)
+            yield
 
     def write_response(self, key: int, version: int, fields: Fields) -> Generator[None]:
         """What follows the correlation id: the header's tags, if it has any, and the body.

@@ -51,7 +51,7 @@ def _topics(request: Any, version: int, cluster: Cluster) -> Iterable[Fields]:
 
 def _asked(request: Any, version: int, cluster: Cluster, may_create: bool) -> Iterator[Fields]:
     """Each once, as Kafka: a short request must not be able to ask for a huge answer."""
-    told = Seen()
+    told = Seen(len(request.topics))
     for asked in request.topics:
         by_id = _is_by_id(asked, version)
         topic_id = asked.topic_id.bytes if by_id and asked.topic_id is not None else None

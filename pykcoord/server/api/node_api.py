@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
@@ -133,7 +133,8 @@ class NodeApi:
     must be lower. `wait_ms(request, fields)`: how long to hold the response back, once it is
     written. `repeatable`: the same question has the same answer, whoever asks, until the cluster
     changes. `software(request)`: name and version of the client's software, where the request
-    says them. `asks(request, cluster)`: what must be done before `answer` is called, if anything.
+    says them. `asks(request, cluster)`: what must be done before `answer` is called, if anything;
+    yields after each slice of work.
     """
 
     key: int
@@ -145,4 +146,4 @@ class NodeApi:
     wait_ms: Callable[[Any, Fields], int] | None = None
     repeatable: bool = False
     software: Callable[[Any], tuple[str, str] | None] | None = None
-    asks: Callable[[Any, Cluster], asyncio.Future[Any] | None] | None = None
+    asks: Callable[[Any, Cluster], Generator[None, None, asyncio.Future[Any] | None]] | None = None
