@@ -53,7 +53,11 @@ impl Host {
 
     /// But for the initial delay, which is none.
     pub fn loading_with(config: Config, shards: usize) -> Self {
-        let config = Config { group_initial_rebalance_delay_ms: 0, ..config };
+        Host::of(Config { group_initial_rebalance_delay_ms: 0, ..config }, shards)
+    }
+
+    /// Nothing is loaded yet.
+    pub fn of(config: Config, shards: usize) -> Self {
         Host {
             node: Node::new(config, shards, &[7; 32]),
             session: Arc::new(Session::anonymous(CLIENT_HOST, "PLAINTEXT")),

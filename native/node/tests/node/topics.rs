@@ -235,3 +235,34 @@ fn racks_reach_the_assignor() {
     shares.sort();
     assert_eq!(shares, [vec![0, 1], vec![2, 3]]);
 }
+
+#[test]
+fn what_is_due_goes_by_the_topics_of_its_turn() {
+    let groups = vec![(Pattern::new("*"), GroupStrategy::ALL[0])];
+    let config = Config {
+        group_initial_rebalance_delay_ms: 100,
+        assignment: AssignmentRules { groups, capacities: Vec::new() },
+        ..Config::default()
+    };
+    let mut host = Host::of(config, 1);
+    host.load(0);
+    host.topics(&[("orders", ORDERS, 1)]);
+    let mut joining = join("g", "");
+    if let RequestBody::JoinGroup(join) = &mut joining {
+        join.protocols[0].metadata = b"\0\0\0\0\0\x01\0\x06orders\xff\xff\xff\xff";
+    }
+    let ticket = host.send(3, &joining);
+    host.sleep(99);
+    assert!(host.waits(ticket));
+    // The join phase is over in the turn in which the node hears of the topic's growth.
+    host.topics(&[("orders", ORDERS, 3)]);
+    host.sleep(1);
+    let ResponseBody::JoinGroup(joined) = host.take(ticket) else { panic!("another answer") };
+    assert_eq!(joined.error_code, None);
+    let syncing = sync("g", &joined.member_id, joined.generation_id);
+    let ResponseBody::SyncGroup(synced) = host.ask(3, &syncing) else { panic!("another answer") };
+    assert_eq!(synced.error_code, None, "the growth came before the assignment, not behind it");
+    let assignment = Assignment::decode(&synced.assignment).expect("the coordinator's");
+    let (_, partitions) = &assignment.assigned_partitions[0];
+    assert_eq!(partitions.len(), 3);
+}
