@@ -12,6 +12,15 @@ from pathlib import Path
 
 import pytest
 from support.asked import Asked
+from support.consumer_groups import (
+    SAYS_NOTHING,
+    asked_epoch,
+    beat,
+    described_consumer_groups,
+    drive_consumer_groups,
+    name_topics,
+    short_id,
+)
 from support.kafka import jars
 from support.kafka.broker import KafkaBroker
 from support.kafka.tools import tool
@@ -25,6 +34,7 @@ pytestmark = [pytest.mark.java, pytest.mark.timeout(600)]
 _PARTITIONS = 3
 _SETTINGS = {"offsets.topic.num.partitions": str(_PARTITIONS)}
 _SMALL = {**_SETTINGS, "offsets.topic.segment.bytes": "1000"}
+_AT_ONCE = {**_SMALL, "group.consumer.assignment.interval.ms": "0"}
 _BATCH = re.compile(r"^baseOffset: \d+ .* count: (\d+) .* isvalid: (\w+)$", re.MULTILINE)
 
 
@@ -82,19 +92,55 @@ def test_kafkas_tool_reads_every_segment(tmp_path: Path, compacted: bool) -> Non
     assert complaints == []
 
 
+def test_a_broker_serves_consumer_groups(tmp_path: Path, compacted: bool) -> None:
+    """The same members, epochs, assignments, targets and expressions; Kafka's tool shows them. And
+    a member goes on where it was."""
+    with KafkaBroker(tmp_path / "broker", topics={"orders": 4}, settings=_SETTINGS) as broker:
+        with Asked(broker.address) as asked:
+            asked.ensure_coordinator("any")
+            orders = asked.topic_id("orders")
+        broker.stop()
+        data = tmp_path / "data"
+        data.mkdir()
+        name_topics(data, {"topics": {"orders": {"id": short_id(orders), "partitions": 4}}})
+        with PykcoordServer(data, settings=_AT_ONCE) as server, Asked(server.address) as asked:
+            groups = drive_consumer_groups(asked, "orders")
+            before = described_consumer_groups(asked, groups)
+        if compacted:
+            _compact(data)
+        _put_in_place(data, broker)
+        broker.start()
+        with Asked(broker.address) as asked:
+            asked.wait_loaded()
+            assert described_consumer_groups(asked, groups) == before
+            epoch = asked_epoch(asked, "by-range", "a")
+            again = beat(asked, "by-range", "a", member_epoch=epoch, **SAYS_NOTHING)
+            assert again.member_epoch == epoch
+        shown = tool(
+            "consumer-groups", "--bootstrap-server", broker.address,
+            "--describe", "--members", "--verbose", "--all-groups",
+        )  # fmt: skip
+        assert "orders:0,1,2,3" in shown
+
+
+def _put_in_place(data: Path, broker: KafkaBroker) -> None:
+    """Our partitions instead of the broker's own, which is not running."""
+    for number in range(_PARTITIONS):
+        name = f"__consumer_offsets-{number}"
+        target = broker.directory / "data" / name
+        whose = (target / "partition.metadata").read_text()
+        shutil.rmtree(target)
+        shutil.copytree(data / name, target)
+        (target / "partition.metadata").write_text(whose)
+
+
 def test_a_broker_serves_them(tmp_path: Path, compacted: bool) -> None:
     before = _write(tmp_path / "data", compacted)
     with KafkaBroker(tmp_path / "broker", topics={"orders": 4}, settings=_SETTINGS) as broker:
         with Asked(broker.address) as asked:
             asked.ensure_coordinator("any")
         broker.stop()
-        for number in range(_PARTITIONS):
-            name = f"__consumer_offsets-{number}"
-            target = broker.directory / "data" / name
-            whose = (target / "partition.metadata").read_text()
-            shutil.rmtree(target)
-            shutil.copytree(tmp_path / "data" / name, target)
-            (target / "partition.metadata").write_text(whose)
+        _put_in_place(tmp_path / "data", broker)
         broker.start()
         with Asked(broker.address) as asked:
             asked.wait_loaded()

@@ -10,6 +10,7 @@ import base64
 import socket
 import struct
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import timedelta
 from itertools import islice
@@ -85,6 +86,16 @@ class Asked:
         while (code := ask()) is not ErrorCode.none:
             assert time.monotonic() < deadline, code
             time.sleep(0.05)
+
+    def topic_id(self, topic: str) -> uuid.UUID:
+        """Raises AssertionError for a topic that is not there."""
+        response = self.ask(
+            METADATA, 12, topics=({"topic_id": uuid.UUID(int=0), "name": topic},),
+            include_topic_authorized_operations=False,
+        )  # fmt: skip
+        (found,) = response.topics
+        assert found.error_code is ErrorCode.none, found
+        return found.topic_id
 
     def listed(self) -> dict[str, tuple[str, str, str]]:
         """Type, state and protocol type of every group, by id."""

@@ -6,6 +6,8 @@ Lists are in one order here: Kafka's own is that of hash maps.
 from __future__ import annotations
 
 import base64
+import dataclasses
+import time
 import uuid
 from collections.abc import Iterable, Mapping
 from datetime import timedelta
@@ -28,6 +30,12 @@ _HEARTBEAT_FIELDS: dict[str, Any] = {
     "subscribed_topic_regex": None,
     "server_assignor": None,
     "topic_partitions": (),
+}
+# Of a heartbeat that only tells that its member is there.
+SAYS_NOTHING: dict[str, Any] = {
+    "rebalance_timeout": timedelta(milliseconds=-1),
+    "subscribed_topic_names": None,
+    "topic_partitions": None,
 }
 _TOLD_OF_GROUP = ("state", "groupEpoch", "assignmentEpoch", "assignorName")
 _ASSIGNMENTS = ("assignment", "targetAssignment")
@@ -77,6 +85,64 @@ def beat(asked: Asked, group: str, member_id: str, **fields: Any) -> Any:
     )
     assert response.error_code is ErrorCode.none, response
     return response
+
+
+def drive_consumer_groups(asked: Asked, topic: str) -> list[str]:
+    """Leaves consumer groups in all the states that a log can show; their ids. The topic has at
+    least 4 partitions."""
+    names = {"subscribed_topic_names": (topic,)}
+    _settle(asked, "native", {"a": names, "b": {**names, "rack_id": "r1"}})
+    _settle(asked, "by-range", {"a": {**names, "server_assignor": "range"}})
+    regex = {"subscribed_topic_names": (), "subscribed_topic_regex": f"{topic[:3]}.*"}
+    _settle(asked, "by-regex", {"a": regex})
+    _settle(asked, "static", {"a": {**names, "instance_id": "i"}, "b": names})
+    beat(asked, "static", "a", member_epoch=-2, instance_id="i", **SAYS_NOTHING)
+    beat(asked, "revoking", "a", **names)
+    beat(asked, "revoking", "b", **names)
+    epoch = asked_epoch(asked, "revoking", "a")
+    beat(asked, "revoking", "a", member_epoch=epoch, **SAYS_NOTHING)
+    _settle(asked, "emptied", {"a": names})
+    beat(asked, "emptied", "a", member_epoch=-1, **SAYS_NOTHING)
+    return ["native", "by-range", "by-regex", "static", "revoking", "emptied"]
+
+
+def asked_epoch(asked: Asked, group: str, member_id: str) -> int:
+    """A member's epoch, as ConsumerGroupDescribe tells it."""
+    members = described_consumer_groups(asked, [group])[group]["members"]
+    return next(int(of["memberEpoch"]) for of in members if of["memberId"] == member_id)
+
+
+def _settle(asked: Asked, group: str, members: Mapping[str, Mapping[str, Any]]) -> None:
+    """All join, and heartbeat with what they were given until the group is Stable."""
+    given = {}
+    for member_id, fields in members.items():
+        given[member_id] = beat(asked, group, member_id, **fields)
+    deadline = time.monotonic() + 30
+    while True:
+        for member_id, last in given.items():
+            owned = last.assignment.topic_partitions if last.assignment else ()
+            said = {
+                **SAYS_NOTHING,
+                "member_epoch": last.member_epoch,
+                "instance_id": members[member_id].get("instance_id"),
+                "topic_partitions": tuple(
+                    {"topic_id": of.topic_id, "partitions": of.partitions} for of in owned
+                ),
+            }
+            answer = beat(asked, group, member_id, **said)
+            is_news = answer.assignment is not None
+            given[member_id] = answer if is_news else _newer(last, answer)
+        described = described_consumer_groups(asked, [group])[group]
+        if described["state"] == "Stable" and all(
+            member["assignment"] for member in described["members"]
+        ):
+            return
+        assert time.monotonic() < deadline, described
+
+
+def _newer(last: Any, answer: Any) -> Any:
+    """The partitions are those of the answer before, the epoch is the new one."""
+    return dataclasses.replace(answer, assignment=last.assignment)
 
 
 def name_topics(directory: Path, expected: Mapping[str, Any]) -> None:
