@@ -122,8 +122,9 @@ def claims(found: Mapping[str, Any]) -> list[tuple[str, str]]:
                 "A coordinator ends the herd effect.",
                 f"Not in classic groups: {classic['rebalanced']} of {largest - 1} joined again, "
                 f"{classic['needless']} for nothing; with assignment by the coordinator "
-                f"{central['rebalanced']}. In the consumer group {consumer['rebalanced']} were "
-                f"told of a new assignment, {consumer['needless']} for nothing.",
+                f"{central['rebalanced']}. In the consumer group a new "
+                f"assignment was told to {consumer['rebalanced']}, and to "
+                f"{consumer['needless']} for nothing.",
             ),
             (
                 "A coordinator makes rebalances cheap.",
@@ -153,8 +154,8 @@ def claims(found: Mapping[str, Any]) -> list[tuple[str, str]]:
                 f"No: in the same cut {by_scheme['scheme 1']['read_twice']:,} messages were read "
                 f"twice in scheme 1, {by_scheme['scheme 3']['read_twice']:,} in scheme 3. What it "
                 f"ends is the commit of a member that has lost its place: "
-                f"{by_scheme['scheme 3'].get('commits_refused', 0)} were refused. In scheme 1 "
-                f"{by_scheme['scheme 1']['offsets_that_went_back']} offsets went back.",
+                f"{by_scheme['scheme 3'].get('commits_refused', 0)} were refused. In "
+                f"scheme 1 offsets went back: {by_scheme['scheme 1']['offsets_that_went_back']}.",
             )
         )
     return told
