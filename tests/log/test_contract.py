@@ -16,12 +16,14 @@ from support.hosting import FaultyStore
 from support.pages import examples_of
 
 from pykcoord.cluster.hosted_log import HostedLog
+from pykcoord.cluster.journals import JournalLog, Stretch
 from pykcoord.log import Append, Done, Failure, LogDirectory, ShardReleasedError, Taken
 from pykcoord.log._record_batch import frame
+from pykcoord.log.shared.rounds import fence_journal
 
 SHARDS = 3
 SECONDS = 20
-WAYS = ("directory", "shared log", "page", "journal", "high watermark")
+WAYS = ("directory", "shared log", "journals", "page", "journal", "high watermark")
 
 
 class Kept:
@@ -65,6 +67,8 @@ class Told:
 class Journal:
     """One file for all shards, in memory: a turn is one entry, whole or not there."""
 
+    incarnation = 0
+
     def __init__(self) -> None:
         self.shards = SHARDS
         self.entries: list[list[Append]] = []
@@ -104,6 +108,17 @@ class Journal:
 
     def close(self) -> None:
         pass
+
+
+class Assigned(JournalLog):
+    """Journals of nodes that lead all shards one after the other, each fenced by the next."""
+
+    def take(self, shard: int, new_loader: Callable[[], Any]) -> Taken:
+        own = self.incarnation
+        ends = {one: fence_journal(self._store, one, 0, own) for one in range(1, own)}
+        stretches = [Stretch(one, one, 0, ends.get(one)) for one in range(1, own + 1)]
+        self.assign(shard, own, stretches)
+        return super().take(shard, new_loader)
 
 
 class HighWatermark(Journal):
@@ -158,6 +173,8 @@ class Backend:
             return LogDirectory.open(self._folder, partitions=SHARDS, new_loader=Kept)
         if self._way == "shared log":
             return HostedLog(self._store, SHARDS, "test", lambda: 0, lambda shard, log: None)
+        if self._way == "journals":
+            return Assigned(self._store, SHARDS, 1 + getattr(self, "log", Journal()).incarnation)
         if self._way == "page":
             self._folder.mkdir(exist_ok=True)
             return store_of_the_page()(self._folder / "journal.log")
@@ -185,6 +202,8 @@ class Backend:
             monkeypatch.setattr("pykcoord.log.partition.Partition.prepare", no_space)
         elif self._way == "shared log":
             self._store.faults.append("before")
+        elif self._way == "journals":
+            self._store.faults += ["before"] * 3
         elif self._way == "page":
             monkeypatch.setattr("os.fsync", no_space)
         else:

@@ -46,13 +46,17 @@ class FaultyStore:
 
     def create(self, name: str, content: bytes) -> bool:
         with self._gate:
-            fault = self.faults.pop(0) if self.faults and "/chunks/" in name else ""
+            fault = self.faults.pop(0) if self.faults and self._is_entry(name) else ""
             if fault == "before":
                 raise OSError("no connection")
             made = self.objects.setdefault(name, content) is content
             if fault == "after":
                 raise OSError("no answer")
             return made
+
+    @staticmethod
+    def _is_entry(name: str) -> bool:
+        return "/chunks/" in name or name.startswith("nodes/")
 
     def read(self, name: str) -> bytes | None:
         return self.objects.get(name)

@@ -179,11 +179,15 @@ impl Controller {
         settings: &Settings,
     ) -> BTreeMap<Shard, Incarnation> {
         let by_id = view.by_id();
-        let fit: Vec<Incarnation> = by_id
-            .iter()
-            .map(|&(_, incarnation)| incarnation)
-            .filter(|incarnation| self.peers.get(incarnation).is_some_and(Peer::is_fit))
-            .collect();
+        let those = |which: fn(&Peer) -> bool| -> Vec<Incarnation> {
+            let all = by_id.iter().map(|&(_, incarnation)| incarnation);
+            all.filter(|one| self.peers.get(one).is_some_and(which)).collect()
+        };
+        let mut fit = those(Peer::is_fit);
+        if fit.is_empty() {
+            // All leave: what has been given up goes to one of them until another node comes.
+            fit = those(Peer::is_known);
+        }
         // Who did not answer yet may lead much: nothing moves for balance before that is known.
         let all_known = by_id.len() == fit.len() + self.leaving().len();
         let moves = if all_known { settings.moves_at_once } else { 0 };

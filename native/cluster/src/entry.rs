@@ -67,3 +67,10 @@ pub struct Seat {
     /// For the other nodes.
     pub control_port: u16,
 }
+
+impl Seat {
+    /// Whether two processes of a node cannot be here both, as clients reach one of them there.
+    pub(crate) fn is_at(&self, other: &Seat) -> bool {
+        (self.node_id, &self.host, self.port) == (other.node_id, &other.host, other.port)
+    }
+}

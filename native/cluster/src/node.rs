@@ -106,13 +106,13 @@ impl Node {
         self.leading.serving().collect()
     }
 
-    /// Another living node has this node's id and another address: this one waits until it is gone.
+    /// Another node has this one's id and another address for clients: this one waits until it is gone.
     pub fn waits_for(&self) -> Option<&Seat> {
         if self.is_member() {
             return None;
         }
         let mut others = self.view.members().values();
-        others.find(|seat| seat.node_id == self.seat.node_id && **seat != self.seat)
+        others.find(|seat| seat.node_id == self.seat.node_id && !seat.is_at(&self.seat))
     }
 
     /// When the node was proved last, until when it may answer.
@@ -415,7 +415,7 @@ impl Node {
             changes.push(Change::Controller { term: 1, incarnation: self.own });
         }
         let mut members = self.view.members().iter();
-        let before = members.find(|(_, seat)| **seat == self.seat).map(|(&before, _)| before);
+        let before = members.find(|(_, seat)| seat.is_at(&self.seat)).map(|(&before, _)| before);
         if let Some(before) = before {
             if self.displaced != Some(before) {
                 self.displaced = Some(before);

@@ -4,6 +4,7 @@ mod arrow;
 mod assignor;
 mod bulk_assignor;
 mod cleaner;
+mod cluster;
 mod codec;
 mod dump;
 mod dump_consumer;
@@ -51,6 +52,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(dump::decode_assignment, module)?)?;
     module.add_class::<bulk_assignor::PyBulkAssignor>()?;
     module.add_class::<cleaner::PyCleaner>()?;
+    module.add_class::<cluster::PyClusterNode>()?;
+    module.add_class::<cluster::PyClusterView>()?;
+    module.add_class::<cluster::PyJournalWriter>()?;
     module.add_function(wrap_pyfunction!(live::partition_of, module)?)?;
     module.add_class::<live::PyLiveRecords>()?;
     module.add_class::<node::PyNode>()?;

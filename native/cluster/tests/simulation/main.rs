@@ -58,6 +58,11 @@ fn nothing_is_lost_or_stale_and_all_is_served_again() {
 }
 
 #[test]
+fn what_all_nodes_that_leave_have_given_up_is_led_again() {
+    assert!(run(5691, None).is_ok()); // the seed that has found it
+}
+
+#[test]
 fn the_same_seed_gives_the_same_history() {
     for seed in 1..=5 {
         assert_eq!(run(seed, None), run(seed, None), "seed {seed}");

@@ -1,0 +1,363 @@
+//! `ClusterNode` and `JournalWriter`: kcoord_cluster's, with tuples in place of its types.
+
+use kcoord_cluster::{
+    Action, Answer, Ask, Entry, Incarnation, JournalWriter, Node, Outcome, Released, Seat,
+    Settings, Step, Stop, Stretch, View,
+};
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use pyo3::types::PyTuple;
+
+type AskFields = (u64, u64, u64, Vec<(u32, i32)>);
+type AnswerFields = (u64, u64, u64, u64, bool, bool, Vec<(u32, i32, u64)>);
+type Member = (u64, i32, String, u16, String, u16);
+
+/// What a node of a cluster decides: who leads which shard, who is fenced, and who may answer.
+///
+/// Every input has the time, in ms of a clock that counts on while the machine sleeps; afterwards
+/// `actions` says what is to be done, as tuples that begin with a word: ("follow", from),
+/// ("put", index, text), ("ask", incarnation, ask), ("fence", incarnation, from), ("prove",),
+/// ("take", shard, epoch, lineage), ("serve", shard, epoch), ("release", shard, epoch). A lineage
+/// is a list of (incarnation, epoch, from, end or None). See the crate `kcoord-cluster`.
+#[pyclass(name = "ClusterNode", module = "pykcoord._native")]
+pub struct PyClusterNode {
+    node: Node,
+}
+
+#[pymethods]
+impl PyClusterNode {
+    #[new]
+    fn new(
+        incarnation: u64,
+        node_id: i32,
+        address: (String, u16),
+        control: (String, u16),
+        shards: u32,
+        lease_ms: u64,
+        now: u64,
+    ) -> Self {
+        let (host, port) = address;
+        let (control_host, control_port) = control;
+        let seat = Seat { node_id, host, port, control_host, control_port };
+        let lease_margin_ms = lease_ms / 10;
+        let settings = Settings { lease_ms, lease_margin_ms, ..Settings::default() };
+        PyClusterNode { node: Node::new(incarnation, seat, shards, settings, now) }
+    }
+
+    /// Time passes: to be called every 50 ms, or more often.
+    fn tick(&mut self, now: u64) {
+        self.node.tick(now);
+    }
+
+    /// The texts of the entries from `start` on; None: the store did not answer. ValueError for
+    /// what is no entry, with its number.
+    fn followed(&mut self, now: u64, start: u64, texts: Option<Vec<String>>) -> PyResult<()> {
+        let Some(texts) = texts else {
+            self.node.followed(now, start, None);
+            return Ok(());
+        };
+        let mut entries = Vec::new();
+        for (index, text) in (start..).zip(&texts) {
+            let entry = Entry::of_text(text);
+            let named = |error| PyValueError::new_err(format!("entry {index} {error}"));
+            entries.push(entry.map_err(named)?);
+        }
+        self.node.followed(now, start, Some(&entries));
+        Ok(())
+    }
+
+    /// What came of putting an entry: True if it was made, False if there was one, None if nobody
+    /// knows.
+    fn entry_put(&mut self, now: u64, index: u64, made: Option<bool>) {
+        self.node.entry_put(now, index, outcome(made));
+    }
+
+    /// A round stands that was put from `started` on; `next` is the journal's next number.
+    fn proved(&mut self, now: u64, started: u64, next: u64) {
+        self.node.proved(now, started, next);
+    }
+
+    /// The store did not take a round.
+    fn prove_failed(&mut self, now: u64) {
+        self.node.prove_failed(now);
+    }
+
+    /// There is a fence in the own journal.
+    fn own_journal_fenced(&mut self) {
+        self.node.own_journal_fenced();
+    }
+
+    /// A controller asks (term, number, next_index, [(shard, epoch)]). The answer: (incarnation,
+    /// number, term, journal_next, is_healthy, leaves, [(shard, epoch, end)]).
+    fn asked(&mut self, now: u64, ask: AskFields) -> AnswerFields {
+        let (term, number, next_index, release) = ask;
+        let answer = self.node.asked(now, &Ask { term, number, next_index, release });
+        let released = answer.released.iter();
+        (
+            answer.incarnation,
+            answer.number,
+            answer.term,
+            answer.journal_next,
+            answer.is_healthy,
+            answer.leaves,
+            released.map(|one| (one.shard, one.epoch, one.end)).collect(),
+        )
+    }
+
+    /// What a node answered that this one had asked.
+    fn answered(&mut self, now: u64, asked: Incarnation, answer: AnswerFields) {
+        let (incarnation, number, term, journal_next, is_healthy, leaves, released) = answer;
+        let released = released.into_iter();
+        let released = released.map(|(shard, epoch, end)| Released { shard, epoch, end }).collect();
+        let answer =
+            Answer { incarnation, number, term, journal_next, is_healthy, leaves, released };
+        self.node.answered(now, asked, answer);
+    }
+
+    /// Nobody listens where this one is to be asked.
+    fn refused(&mut self, now: u64, asked: Incarnation) {
+        self.node.refused(now, asked);
+    }
+
+    /// The journal has a fence at `end`; None: the store did not take it.
+    fn fenced(&mut self, now: u64, incarnation: Incarnation, end: Option<u64>) {
+        match end {
+            Some(end) => self.node.fenced(now, incarnation, end),
+            None => self.node.fence_failed(now, incarnation),
+        }
+    }
+
+    /// The shard was read.
+    fn taken(&mut self, now: u64, shard: u32, epoch: i32) {
+        self.node.taken(now, shard, epoch);
+    }
+
+    /// The shard cannot be read or written now.
+    fn lost(&mut self, now: u64, shard: u32, epoch: i32) {
+        self.node.lost(now, shard, epoch);
+    }
+
+    /// The shard's records are below `end`, and no more are under way.
+    fn released(&mut self, now: u64, shard: u32, epoch: i32, end: u64) {
+        self.node.released(now, shard, epoch, end);
+    }
+
+    /// Give all up for the others, and stop.
+    fn leave(&mut self, now: u64) {
+        self.node.leave(now);
+    }
+
+    /// Whether an answer may be made now. If not, ask again after `proved`.
+    fn may_answer(&mut self, now: u64) -> bool {
+        self.node.may_answer(now)
+    }
+
+    /// What is to be done now.
+    fn actions<'py>(&mut self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyTuple>>> {
+        self.node.take_actions().into_iter().map(|action| tuple(py, action)).collect()
+    }
+
+    /// Why the node has ended: "fenced", "left", or a sentence; None while it has not.
+    #[getter]
+    fn stop(&self) -> Option<String> {
+        self.node.stop().map(|stop| match stop {
+            Stop::Fenced => "fenced".to_owned(),
+            Stop::Left => "left".to_owned(),
+            Stop::OtherShards(found) => format!("the cluster has {found} shards"),
+            Stop::Invalid(error) => format!("the cluster log cannot be: {error}"),
+        })
+    }
+
+    /// Whether this node is the controller, as far as it knows.
+    #[getter]
+    fn is_controller(&self) -> bool {
+        self.node.is_controller()
+    }
+
+    /// The shards that are answered here.
+    #[getter]
+    fn serving(&self) -> Vec<u32> {
+        self.node.serving()
+    }
+
+    /// Host and port of another node with this one's id, for whose end this one waits.
+    #[getter]
+    fn waits_for(&self) -> Option<(String, u16)> {
+        self.node.waits_for().map(|seat| (seat.host.clone(), seat.port))
+    }
+
+    /// The number of the first entry that was not read.
+    #[getter]
+    fn next_index(&self) -> u64 {
+        self.node.view().next_index()
+    }
+
+    /// The incarnation of the last controller, unless it is gone.
+    #[getter]
+    fn controller(&self) -> Option<u64> {
+        self.node.view().controller()
+    }
+
+    /// (incarnation, node id, host, port, control host, control port) of the nodes, by id.
+    #[getter]
+    fn members(&self) -> Vec<Member> {
+        members(self.node.view())
+    }
+
+    /// (incarnation, epoch) of who leads each shard, None for those without a leader.
+    #[getter]
+    fn leaders(&self) -> Vec<Option<(u64, i32)>> {
+        leaders(self.node.view())
+    }
+}
+
+/// What the cluster log amounts to, for who only looks: kcoord_cluster's.
+#[pyclass(name = "ClusterView", module = "pykcoord._native")]
+#[derive(Default)]
+pub struct PyClusterView {
+    view: View,
+}
+
+#[pymethods]
+impl PyClusterView {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// The text of the next entry. ValueError for what cannot stand there, with its number.
+    fn apply(&mut self, text: &str) -> PyResult<()> {
+        let index = self.view.next_index();
+        let named = |error| PyValueError::new_err(format!("entry {index} {error}"));
+        let entry = Entry::of_text(text).map_err(named)?;
+        self.view.apply(&entry).map_err(|error| PyValueError::new_err(error.to_string()))
+    }
+
+    /// The number of the first entry that was not read.
+    #[getter]
+    fn next_index(&self) -> u64 {
+        self.view.next_index()
+    }
+
+    /// How many controllers there were.
+    #[getter]
+    fn term(&self) -> u64 {
+        self.view.term()
+    }
+
+    /// The incarnation of the last controller, unless it is gone.
+    #[getter]
+    fn controller(&self) -> Option<u64> {
+        self.view.controller()
+    }
+
+    /// See `ClusterNode.members`.
+    #[getter]
+    fn members(&self) -> Vec<Member> {
+        members(&self.view)
+    }
+
+    /// See `ClusterNode.leaders`.
+    #[getter]
+    fn leaders(&self) -> Vec<Option<(u64, i32)>> {
+        leaders(&self.view)
+    }
+}
+
+fn leaders(view: &View) -> Vec<Option<(u64, i32)>> {
+    (0..view.shards()).map(|shard| view.leader(shard)).collect()
+}
+
+fn members(view: &View) -> Vec<Member> {
+    let member = |&(_, incarnation): &(i32, u64)| {
+        let Seat { node_id, host, port, control_host, control_port } =
+            view.members()[&incarnation].clone();
+        (incarnation, node_id, host, port, control_host, control_port)
+    };
+    view.by_id().iter().map(member).collect()
+}
+
+/// The writer of a journal: kcoord_cluster's. Steps are tuples of a word and the number: "durable",
+/// "read", "put again", "fenced".
+#[pyclass(name = "JournalWriter", module = "pykcoord._native")]
+#[derive(Default)]
+pub struct PyJournalWriter {
+    writer: JournalWriter,
+}
+
+#[pymethods]
+impl PyJournalWriter {
+    #[new]
+    fn new() -> Self {
+        Self::default()
+    }
+
+    /// The number of the next round.
+    #[getter]
+    fn next(&self) -> u64 {
+        self.writer.next()
+    }
+
+    /// Where to put a round; None while another is not decided, and after the end.
+    fn begin(&mut self) -> Option<u64> {
+        self.writer.begin()
+    }
+
+    /// What came of the put: True if it was made, False if there was something, None if nobody
+    /// knows. ValueError if nothing is being put.
+    fn answered(&mut self, made: Option<bool>) -> PyResult<(&'static str, u64)> {
+        self.check()?;
+        Ok(step(self.writer.answered(outcome(made))))
+    }
+
+    /// Whether what stands there was put by the journal's owner. ValueError if nothing is being
+    /// put.
+    fn read(&mut self, is_own: bool) -> PyResult<(&'static str, u64)> {
+        self.check()?;
+        Ok(step(self.writer.read(is_own)))
+    }
+}
+
+impl PyJournalWriter {
+    fn check(&self) -> PyResult<()> {
+        let is_putting = self.writer.is_putting();
+        if is_putting { Ok(()) } else { Err(PyValueError::new_err("no round is being put")) }
+    }
+}
+
+fn outcome(made: Option<bool>) -> Outcome {
+    match made {
+        Some(true) => Outcome::Created,
+        Some(false) => Outcome::Exists,
+        None => Outcome::Unknown,
+    }
+}
+
+fn step(step: Step) -> (&'static str, u64) {
+    match step {
+        Step::Durable(index) => ("durable", index),
+        Step::Read(index) => ("read", index),
+        Step::PutAgain(index) => ("put again", index),
+        Step::Fenced(index) => ("fenced", index),
+    }
+}
+
+fn tuple(py: Python<'_>, action: Action) -> PyResult<Bound<'_, PyTuple>> {
+    match action {
+        Action::Follow { from } => ("follow", from).into_pyobject(py),
+        Action::PutEntry { index, entry } => ("put", index, entry.to_text()).into_pyobject(py),
+        Action::Ask { to, ask } => {
+            let ask = (ask.term, ask.number, ask.next_index, ask.release);
+            ("ask", to, ask).into_pyobject(py)
+        }
+        Action::Fence { incarnation, from } => ("fence", incarnation, from).into_pyobject(py),
+        Action::Prove => ("prove",).into_pyobject(py),
+        Action::Take { shard, epoch, lineage } => {
+            let stretch = |one: &Stretch| (one.incarnation, one.epoch, one.from, one.end);
+            let lineage: Vec<_> = lineage.iter().map(stretch).collect();
+            ("take", shard, epoch, lineage).into_pyobject(py)
+        }
+        Action::Serve { shard, epoch } => ("serve", shard, epoch).into_pyobject(py),
+        Action::Release { shard, epoch } => ("release", shard, epoch).into_pyobject(py),
+    }
+}

@@ -1,0 +1,205 @@
+"""Journals: what a round holds, who may go on, and what is told of puts that fail."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from support.batches import data
+from support.hosting import FaultyStore
+
+from pykcoord.cluster.journals import Journaling, JournalLog, Stretch
+from pykcoord.log.protocol import Append, Failure, ShardLostError
+from pykcoord.log.shared import CorruptEntryError
+from pykcoord.log.shared.rounds import Part, Round, fence_journal, read_round, round_name
+
+OWN, OTHER = 7, 8
+
+
+class Heard(Journaling):
+    def __init__(self) -> None:
+        self.said: list[Any] = []
+        self._changed = threading.Condition()
+
+    def proved(self, started: int, next_index: int) -> None:
+        self._say(next_index)
+
+    def fenced(self) -> None:
+        self._say("fenced")
+
+    def snapshot_due(self, shard: int) -> None:
+        self._say(("due", shard))
+
+    def done(self, committed: list[tuple[int, int]], failed: list[tuple[int, Failure]]) -> None:
+        for one in committed:
+            self._say(one)
+        for shard, error in failed:
+            self._say((shard, error))
+
+    def wait(self, said: Any) -> None:
+        with self._changed:
+            assert self._changed.wait_for(lambda: said in self.said, 20), self.said
+
+    def wait_for_a_failure(self) -> Failure:
+        def failures() -> list[Failure]:
+            errors = [one[1] for one in self.said if isinstance(one, tuple)]
+            return [error for error in errors if isinstance(error, Exception)]
+
+        with self._changed:
+            assert self._changed.wait_for(failures, 20), self.said
+        return failures()[0]
+
+    def _say(self, what: Any) -> None:
+        with self._changed:
+            self.said.append(what)
+            self._changed.notify_all()
+
+
+class Kept:
+    """A loader that keeps what it is given, and gives it as its snapshot."""
+
+    def __init__(self) -> None:
+        self.content = b""
+        self._told = False
+
+    def replay(self, chunk: bytes) -> None:
+        self.content += chunk
+
+    restore = replay
+
+    def snapshot_chunk(self) -> bytes | None:
+        chunk, self._told = None if self._told else self.content, True
+        return chunk
+
+
+def record(shard: int, base_offset: int) -> Append:
+    made = data(base_offset, [(b"key", b"value")])
+    return Append(shard, base_offset, 1, 1000, 1000, made.encode()[61:])
+
+
+def led(store: Any, heard: Heard, *shards: int) -> JournalLog:
+    log = JournalLog(store, 3, OWN, heard)
+    for shard in shards:
+        log.assign(shard, 0, [Stretch(OWN, 0, 0, None)])
+        log.take(shard, Kept)
+    return log
+
+
+def test_a_round_is_read_as_it_was_written_and_damage_is_named() -> None:
+    written = Round([Part(3, 5, 10, 2, b"batches"), Part(4, 0, 0, 1, b"")], None)
+    content = written.encode()
+    assert Round.decode("here", content) == written
+    assert Round.decode("here", Round((), OWN).encode()).fenced_by == OWN
+    for at in range(len(content)):
+        damaged = content[:at] + bytes([content[at] ^ 1]) + content[at + 1 :]
+        with pytest.raises(CorruptEntryError, match="here"):
+            Round.decode("here", damaged)
+
+
+def test_shards_of_a_turn_share_a_round() -> None:
+    store, heard = FaultyStore(), Heard()
+    log = led(store, heard, 0, 2)
+    log.append([record(0, 0), record(2, 0), record(0, 1)], heard.done)
+    heard.wait((0, 2))
+    heard.wait((2, 1))
+    found = read_round(store, OWN, 0)
+    assert found is not None
+    assert [(part.shard, part.record_count) for part in found.parts] == [(0, 2), (2, 1)]
+    assert read_round(store, OWN, 1) is None
+    log.close()
+
+
+def test_a_put_whose_answer_was_lost_is_known_by_what_stands_there() -> None:
+    store, heard = FaultyStore(), Heard()
+    log = led(store, heard, 0)
+    store.faults.append("after")
+    log.append([record(0, 0)], heard.done)
+    heard.wait((0, 1))
+    log.append([record(0, 1)], heard.done)
+    heard.wait((0, 2))
+    assert sorted(store.objects) == [round_name(OWN, 0), round_name(OWN, 1)]
+    log.close()
+
+
+def test_what_was_told_to_have_failed_does_not_come_later() -> None:
+    store, heard = FaultyStore(), Heard()
+    log = led(store, heard, 0)
+    store.faults += ["before"] * 3
+    log.append([record(0, 0)], heard.done)
+    error = heard.wait_for_a_failure()
+    assert isinstance(error, ShardLostError)
+    assert not error.fenced
+    heard.wait(1)  # an empty round stands in its place
+    log.assign(0, 0, [Stretch(OWN, 0, 0, None)])
+    assert log.take(0, Kept).next_offset == 0
+    log.close()
+
+
+def test_who_is_fenced_acknowledges_nothing_more() -> None:
+    store, heard = FaultyStore(), Heard()
+    log = led(store, heard, 0)
+    log.append([record(0, 0)], heard.done)
+    heard.wait((0, 1))
+    assert fence_journal(store, OWN, 0, OTHER) == 1
+    assert fence_journal(store, OWN, 0, OTHER) == 1  # and no second one behind it
+    log.append([record(0, 1)], heard.done)
+    error = heard.wait_for_a_failure()
+    assert isinstance(error, ShardLostError)
+    assert error.fenced
+    heard.wait("fenced")
+    next_log = JournalLog(store, 3, OTHER)
+    next_log.assign(0, 1, [Stretch(OWN, 0, 0, 1), Stretch(OTHER, 1, 0, None)])
+    taken = next_log.take(0, Kept)
+    assert (taken.next_offset, taken.epoch) == (1, 1)
+    next_log.close()
+    log.close()
+
+
+def test_a_round_that_is_missing_is_named() -> None:
+    store, heard = FaultyStore(), Heard()
+    log = led(store, heard, 0)
+    for offset in range(2):
+        log.append([record(0, offset)], heard.done)
+        heard.wait((0, offset + 1))
+    store.delete(round_name(OWN, 0))
+    other = JournalLog(store, 3, OTHER)
+    other.assign(0, 1, [Stretch(OWN, 0, 0, 2), Stretch(OTHER, 1, 0, None)])
+    with pytest.raises(CorruptEntryError, match="000000000000: there is no such object"):
+        other.take(0, Kept)
+    other.close()
+    log.close()
+
+
+def test_who_takes_a_shard_reads_its_snapshot_and_what_came_later() -> None:
+    store, heard = FaultyStore(), Heard()
+    log = JournalLog(store, 3, OWN, heard, snapshot_rounds=2)
+    log.assign(0, 0, [Stretch(OWN, 0, 0, None)])
+    log.take(0, Kept)
+    for offset in range(5):
+        log.append([record(0, offset)], heard.done)
+        heard.wait((0, offset + 1))
+        if offset % 2:
+            log.snapshot(0, Kept())
+    heard.wait(("due", 0))
+    log.close()
+    assert sorted(store.names("shards/00000/snapshots")) == [
+        "0000000000-000000000002",
+        "0000000000-000000000004",
+    ]
+    for index in range(4):
+        store.delete(round_name(OWN, index))  # what it need not read
+
+    def taken() -> tuple[int, int]:
+        other = JournalLog(store, 3, OTHER)
+        other.assign(0, 1, [Stretch(OWN, 0, 0, 5), Stretch(OTHER, 1, 0, None)])
+        found = other.take(0, Kept)
+        other.close()
+        return found.next_offset, len(found.loader.content)
+
+    size = len(data(0, [(b"key", b"value")]).encode())
+    assert taken() == (5, 5 * size)
+    newest = "shards/00000/snapshots/0000000000-000000000004"
+    store.objects[newest] = store.objects[newest][:-1]  # damaged: the one before, and more rounds
+    with pytest.raises(CorruptEntryError, match="000000000002: there is no such object"):
+        taken()
