@@ -101,6 +101,17 @@ class _Address(click.ParamType[tuple[str, int]]):
     help="Serve with so many processes, each with its part of the groups and a port of its own, "
     "from the --listen port on; likewise --advertise, --metrics and node.id.",
 )
+@click.option(
+    "--cluster",
+    metavar="LOCATION",
+    help="Serve as a node of the cluster at this folder, which all its nodes see, or at s3://, "
+    "gs://, az://. Each node has a node.id of its own.",
+)
+@click.option(
+    "--control",
+    type=_Address(),
+    help="With --cluster: where the other nodes reach this one. Any free port if not given.",
+)
 @click.option("--metrics", type=_Address(), help="Serve Prometheus metrics there.")
 @click.option(
     "--log-format",
@@ -126,6 +137,8 @@ def command(
     flush: Flush,
     on_corruption: OnCorruption,
     nodes: int | None,
+    cluster: str | None,
+    control: tuple[str, int] | None,
     metrics: tuple[str, int] | None,
     log_format: logs.LogFormat,
     log_level: logs.LogLevel,
@@ -141,11 +154,14 @@ def command(
     Example:
       pykcoord serve --topic orders:12 --set group.initial.rebalance.delay.ms=0
       pykcoord serve --nodes 3 --listen 127.0.0.1:9092 --topic orders:12
+      pykcoord serve --cluster /mnt/groups --set node.id=1 --topic orders:12
     """
     if advertise is None and listen[0] in _NOWHERE:
         raise click.UsageError(
             f"--listen {listen[0]} needs --advertise HOST:PORT: clients cannot connect to it"
         )
+    if cluster is not None and nodes is not None:
+        raise click.UsageError("--cluster and --nodes: start each node of a cluster by itself")
     for name, partitions in topics:
         if (last := dict(topics)[name]) != partitions:
             raise click.UsageError(f"--topic {name}:{partitions} and {name}:{last}: which of them?")
@@ -155,6 +171,10 @@ def command(
     with logs.to_stderr(log_format, log_level) as lines:
         config = _config(config_file, overrides)
         raise_file_limit()
+        if cluster is not None:
+            from pykcoord.cli.member import serve_in_cluster
+
+            return serve_in_cluster(config, options, cluster, control)
         if nodes is not None:
             from pykcoord.cli import nodes as several
 

@@ -1,0 +1,328 @@
+"""What drives `ClusterNode`, on the node's loop: its actions are done, and it hears what came of
+them. What waits for the store runs in threads. Nothing is decided here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from pykcoord._native import ClusterNode
+from pykcoord.cluster.asking import AskClient
+from pykcoord.cluster.journals import Journaling, JournalLog, Stretch, boot_ms
+from pykcoord.log.protocol import Failure, ShardLostError, Taken
+from pykcoord.log.shared.rounds import entry_name, fence_journal
+from pykcoord.log.shared.store import Store
+from pykcoord.runtime import Runtime
+
+__all__ = ["Driver", "LeasedRuntime"]
+
+logger = logging.getLogger("pykcoord.cluster")
+
+_TICK_SECONDS = 0.05
+_ASK_SECONDS = 0.3
+_THREADS = 8
+
+
+class LeasedRuntime(Runtime):
+    """A runtime that has a turn only while its node may answer: another node may lead its shards
+    by now, and acknowledge what this one does not know."""
+
+    may_answer: Callable[[], bool] = staticmethod(lambda: True)
+    _is_held = False
+
+    def _turn(self) -> None:
+        if self._running and not self.may_answer():
+            self._is_held = True  # and awake: `go_on` has the turn
+            return
+        super()._turn()
+
+    def go_on(self) -> None:
+        """Something has changed: have the turn that was held back, if it may be."""
+        if self._is_held:
+            self._is_held = False
+            self._turn()
+
+
+class Driver(Journaling):
+    """Drives `node`, whose journal is `log`, and which serves by `runtime`. `new_loader` makes one
+    that shares nothing with the node, on another thread. `changed` is called
+    when the node has read news of the cluster, `ended` once when it has ended."""
+
+    def __init__(
+        self,
+        store: Store,
+        node: ClusterNode,
+        runtime: LeasedRuntime,
+        *,
+        new_loader: Callable[[], Any],
+        changed: Callable[[], None],
+        ended: Callable[[], None],
+    ) -> None:
+        self.node = node
+        self.failure: str | None = None
+        """What is wrong with the cluster log, if it cannot be read."""
+        self.log: JournalLog
+        self._store = store
+        self._runtime = runtime
+        self._changed, self._ended = changed, ended
+        self._new_loader = new_loader
+        self._snapshots = ThreadPoolExecutor(1, thread_name_prefix="pykcoord-snapshot")
+        self._loop = asyncio.get_running_loop()
+        self._threads = ThreadPoolExecutor(_THREADS, thread_name_prefix="pykcoord-cluster")
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._of_shard: dict[int, asyncio.Task[None]] = {}
+        self._epochs: dict[int, int] = {}
+        self._taken: dict[int, Taken] = {}
+        self._failed: dict[int, int] = {}  # in which epoch: who asks is not told to wait
+        self._served: set[int] = set()
+        self._clients: dict[int, AskClient] = {}
+        self._read_to = 0
+        self._is_closed = False
+        runtime.may_answer = self._may_answer
+        runtime.on_shard_lost = self._lost
+
+    def start(self, log: JournalLog) -> None:
+        """Begin to do what the node wants."""
+        self.log = log
+        self._spawn(self._tick())
+
+    def asked(self, ask: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A controller asks."""
+        answer = self.node.asked(boot_ms(), ask)
+        self._act()
+        return answer
+
+    def leave(self) -> None:
+        """Give all shards to other nodes, and end."""
+        self.node.leave(boot_ms())
+        self._act()
+
+    def close(self) -> None:
+        """Do nothing more. Shards that are served are given up."""
+        self._is_closed = True
+        for task in [*self._tasks]:
+            task.cancel()
+        for client in self._clients.values():
+            client.close()
+        for shard in [*self._served]:
+            self._give_up(shard)
+        self._runtime.go_on()
+        self._threads.shutdown(wait=False, cancel_futures=True)
+        self._snapshots.shutdown(wait=False, cancel_futures=True)
+
+    # What the journal's thread says.
+
+    def proved(self, started: int, next_index: int) -> None:
+        """See `Journaling`."""
+        self._hear(lambda: self.node.proved(boot_ms(), started, next_index))
+
+    def prove_failed(self) -> None:
+        """See `Journaling`."""
+        self._hear(lambda: self.node.prove_failed(boot_ms()))
+
+    def fenced(self) -> None:
+        """See `Journaling`."""
+        self._hear(lambda: self.node.own_journal_fenced())
+
+    def snapshot_due(self, shard: int) -> None:
+        """See `Journaling`."""
+
+        def write() -> None:
+            try:
+                self.log.snapshot(shard, self._new_loader())
+            except Exception as error:  # nothing depends on it; there is another one later
+                logger.error("no snapshot of shard %d: %s", shard, error)
+
+        if not self._is_closed:
+            self._snapshots.submit(write)
+
+    def _hear(self, said: Callable[[], None]) -> None:
+        def on_loop() -> None:
+            said()
+            self._act()
+            self._runtime.go_on()
+
+        try:
+            self._loop.call_soon_threadsafe(on_loop)
+        except RuntimeError:
+            return  # the loop was closed: nobody waits for it
+
+    def _may_answer(self) -> bool:
+        if not self._served or self.node.may_answer(boot_ms()):
+            return True
+        self._act()
+        return False
+
+    def _lost(self, shard: int, error: Failure) -> None:
+        """An append failed, and the runtime has released the shard."""
+        fenced = isinstance(error, ShardLostError) and error.fenced
+        logger.log(logging.WARNING if fenced else logging.ERROR, "%s", error)
+        self._served.discard(shard)
+        self._failed[shard] = epoch = self._epochs.get(shard, -1)
+        self.node.lost(boot_ms(), shard, epoch)
+
+    async def _tick(self) -> None:
+        while True:
+            self.node.tick(boot_ms())
+            self._act()
+            self._runtime.go_on()
+            await asyncio.sleep(_TICK_SECONDS)
+
+    def _act(self) -> None:
+        if self._is_closed:
+            return
+        for name, *arguments in self.node.actions():
+            getattr(self, f"_do_{name}")(*arguments)
+        if self.node.next_index != self._read_to:
+            self._read_to = self.node.next_index
+            self._changed()
+        if self.node.stop is not None:
+            self._ended()
+
+    def _do_follow(self, start: int) -> None:
+        def read() -> list[str]:
+            texts: list[str] = []
+            while (content := self._store.read(entry_name(start + len(texts)))) is not None:
+                texts.append(content.decode())
+            return texts
+
+        async def follow() -> None:
+            texts = await self._in_thread(read)
+            try:
+                self.node.followed(boot_ms(), start, texts)
+            except ValueError as error:
+                self.failure = f"the cluster log cannot be read: {error}"
+                self._ended()
+
+        self._spawn(follow())
+
+    def _do_put(self, index: int, text: str) -> None:
+        async def put() -> None:
+            create = self._store.create
+            made = await self._in_thread(lambda: create(entry_name(index), text.encode()))
+            self.node.entry_put(boot_ms(), index, made)
+
+        self._spawn(put())
+
+    def _do_fence(self, incarnation: int, start: int) -> None:
+        async def fence() -> None:
+            own = self.log.incarnation
+            end = await self._in_thread(lambda: fence_journal(self._store, incarnation, start, own))
+            self.node.fenced(boot_ms(), incarnation, end)
+
+        logger.warning("node %s is silent or gone: its shards move", self._named(incarnation))
+        self._spawn(fence())
+
+    def _do_ask(self, to: int, ask: tuple[Any, ...]) -> None:
+        async def send() -> None:
+            seats = [one for one in self.node.members if one[0] == to]
+            if not seats:
+                return
+            client = self._clients.setdefault(to, AskClient(*seats[0][4:]))
+            try:
+                answer = await client.ask(ask, _ASK_SECONDS)
+            except ConnectionRefusedError:
+                self.node.refused(boot_ms(), to)
+            except (OSError, ValueError, LookupError):
+                return  # the node counts what is not answered
+            else:
+                self.node.answered(boot_ms(), to, answer)
+
+        self._spawn(send())
+
+    def _do_prove(self) -> None:
+        self.log.prove()
+
+    def _do_take(self, shard: int, epoch: int, lineage: list[tuple[int, int, int, int]]) -> None:
+        if self._failed.get(shard) != epoch:
+            self._runtime.expect(shard)
+        self._epochs[shard] = epoch
+        loader = self._runtime.node.loader()  # made here: the node is the loop's alone
+        stretches = [Stretch(*one) for one in lineage]
+
+        def take() -> Taken:
+            self.log.assign(shard, epoch, stretches)
+            return self.log.take(shard, lambda: loader)
+
+        async def taking() -> None:
+            try:
+                taken = await self._loop.run_in_executor(self._threads, take)
+            except Exception as error:
+                logger.error("shard %d cannot be led: %s", shard, error)
+                self._runtime.release(shard)  # who asks may find another node that leads it
+                self._failed[shard] = epoch
+                self.node.lost(boot_ms(), shard, epoch)
+                return
+            if self._epochs.get(shard) == epoch:
+                self._taken[shard] = taken
+                self.node.taken(boot_ms(), shard, epoch)
+
+        self._after_others(shard, taking)
+
+    def _do_serve(self, shard: int, epoch: int) -> None:
+        taken = self._taken.pop(shard, None)
+        if taken is not None and taken.epoch == epoch:
+            self._runtime.expect(shard)
+            self._runtime.adopt(shard, taken.loader, taken.next_offset)
+            self._served.add(shard)
+            logger.info("leads shard %d in epoch %d", shard, epoch)
+
+    def _do_release(self, shard: int, epoch: int) -> None:
+        self._give_up(shard)
+
+        async def release() -> None:
+            end = await self._loop.run_in_executor(self._threads, self.log.decided, shard)
+            self.node.released(boot_ms(), shard, epoch, end)
+
+        self._after_others(shard, release)
+
+    def _give_up(self, shard: int) -> None:
+        """Its requests hear NOT_COORDINATOR."""
+        if shard in self._served:
+            self._failed[shard] = self._epochs[shard]
+        self._served.discard(shard)
+        self._taken.pop(shard, None)
+        self._epochs.pop(shard, None)
+        self._runtime.release(shard)
+
+    def _after_others(self, shard: int, work: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """What is done with one shard is done in order."""
+        before = self._of_shard.get(shard)
+
+        async def in_order() -> None:
+            if before is not None:
+                await asyncio.wait({before})
+            await work()
+
+        self._of_shard[shard] = self._spawn(in_order())
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            logger.error("a node of the cluster: %s", error, exc_info=error)
+        self._act()
+        self._runtime.go_on()
+
+    async def _in_thread(self, call: Callable[[], Any]) -> Any:
+        """What it returns; None where the store does not do it."""
+        try:
+            return await self._loop.run_in_executor(self._threads, call)
+        except Exception as error:
+            logger.error("the store of the cluster: %s", error)
+            return None
+
+    def _named(self, incarnation: int) -> str:
+        for one in self.node.members:
+            if one[0] == incarnation:
+                return f"{one[1]} at {one[2]}:{one[3]}"
+        return f"{incarnation:016x}"

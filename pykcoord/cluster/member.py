@@ -1,0 +1,274 @@
+"""One node of a cluster over a shared store: a server, and what drives its decisions.
+
+It begins with no shard, and says NOT_COORDINATOR for all that it does not lead. A node that was
+fenced begins anew, as another incarnation, at the same address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+from pykcoord._native import ClusterNode, Node, partition_of
+from pykcoord.catalogue import TopicCatalogue
+from pykcoord.cluster.asking import serve_asks
+from pykcoord.cluster.driving import Driver, LeasedRuntime
+from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
+from pykcoord.cluster.topics import SharedTopics, open_topics
+from pykcoord.config import Config
+from pykcoord.engine import Engine
+from pykcoord.errors import KcoordError
+from pykcoord.log.shared import Store, open_store
+from pykcoord.server import Broker, Server
+
+__all__ = ["MemberOptions", "serve_member"]
+
+logger = logging.getLogger("pykcoord.cluster")
+
+_LEASE_MS = 500
+_TOPICS_SECONDS = 0.5
+_STOP_SECONDS = 5.0
+# A node that ends gives its shards to others; after so long it ends without.
+_LEAVE_SECONDS = 10.0
+_INCARNATIONS = 2**64
+
+
+@dataclass(frozen=True, slots=True)
+class MemberOptions:
+    """`location` is a folder or URL that all nodes see; `listen` and `advertise` are for clients,
+    `control` for the other nodes; each is a host and a port, port 0 takes a free one. `topics` are
+    to be there at least."""
+
+    location: str
+    listen: tuple[str, int]
+    control: tuple[str, int]
+    advertise: tuple[str, int] | None = None
+    topics: Mapping[str, int] | None = None
+
+
+async def serve_member(
+    config: Config,
+    options: MemberOptions,
+    asked_to_end: asyncio.Future[str],
+    ready: Callable[[tuple[str, int], int], None],
+) -> None:
+    """Serve until `asked_to_end` is done. `ready(address, shards)` is called once, when the node
+    belongs to the cluster. Raises OSError where an address cannot be had, KcoordError for a
+    cluster that this node cannot belong to, and what the store raises at the start."""
+    store = open_store(options.location)
+    while not asked_to_end.done():
+        member = _Member(config, options, store, ready)
+        if await member.run(asked_to_end) != "fenced":
+            return
+        logger.warning("this node was fenced, as it did not answer for long; it begins anew")
+        options = member.same_place()
+        ready = _nothing
+
+
+def _nothing(address: tuple[str, int], shards: int) -> None:
+    """It was said before."""
+
+
+class _Peers:
+    """The nodes, as the node APIs ask; see `pykcoord.server.Peers`."""
+
+    controller_id: int | None = None  # each changes the topics that all share
+
+    def __init__(self, shards: int) -> None:
+        self.version = 0
+        self._shards = shards
+        self._brokers: dict[int, Broker] = {}
+        self._leaders: Sequence[tuple[int, int] | None] = ()
+
+    def show(self, node: ClusterNode) -> None:
+        self._brokers = {one[0]: Broker(*one[1:4]) for one in node.members}
+        self._leaders = node.leaders
+        self.version += 1
+
+    def brokers(self) -> list[Broker]:
+        return [*self._brokers.values()]
+
+    def ends(self, wanted: Mapping[str, Sequence[int]]) -> None:
+        """A node knows those of its own shards alone."""
+
+    def coordinator(self, group_id: str) -> Broker | None:
+        shard = partition_of(group_id, self._shards)
+        leader = self._leaders[shard] if shard < len(self._leaders) else None
+        return None if leader is None else self._brokers.get(leader[0])
+
+
+class _Member:
+    def __init__(
+        self,
+        config: Config,
+        options: MemberOptions,
+        store: Store,
+        ready: Callable[[tuple[str, int], int], None],
+    ) -> None:
+        self._config = config
+        self._options = options
+        self._store = store
+        self._ready = ready
+        self._shards = config.offsets_topic_num_partitions
+        self._peers = _Peers(self._shards)
+        self._topics = SharedTopics(store)
+        self._topics_thread = ThreadPoolExecutor(1, thread_name_prefix="pykcoord-topics")
+        self._ended = asyncio.Event()
+        self._is_ready = False
+
+    def same_place(self) -> MemberOptions:
+        """Options of another incarnation at the addresses of this one."""
+        return MemberOptions(
+            self._options.location,
+            self._address,
+            self._control,
+            self._options.advertise,
+        )
+
+    async def run(self, asked_to_end: asyncio.Future[str]) -> str:
+        """Why it has ended: "fenced", "left", "asked"."""
+        incarnation = secrets.randbelow(_INCARNATIONS)
+        hearing = _Hearing()
+        log = JournalLog(self._store, self._shards, incarnation, hearing)
+        self._catalogue = open_topics(self._topics, self._options.topics)
+        engine = Engine.open(log, self._config, self._catalogue, new_runtime=LeasedRuntime)
+        assert isinstance(engine.runtime, LeasedRuntime)
+        server = self._server(engine.runtime, self._catalogue)
+        try:
+            await server.start()
+            driver: Driver | None = None
+
+            def answer(ask: tuple[Any, ...]) -> tuple[Any, ...]:
+                assert driver is not None
+                return driver.asked(ask)
+
+            control = await serve_asks(self._options.control, answer)
+            self._address = server.address
+            self._control = (self._options.control[0], control.sockets[0].getsockname()[1])
+            node = ClusterNode(
+                incarnation,
+                self._config.node_id,
+                self._options.advertise or self._address,
+                self._control,
+                self._shards,
+                _LEASE_MS,
+                boot_ms(),
+            )
+            driver = Driver(
+                self._store,
+                node,
+                engine.runtime,
+                new_loader=lambda: Node(self._config.native(), 1, os.urandom(32)).loader(),
+                changed=self._changed,
+                ended=self._ended.set,
+            )
+            hearing.driver = driver
+            self._driver = driver
+            driver.start(log)
+            try:
+                return await self._until_ended(driver, server, asked_to_end)
+            finally:
+                control.close()
+                driver.close()
+        finally:
+            await server.stop(_STOP_SECONDS)
+            log.close()
+
+    def _server(self, runtime: LeasedRuntime, catalogue: TopicCatalogue) -> Server:
+        return Server(
+            self._config,
+            runtime,
+            catalogue,
+            cluster_id=catalogue.cluster_id,
+            listen=self._options.listen,
+            advertise=self._options.advertise,
+            peers=self._peers,
+        )
+
+    async def _until_ended(
+        self, driver: Driver, server: Server, asked_to_end: asyncio.Future[str]
+    ) -> str:
+        server_ended = asyncio.ensure_future(server.wait_ended())
+        node_ended = asyncio.ensure_future(self._ended.wait())
+        topics = asyncio.ensure_future(self._follow_topics())
+        ways = (asked_to_end, server_ended, node_ended)
+        try:
+            await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+            if server_ended.done():
+                server_ended.result()
+            if not node_ended.done():
+                logger.info("%s: ending", asked_to_end.result(), extra={"event": "stop"})
+                if len(driver.node.members) > 1:
+                    driver.leave()
+                    await asyncio.wait((node_ended,), timeout=_LEAVE_SECONDS)
+        finally:
+            topics.cancel()
+            node_ended.cancel()
+        return self._outcome(driver)
+
+    def _outcome(self, driver: Driver) -> str:
+        stop = driver.failure or driver.node.stop or "asked"
+        if stop in ("fenced", "left", "asked"):
+            return stop
+        raise KcoordError(
+            f"{self._options.location}: {stop}; this node was started for {self._shards} shards "
+            "(offsets.topic.num.partitions)"
+        )
+
+    def _changed(self) -> None:
+        """The node has read news of the cluster."""
+        node = self._driver.node
+        self._peers.show(node)
+        own = [one for one in node.members if one[0] == self._driver.log.incarnation]
+        if own and not self._is_ready:
+            self._is_ready = True
+            self._ready(self._address, self._shards)
+
+    async def _follow_topics(self) -> None:
+        """Read the topics again when another node has changed them."""
+        loop, waits = asyncio.get_running_loop(), False
+        while True:
+            await asyncio.sleep(_TOPICS_SECONDS)
+            try:
+                newest = await loop.run_in_executor(self._topics_thread, self._topics.newest)
+            except OSError as error:
+                logger.error("the topics cannot be read: %s", error)
+                continue
+            if newest > self._topics.version:
+                self._catalogue.reload()
+            other = self._driver.node.waits_for
+            if other is not None and not waits:
+                logger.warning(
+                    "node %d is at %s:%d still; this one begins when that one has ended",
+                    self._config.node_id,
+                    *other,
+                )
+            waits = other is not None
+
+
+class _Hearing(Journaling):
+    """The journal begins before its driver, which needs the addresses."""
+
+    driver: Driver | None = None
+
+    def proved(self, started: int, next_index: int) -> None:
+        if self.driver is not None:
+            self.driver.proved(started, next_index)
+
+    def prove_failed(self) -> None:
+        if self.driver is not None:
+            self.driver.prove_failed()
+
+    def fenced(self) -> None:
+        if self.driver is not None:
+            self.driver.fenced()
+
+    def snapshot_due(self, shard: int) -> None:
+        if self.driver is not None:
+            self.driver.snapshot_due(shard)

@@ -1,0 +1,112 @@
+"""Nodes of a cluster over one folder (`pykcoord serve --cluster`), each a process."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from support import orphans
+from support.ports import free_port
+from support.server import SETTINGS
+
+WAIT_S = 30.0
+SHARDS = 6
+
+
+class Members:
+    """Nodes 1, 2, ... over `folder`, at ports that stay theirs. Node n reaches the folder by a link
+    of its own, which `cut_from_store` breaks."""
+
+    def __init__(self, folder: Path, nodes: int) -> None:
+        self.folder = folder / "store"
+        self.folder.mkdir()
+        self._links = folder
+        first = free_port(adjacent=nodes - 1)
+        self.ports = {node: first + node - 1 for node in range(1, nodes + 1)}
+        self.processes: dict[int, subprocess.Popen[str]] = {}
+        self.lines: dict[int, list[str]] = {node: [] for node in self.ports}
+        for node in self.ports:
+            self._link(node).symlink_to(self.folder)
+
+    @property
+    def addresses(self) -> list[tuple[str, int]]:
+        return [("127.0.0.1", self.ports[node]) for node in self.processes]
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(f"{host}:{port}" for host, port in self.addresses)
+
+    def start(self, node: int, *arguments: str) -> subprocess.Popen[str]:
+        """Start a node, and wait until it belongs to the cluster."""
+        command = [
+            sys.executable, "-m", "pykcoord", "serve", "--cluster", os.fspath(self._link(node)),
+            "--listen", f"127.0.0.1:{self.ports[node]}", "--topic", "orders:6",
+            "--set", f"node.id={node}",
+        ]  # fmt: skip
+        for key, value in {**SETTINGS, "offsets.topic.num.partitions": SHARDS}.items():
+            command += ["--set", f"{key}={value}"]
+        process = subprocess.Popen(
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        )
+        orphans.started(process)
+        self.processes[node] = process
+        heard = self.lines[node] = []
+        threading.Thread(target=self._read, args=(process, heard), daemon=True).start()
+        self.wait(
+            lambda: process.poll() is not None or any("ready" in line for line in heard),
+            f"node {node} is ready",
+        )
+        return process
+
+    def start_all(self) -> Members:
+        for node in self.ports:
+            self.start(node)
+        return self
+
+    def end(self, node: int) -> int:
+        process = self.processes.pop(node)
+        process.send_signal(signal.SIGTERM)
+        return process.wait(WAIT_S)
+
+    def kill(self, node: int) -> None:
+        process = self.processes.pop(node)
+        process.kill()
+        process.wait(WAIT_S)
+
+    def cut_from_store(self, node: int) -> None:
+        """All that it asks of the store fails from now on."""
+        link = self._link(node)
+        link.unlink()
+        link.write_text("no folder")
+
+    def join_to_store(self, node: int) -> None:
+        link = self._link(node)
+        link.unlink()
+        link.symlink_to(self.folder)
+
+    def close(self) -> None:
+        for process in self.processes.values():
+            process.kill()
+            process.send_signal(signal.SIGCONT)
+            process.wait(WAIT_S)
+
+    def wait(self, condition: Callable[[], object], what: str) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while not condition():
+            assert time.monotonic() < deadline, f"not in {WAIT_S} s: {what}; {self.lines}"
+            time.sleep(0.02)
+
+    def _link(self, node: int) -> Path:
+        return self._links / f"seen-by-{node}"
+
+    @staticmethod
+    def _read(process: subprocess.Popen[str], heard: list[str]) -> None:
+        assert process.stdout is not None
+        for line in process.stdout:
+            heard.append(line.rstrip())
