@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import struct
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -164,6 +165,61 @@ def test_a_node_that_is_cut_off_from_the_store_answers_no_reads(
     assert longest(probes, since) < SILENT_S
     members.join_to_store(2)
     members.wait(lambda: any("fenced" in line for line in members.lines[2]), "it says so")
+
+
+class Reader:
+    """Asks one node for a group's offset again and again. `told`: when it asked, and the offset."""
+
+    def __init__(self, at: tuple[str, int], group: str) -> None:
+        self.told: list[tuple[float, int]] = []
+        self.asked_at = 0.0
+        self._at, self._group = at, group
+        self._quitting = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Reader:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._quitting.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        with socket.create_connection(self._at, 5) as connected:
+            connected.settimeout(30)
+            while not self._quitting.wait(0.005):
+                self.asked_at = time.monotonic()
+                found = exchange(connected, 9, 7, **fetched(self._group))
+                if found.error_code == 0:
+                    offset = found.topics[0].partitions[0].committed_offset
+                    self.told.append((self.asked_at, int(offset)))
+
+
+def test_a_node_that_is_only_read_from_tells_nothing_that_another_has_overtaken(
+    members: Members,
+) -> None:
+    """No append of its own fails: what keeps it from answering is its lease alone."""
+    members.wait(lambda: 2 in {coordinator(members, g, 1) for g in GROUPS.values()}, "2 leads")
+    group = next(g for g in GROUPS.values() if coordinator(members, g, 1) == 2)
+
+    def commits(by: int, offset: int) -> bool:
+        committed = ask(("127.0.0.1", members.ports[by]), 8, 7, **commit_fields(group, offset))
+        return bool(committed.topics[0].partitions[0].error_code == 0)
+
+    members.wait(lambda: commits(2, 1), "node 2 serves")
+    with Reader(("127.0.0.1", members.ports[2]), group) as reader:
+        members.wait(lambda: reader.told, "node 2 answers")
+        members.cut_from_store(2)
+        members.wait(lambda: commits(1, 2) or commits(3, 2), "another node acknowledges")
+        acknowledged_at = time.monotonic()
+        members.wait(
+            lambda: reader.asked_at > acknowledged_at + 0.5 or not reader.told,
+            "node 2 was asked again, and answered",
+        )
+    assert reader.told[0][1] == 1
+    assert [told for told in reader.told if told[0] > acknowledged_at and told[1] < 2] == []
+    members.join_to_store(2)
 
 
 def test_a_rolling_restart_loses_nothing_and_takes_no_time(
