@@ -6,16 +6,19 @@ Exit 1 for a failure, 2 for wrong usage; the line says what, where, and what to 
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import select
+import signal
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
 
 import click
 
 from pykcoord.errors import KcoordError
 
-__all__ = ["line_of", "load_command", "run_commands"]
+__all__ = ["interrupted_by_signals", "line_of", "load_command", "run_commands"]
 
 # How long the last line waits for a stderr that is not read.
 _STDERR_SECONDS = 1.0
@@ -64,6 +67,28 @@ def run_commands(
         _tell(f"{name}: {_one_line(reason)}")
         return 1
     return code if isinstance(code, int) else 0
+
+
+@contextlib.contextmanager
+def interrupted_by_signals() -> Iterator[None]:
+    """SIGTERM and SIGHUP end the command as Ctrl-C does: what it has started is ended with it.
+    One that is ignored (nohup) stays so. Only on the main thread."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        handler = signal.getsignal(signal.SIGINT)  # of asyncio, while that runs
+        if not callable(handler):
+            raise KeyboardInterrupt
+        handler(number, frame)
+
+    before = {}
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:
+            before[number] = signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def _tell(line: str) -> None:

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
+import time
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
 import pytest
+from support import orphans
 
 from pykcoord import TopicPartition, cli
 from pykcoord.cli.lab import beliefs as beliefs_module
@@ -109,3 +115,56 @@ def test_split_brain_in_full(tmp_path: Path, pytestconfig: pytest.Config) -> Non
         assert one["read_twice"] > 100
         assert 3 < one["taken_over_after_s"] < 10
     assert split["read_by_two"]["scheme 3"]["commits_refused"] > 0
+
+
+def _with_argument(text: str) -> list[int]:
+    """The processes of this machine with `text` in their command line."""
+    found = []
+    for process in Path("/proc").iterdir():
+        if process.name.isdecimal():
+            try:
+                if text.encode() in (process / "cmdline").read_bytes():
+                    found.append(int(process.name))
+            except OSError:
+                continue
+    return found
+
+
+@pytest.mark.java
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+@pytest.mark.timeout(100)
+@pytest.mark.parametrize(
+    ("part", "number"),
+    [("herd", signal.SIGTERM), ("split-brain", signal.SIGINT), ("split-brain", signal.SIGTERM)],
+)
+def test_its_servers_end_with_it(tmp_path: Path, part: str, number: signal.Signals) -> None:
+    try:
+        library_directory("zookeeper")
+        library_directory("kafka082")
+    except LabError as error:
+        pytest.skip(str(error))
+    work, out = tmp_path / "work", tmp_path / "out"
+    work.mkdir()
+    lab = subprocess.Popen(
+        [sys.executable, "-m", "pykcoord", "lab", part, str(out)],
+        env={**os.environ, "TMPDIR": str(work)}, stderr=subprocess.DEVNULL, start_new_session=True,
+    )  # fmt: skip
+    orphans.started(lab)
+    try:
+        deadline = time.monotonic() + 40
+        while not _with_argument(str(work)):
+            assert lab.poll() is None
+            assert time.monotonic() < deadline, "no server was started"
+            time.sleep(0.05)
+        lab.send_signal(number)
+        assert lab.wait(45) == 130
+    finally:
+        lab.kill()
+        lab.wait()
+        orphans.ended(lab)
+        left = _with_argument(str(work))
+        for process in left:
+            os.kill(process, signal.SIGKILL)
+    assert left == []
+    assert list(work.iterdir()) == [], "its working directory is removed"
+    assert not (out / "lab.json").exists()

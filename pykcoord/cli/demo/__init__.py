@@ -11,9 +11,8 @@ import os
 import queue
 import signal
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
 from typing import TypeVar
 
 import click
@@ -23,6 +22,7 @@ from rich.table import Table
 from pykcoord._native import partition_of
 from pykcoord.cli.demo.ledger import Ledger, Settled
 from pykcoord.cli.demo.processes import Consumer, Coordinator, DemoError, Event
+from pykcoord.cli.running import interrupted_by_signals
 from pykcoord.cli.state import state_of
 from pykcoord.clock import monotonic_seconds
 from pykcoord.log import LogReader
@@ -63,7 +63,10 @@ def command(keep: bool, nodes: int) -> int:
         raise click.ClickException(
             "demo needs kafka-python, a real client: pip install 'kafka-python>=3.0'"
         ) from None
-    with _ended_by_sigterm(), tempfile.TemporaryDirectory(prefix="pykcoord-demo-") as temporary:
+    with (
+        interrupted_by_signals(),
+        tempfile.TemporaryDirectory(prefix="pykcoord-demo-") as temporary,
+    ):
         directory = Path(tempfile.mkdtemp(prefix="pykcoord-demo-")) if keep else Path(temporary)
         with contextlib.closing(_Demo(directory, nodes)) as demo:
             demo.play()
@@ -323,17 +326,3 @@ def _numbers(partitions: tuple[int, ...]) -> str:
 
 def _cell(settled: Settled, name: str) -> str:
     return _numbers(settled.owned[name]) if name in settled.owned else "-"
-
-
-@contextlib.contextmanager
-def _ended_by_sigterm() -> Iterator[None]:
-    """SIGTERM ends the demo as Ctrl-C does: its processes are ended with it."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:
-        raise KeyboardInterrupt
-
-    before = signal.signal(signal.SIGTERM, interrupt)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -19,6 +19,7 @@ from typing import Any
 import click
 
 from pykcoord.cli.lab.jars import library_directory
+from pykcoord.cli.running import interrupted_by_signals
 from pykcoord.clock import monotonic_seconds
 from pykcoord.errors import KcoordError
 
@@ -59,7 +60,7 @@ def command(part: str, directory: Path, members: int) -> int:
     if part != "herd":
         library_directory("kafka082")
     directory.mkdir(parents=True, exist_ok=True)
-    with _silent("kazoo", "pykcoord.zookeeper"):
+    with interrupted_by_signals(), _silent("kazoo", "pykcoord.zookeeper"):
         found = _run(part, members)
     _write(directory, found)
     click.echo(f"{directory / 'lab.html'}: the page; {directory / 'lab.json'}: the numbers")
@@ -87,7 +88,6 @@ def _silent(*names: str) -> Iterator[None]:
 
 def _run(part: str, members: int) -> dict[str, Any]:
     from pykcoord.cli.lab.herd import run_herd
-    from pykcoord.cli.lab.servers import ZooKeeper
     from pykcoord.cli.lab.split import run_split_brain
 
     began = monotonic_seconds()
@@ -102,8 +102,7 @@ def _run(part: str, members: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="pykcoord-lab-") as name:
         work = Path(name)
         if part != "split-brain":
-            with ZooKeeper(work / "zookeeper") as zookeeper:
-                rows = asyncio.run(run_herd(zookeeper, work, sizes_up_to(members), progress))
+            rows = asyncio.run(run_herd(work, sizes_up_to(members), progress))
             found["herd"] = [row.document() for row in rows]
         if part != "herd":
             found["split_brain"] = asyncio.run(run_split_brain(work, progress))

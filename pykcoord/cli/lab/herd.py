@@ -21,7 +21,7 @@ from pykcoord.cli.lab.light import (
     LightConsumerMember,
     LightZooKeeperMember,
 )
-from pykcoord.cli.lab.servers import ZooKeeper
+from pykcoord.cli.lab.servers import ZooKeeper, running
 from pykcoord.clock import monotonic_seconds
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.zookeeper.connection import Connection
@@ -308,10 +308,15 @@ class Serve(Process):
         return dict(field.split("=", 1) for field in line.split()[2:])["listen"]
 
 
-async def run_herd(
+async def run_herd(directory: Path, sizes: Sequence[int], progress: Progress) -> list[Row]:
+    """All schemes at each size; real members of scheme 1 up to 50."""
+    async with running(ZooKeeper(directory / "zookeeper")) as zookeeper:
+        return await _run_herd(zookeeper, directory, sizes, progress)
+
+
+async def _run_herd(
     zookeeper: ZooKeeper, directory: Path, sizes: Sequence[int], progress: Progress
 ) -> list[Row]:
-    """All schemes at each size; real members of scheme 1 up to 50."""
     rows = []
     for count in sizes:
         topics = {"A": count // 2, "B": count - count // 2}

@@ -6,13 +6,15 @@ as well.
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import signal
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
+from typing import TypeVar
 
 from pykcoord.cli.lab.jars import LabError, library_directory
 from pykcoord.clock import monotonic_seconds
@@ -246,12 +248,29 @@ class Broker082:
         """End it."""
         if self._server is not None:
             self._server.end()
+            self._server = None
 
     def __enter__(self) -> Broker082:
         return self.start()
 
     def __exit__(self, *raised: object) -> None:
         self.close()
+
+
+Server = TypeVar("Server", ZooKeeper, Broker082)
+
+
+@contextlib.asynccontextmanager
+async def running(server: Server) -> AsyncIterator[Server]:
+    """Start a server and end it, on threads. It ends as well where it is cancelled while it
+    starts. Raises LabError."""
+    starting = asyncio.create_task(asyncio.to_thread(server.start))
+    try:
+        await asyncio.shield(starting)
+        yield server
+    finally:
+        await asyncio.wait([starting])
+        await asyncio.to_thread(server.close)
 
 
 LOGGING = """log4j.rootLogger=WARN, stderr

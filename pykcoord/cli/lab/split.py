@@ -19,7 +19,7 @@ from pykcoord.cli.lab.jars import LabError
 from pykcoord.cli.lab.light import LightClassicMember
 from pykcoord.cli.lab.messages import Broker
 from pykcoord.cli.lab.proxies import Proxies
-from pykcoord.cli.lab.servers import Broker082, ZooKeeper
+from pykcoord.cli.lab.servers import Broker082, ZooKeeper, running
 from pykcoord.clock import monotonic_seconds
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.zookeeper.connection import Connection
@@ -55,13 +55,10 @@ async def orphans(
             directory, count=3, behind=_LAGGING, quorum_proxies=proxies.before,
             settings={"syncLimit": "80"},
         )  # fmt: skip
-        await asyncio.to_thread(ensemble.start)
-        try:
+        async with running(ensemble):
             return await _orphans(
                 ensemble, proxies, beliefs, lag_seconds, stop_seconds, watch_seconds
             )
-        finally:
-            await asyncio.to_thread(ensemble.close)
 
 
 async def _orphans(
@@ -283,10 +280,7 @@ def _stored(member: ZooKeeperMember) -> Callable[[TopicPartition], Awaitable[int
 
 async def read_by_two_classic(directory: Path, connect: str, broker: Broker082) -> dict[str, Any]:
     """Scheme 3 in the same cut: a classic group on pykcoord, a cut off from the coordinator."""
-    beliefs = Beliefs()
     topics = {_TOPIC: _READ_PARTITIONS}
-    committed: dict[TopicPartition, int] = {}
-    fenced: list[int] = []
     server = Serve(
         directory,
         topics,
@@ -294,8 +288,19 @@ async def read_by_two_classic(directory: Path, connect: str, broker: Broker082) 
         group_initial_rebalance_delay_ms=500,
         group_min_session_timeout_ms=1_000,
     )
+    try:
+        return await _read_by_two_classic(await server.address(), topics, connect, broker)
+    finally:
+        await asyncio.to_thread(server.end)
+
+
+async def _read_by_two_classic(
+    address: str, topics: dict[str, int], connect: str, broker: Broker082
+) -> dict[str, Any]:
+    beliefs = Beliefs()
+    committed: dict[TopicPartition, int] = {}
+    fenced: list[int] = []
     with Proxies() as proxies:
-        address = await server.address()
         (port,) = proxies.before([int(address.rpartition(":")[2])])
         reading = _Reading(broker.port, beliefs)
         await reading.prepare(connect)
@@ -351,7 +356,6 @@ async def read_by_two_classic(directory: Path, connect: str, broker: Broker082) 
         finally:
             await reading.close()
             await asyncio.gather(*(one.drop() for one in members.values()))
-            await asyncio.to_thread(server.end)
     return result
 
 
@@ -370,17 +374,13 @@ async def run_split_brain(directory: Path, progress: Progress) -> dict[str, Any]
 
 async def _read_by_two(directory: Path, scheme: str) -> dict[str, Any]:
     where = directory / scheme.replace(" ", "-")
-    zookeeper = ZooKeeper(where / "zookeeper")
-    await asyncio.to_thread(zookeeper.start)
-    broker = Broker082(where / "kafka", zookeeper.connect)
-    try:
-        await asyncio.to_thread(broker.start)
+    async with (
+        running(ZooKeeper(where / "zookeeper")) as zookeeper,
+        running(Broker082(where / "kafka", zookeeper.connect)) as broker,
+    ):
         if scheme == "scheme 1":
             return await read_by_two_zookeeper(zookeeper, broker)
         return await read_by_two_classic(where / "data", zookeeper.connect, broker)
-    finally:
-        await asyncio.to_thread(broker.close)
-        await asyncio.to_thread(zookeeper.close)
 
 
 async def _until(condition: Callable[[], bool], seconds: float = 60.0) -> None:
