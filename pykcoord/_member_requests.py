@@ -81,6 +81,21 @@ class Identity(NamedTuple):
         )
 
 
+def check_consumer(protocols: str, session_timeout_ms: int, heartbeat_interval_ms: int) -> None:
+    """Raises ArgumentError where a member of a consumer group is not served, or names what the
+    coordinator decides."""
+    if "consumer" not in protocols.split(","):
+        reason = f"group.coordinator.rebalance.protocols is {protocols!r}: no consumer groups here"
+        raise ArgumentError("protocol", reason)
+    for argument, value, usual, setting in (
+        ("session_timeout_ms", session_timeout_ms, 45_000, "session.timeout.ms"),
+        ("heartbeat_interval_ms", heartbeat_interval_ms, 3_000, "heartbeat.interval.ms"),
+    ):
+        if value != usual:
+            reason = f"the coordinator decides in consumer groups: group.consumer.{setting}"
+            raise ArgumentError(argument, reason)
+
+
 def warn_of_missing(identity: Identity, known: Collection[str]) -> None:
     """Logs topics that do not exist, as Kafka's consumers do (NetworkClient's metadata)."""
     missing = [topic for topic in identity.topics if topic not in known]
@@ -138,14 +153,18 @@ def consumer_heartbeat(
     epoch: int,
     topics: Iterable[str] | None,
     owned: Mapping[Any, Iterable[int]] | None,
+    *,
+    rebalance_timeout_ms: int = 60_000,
+    group_instance_id: str | None = None,
 ) -> ConsumerGroupHeartbeatRequest:
     """Of a member of a consumer group (KIP-848). `topics` and `owned` (topic id to partitions) are
-    None where they have not changed."""
+    None where they have not changed; the timeout goes with `topics`."""
     return ConsumerGroupHeartbeatRequest(
         group_id=GroupId(group_id),
         member_id=member_id,
         member_epoch=i32(epoch),
-        rebalance_timeout=_milliseconds(-1 if topics is None else 60_000),
+        instance_id=group_instance_id,
+        rebalance_timeout=_milliseconds(-1 if topics is None else rebalance_timeout_ms),
         subscribed_topic_names=None if topics is None else tuple(map(TopicName, topics)),
         topic_partitions=None
         if owned is None

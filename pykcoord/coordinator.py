@@ -11,13 +11,15 @@ import concurrent.futures
 import os
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, get_args
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pykcoord import _arguments as arguments
 from pykcoord import _member_requests as requests
 from pykcoord import tables
 from pykcoord._serving import Serving
+from pykcoord.catalogue import Topic
 from pykcoord.config import Config
+from pykcoord.consumer_member import ConsumerMember
 from pykcoord.engine import Directory
 from pykcoord.errors import ArgumentError
 from pykcoord.event_stream import EventStream
@@ -108,6 +110,10 @@ class Coordinator:
         topics = self._serving.parts.catalogue.topics()
         return {name: topic.partitions for name, topic in topics.items()}
 
+    def topics_with_ids(self) -> Mapping[str, Topic]:
+        """The catalogue by name, each topic with its id."""
+        return self._serving.parts.catalogue.topics()
+
     @property
     def catalogue_version(self) -> int:
         """Another one after each change of the catalogue."""
@@ -135,6 +141,7 @@ class Coordinator:
         heartbeat_interval_ms: int = 3_000,
         group_instance_id: str | None = None,
         client_id: str = "pykcoord",
+        protocol: Literal["classic", "consumer"] = "classic",
         on_assigned: Listener | None = None,
         on_revoked: Listener | None = None,
     ) -> Member:
@@ -150,7 +157,22 @@ class Coordinator:
         the member joins again or leaves, and after it was expelled; the group waits for it, up to
         the rebalance timeout. If `on_assigned` raises, the member leaves the group, and `wait`
         raises the same; what `on_revoked` raises is logged.
+
+        `protocol` "consumer" (KIP-848): the coordinator assigns, and the member is brought to its
+        partitions step by step while the others go on. Its listeners are called with what changes
+        only, and `wait` is over with the first assignment, which may be empty until others have
+        given partitions up. Session timeout and heartbeat interval are the coordinator's
+        (`group.consumer.*`): to name others is an ArgumentError.
         """
+        if protocol not in ("classic", "consumer"):
+            raise ArgumentError("protocol", f"{protocol!r} is neither 'classic' nor 'consumer'")
+        is_consumer = protocol == "consumer"
+        if is_consumer:
+            requests.check_consumer(
+                self.config.group_coordinator_rebalance_protocols,
+                session_timeout_ms,
+                heartbeat_interval_ms,
+            )
         identity = requests.Identity.checked(
             group_id,
             topics,
@@ -158,7 +180,7 @@ class Coordinator:
             rebalance_timeout_ms,
             group_instance_id,
             sessions_ms=range(
-                self.config.group_min_session_timeout_ms,
+                1 if is_consumer else self.config.group_min_session_timeout_ms,
                 self.config.group_max_session_timeout_ms + 1,
             ),
         )
@@ -169,7 +191,8 @@ class Coordinator:
             if listener is not None and not callable(listener):
                 raise ArgumentError(argument, f"{listener!r} cannot be called")
         requests.warn_of_missing(identity, self.topics)
-        return Member(
+        member = ConsumerMember if is_consumer else Member
+        return member(
             self,
             identity,
             heartbeat_seconds=heartbeat_interval_ms / 1000,

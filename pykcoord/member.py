@@ -33,18 +33,18 @@ __all__ = ["Listener", "Member"]
 
 logger = logging.getLogger("pykcoord.member")
 
-_NONE = 0
+NO_ERROR = 0
 _LOAD_IN_PROGRESS = 14
 _COORDINATOR_NOT_AVAILABLE = 15
 _NOT_COORDINATOR = 16
 _ILLEGAL_GENERATION = 22
-_UNKNOWN_MEMBER_ID = 25
+UNKNOWN_MEMBER_ID = 25
 _REBALANCE_IN_PROGRESS = 27
 _MEMBER_ID_REQUIRED = 79
-_PASSING = frozenset({_NOT_COORDINATOR, _LOAD_IN_PROGRESS, _COORDINATOR_NOT_AVAILABLE})
+PASSING = frozenset({_NOT_COORDINATOR, _LOAD_IN_PROGRESS, _COORDINATOR_NOT_AVAILABLE})
 # Between two attempts while the group's shard is not serving: first, and at most.
-_RETRY_SECONDS = (0.05, 1.0)
-_NOBODY = ("", -1)
+RETRY_SECONDS = (0.05, 1.0)
+NOBODY = ("", -1)
 _WAIT_SECONDS = 60.0
 _CLOSE_SECONDS = 30.0
 
@@ -52,6 +52,11 @@ _CLOSE_SECONDS = 30.0
 _NO_OUTCOMES = (StopIteration, StopAsyncIteration, concurrent.futures.CancelledError)
 
 Listener = Callable[[frozenset[TopicPartition]], None]
+
+
+def new_outcome() -> concurrent.futures.Future[None]:
+    """Of `wait`: nothing yet."""
+    return concurrent.futures.Future()
 
 
 class _ListenerRaised(Exception):
@@ -89,9 +94,9 @@ class Member:
         self._on_assigned = on_assigned
         self._on_revoked = on_revoked
         # Member id and generation, as one value: they are read on other threads.
-        self._membership = _NOBODY
+        self._membership = NOBODY
         # Done while there is an assignment, or none can come any more.
-        self._assigned: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._assigned: concurrent.futures.Future[None] = new_outcome()
         self._alive_reply = b""
         # What a leader's assignment was computed from: it joins again when that changes.
         self._decided_from: dict[str, int] | None = None
@@ -169,20 +174,20 @@ class Member:
         if generation < 0:
             # Without a generation it would pass for a commit without a member, which is never
             # fenced.
-            raise KafkaError(_UNKNOWN_MEMBER_ID, f"no member of {self.group_id!r} at present")
+            raise KafkaError(UNKNOWN_MEMBER_ID, f"no member of {self.group_id!r} at present")
         request = requests.commit(self._identity, member_id, generation, offsets)
 
         def refused(response: Any) -> tuple[int, str]:
             for topic in response.topics:
                 for partition in topic.partitions:
-                    if partition.error_code != _NONE:
+                    if partition.error_code != NO_ERROR:
                         where = f"{topic.name}-{partition.partition_index}"
                         return int(partition.error_code.value), where
-            return _NONE, ""
+            return NO_ERROR, ""
 
         response = await self._ask(request, lambda response: refused(response)[0])
         code, where = refused(response)
-        if code != _NONE:
+        if code != NO_ERROR:
             raise KafkaError(code, where)
 
     def committed(
@@ -200,7 +205,7 @@ class Member:
         request = requests.fetch(self.group_id, partitions)
         response = await self._ask(request, lambda response: _code(response.groups[0]))
         (group,) = response.groups
-        if group.error_code != _NONE:
+        if group.error_code != NO_ERROR:
             raise KafkaError(_code(group), f"group {self.group_id!r}")
         return {
             TopicPartition(topic.name, partition.partition_index): partition.committed_offset
@@ -227,7 +232,7 @@ class Member:
             pass  # it went first, and all its members with it
         finally:
             self._is_closed = True
-            self._membership = _NOBODY
+            self._membership = NOBODY
             self.assignment = frozenset()
 
     async def close_async(self, timeout_seconds: float | None = _CLOSE_SECONDS) -> None:
@@ -268,13 +273,13 @@ class Member:
             while True:
                 await self._join()
                 await self._stay()
-                self._assigned = concurrent.futures.Future()
+                self._assigned = new_outcome()
                 await self._revoke()
         except CoordinatorClosedError:
             raise
         except Exception:
             if self._assigned.done():
-                self._assigned = concurrent.futures.Future()
+                self._assigned = new_outcome()
             await self._revoke()
             await self._leave()
             raise
@@ -294,22 +299,22 @@ class Member:
             if code == _MEMBER_ID_REQUIRED:
                 self._membership = (joined.member_id, -1)
                 continue
-            if code == _UNKNOWN_MEMBER_ID:
-                self._membership = _NOBODY
+            if code == UNKNOWN_MEMBER_ID:
+                self._membership = NOBODY
                 continue
-            if code != _NONE:
+            if code != NO_ERROR:
                 raise KafkaError(code, f"joining group {self.group_id!r}")
             # The old generation stays until the new assignment: a commit is refused meanwhile.
             self._membership = (joined.member_id, self.generation)
             request = requests.sync(self._identity, joined, self._decide(joined))
             synced = await self._ask(request)
             code = _code(synced)
-            if code == _NONE:
+            if code == NO_ERROR:
                 partitions = decode_assignment(synced.assignment)
                 await self._take(joined.generation_id, partitions)
                 return
-            if code == _UNKNOWN_MEMBER_ID:
-                self._membership = _NOBODY
+            if code == UNKNOWN_MEMBER_ID:
+                self._membership = NOBODY
             elif code not in (_REBALANCE_IN_PROGRESS, _ILLEGAL_GENERATION):
                 raise KafkaError(code, f"syncing group {self.group_id!r}")
 
@@ -318,15 +323,15 @@ class Member:
         while True:
             await asyncio.sleep(self._heartbeat_seconds)
             code = await self._beat()
-            if code == _NONE:
+            if code == NO_ERROR:
                 if self._has_to_decide_again():
                     return
             elif code in (_REBALANCE_IN_PROGRESS, _ILLEGAL_GENERATION):
                 return
-            elif code == _UNKNOWN_MEMBER_ID:
-                self._membership = _NOBODY
+            elif code == UNKNOWN_MEMBER_ID:
+                self._membership = NOBODY
                 return
-            elif code not in _PASSING:
+            elif code not in PASSING:
                 raise KafkaError(code, f"heartbeat in group {self.group_id!r}")
 
     async def _beat(self) -> int:
@@ -336,18 +341,18 @@ class Member:
             encode_request(request, client_id=self._client_id)
         )
         if reply == self._alive_reply:
-            return _NONE
+            return NO_ERROR
         code = _code(decode_response(request, reply))
-        if code == _NONE:
+        if code == NO_ERROR:
             self._alive_reply = reply
         return code
 
     async def _ask(self, request: object, code_of: Callable[[Any], int] | None = None) -> Any:
         """Ask until the shard serves: it may be loading again after a failed append."""
-        pause_seconds, longest_seconds = _RETRY_SECONDS
+        pause_seconds, longest_seconds = RETRY_SECONDS
         while True:
             response = await self._coordinator.handle_async(request, self._client_id)
-            if (code_of or _code)(response) not in _PASSING:
+            if (code_of or _code)(response) not in PASSING:
                 return response
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, longest_seconds)
@@ -383,28 +388,28 @@ class Member:
         self.assignment = assignment
         if self._on_assigned is not None:
             try:
-                await self._listen(self._on_assigned)
+                await self._listen(self._on_assigned, assignment)
             except Exception:
                 self.assignment = frozenset()  # it was never taken over
                 raise
         self._assigned.set_result(None)
 
-    async def _revoke(self) -> None:
-        """Eager rebalancing: everything is given up before the next join."""
-        if self._on_revoked is not None and self.assignment:
+    async def _revoke(self, partitions: frozenset[TopicPartition] | None = None) -> None:
+        """Give up these partitions; None: all. Eager rebalancing gives up all before it joins."""
+        partitions = self.assignment if partitions is None else partitions
+        if self._on_revoked is not None and partitions:
             try:
-                await self._listen(self._on_revoked)
+                await self._listen(self._on_revoked, partitions)
             except _ListenerRaised as raised:
                 reason = "on_revoked of %r failed; its partitions go all the same"
                 logger.error(reason, self, exc_info=raised.error)
             except Exception:
                 logger.exception("on_revoked of %r failed; its partitions go all the same", self)
-        self.assignment = frozenset()
+        self.assignment -= partitions
 
-    async def _listen(self, listener: Listener) -> None:
+    async def _listen(self, listener: Listener, partitions: frozenset[TopicPartition]) -> None:
         """Call a listener on a thread of its own, and stay alive meanwhile."""
         called: concurrent.futures.Future[BaseException | None] = concurrent.futures.Future()
-        partitions = self.assignment
 
         def call() -> None:
             error: BaseException | None = None
@@ -428,7 +433,7 @@ class Member:
     async def _leave(self) -> None:
         """Static members stay, as Kafka's clients do (KIP-345)."""
         member_id = self.member_id
-        self._membership = _NOBODY
+        self._membership = NOBODY
         if member_id and self._identity.group_instance_id is None:
             await self._ask(requests.leave(self._identity, member_id))
 
@@ -444,7 +449,7 @@ class Member:
         if not self._is_closing:
             self.assignment = frozenset()
         if self._assigned.done():
-            self._assigned = concurrent.futures.Future()
+            self._assigned = new_outcome()
         self._assigned.set_exception(error)
 
     def _of_listener(self, error: BaseException) -> Exception:
