@@ -42,11 +42,6 @@ impl JournalWriter {
         self.is_putting
     }
 
-    /// Whether the journal has ended.
-    pub fn is_fenced(&self) -> bool {
-        self.is_fenced
-    }
-
     /// Where to put a round now; `None` while another one is not decided, and after the end.
     pub fn begin(&mut self) -> Option<u64> {
         if self.is_putting || self.is_fenced {
@@ -152,7 +147,7 @@ mod tests {
         writer.begin();
         writer.answered(Outcome::Exists);
         assert_eq!(writer.read(false), Step::Fenced(0));
-        assert!(writer.is_fenced() && !writer.is_putting());
+        assert!(!writer.is_putting());
         assert_eq!(writer.begin(), None);
     }
 

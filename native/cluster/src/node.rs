@@ -96,11 +96,6 @@ impl Node {
         self.stop.as_ref()
     }
 
-    /// Whether this node is the controller, as far as it knows.
-    pub fn is_controller(&self) -> bool {
-        self.controller.is_some()
-    }
-
     /// The shards that are answered here.
     pub fn serving(&self) -> Vec<Shard> {
         self.leading.serving().collect()

@@ -168,12 +168,6 @@ impl PyClusterNode {
         })
     }
 
-    /// Whether this node is the controller, as far as it knows.
-    #[getter]
-    fn is_controller(&self) -> bool {
-        self.node.is_controller()
-    }
-
     /// The shards that are answered here.
     #[getter]
     fn serving(&self) -> Vec<u32> {
