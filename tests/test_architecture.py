@@ -135,25 +135,18 @@ def _part(path: Path) -> str:
     return path.relative_to(PACKAGE).parts[0].removesuffix(".py").removesuffix(".pyx")
 
 
-def _imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """Absolute names of what a file imports, and whether that is only for type checkers."""
-    tree = ast.parse(path.read_text())
-    for_checkers: set[ast.AST] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
-            for_checkers.update(child for each in node.body for child in ast.walk(each))
-    for node in ast.walk(tree):
+def _imports(path: Path) -> Iterator[str]:
+    """Absolute names of what a file imports, also of what it imports for type checkers alone."""
+    for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.Import):
-            yield from ((alias.name, node in for_checkers) for alias in node.names)
+            yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative imports hide who knows whom"
             assert node.module is not None
             if node.module == "pykcoord":
-                yield from (
-                    (f"pykcoord.{alias.name}", node in for_checkers) for alias in node.names
-                )
+                yield from (f"pykcoord.{alias.name}" for alias in node.names)
             else:
-                yield node.module, node in for_checkers
+                yield node.module
 
 
 def _modules() -> list[Path]:
@@ -165,7 +158,7 @@ def test_a_module_knows_only_what_stands_below_it(path: Path) -> None:
     part = _part(path)
     heights = {name: height for height, layer in enumerate(LAYERS) for name in layer}
     assert part in heights, f"{part} has no place in the map"
-    for name, for_checkers in _imports(path):
+    for name in _imports(path):
         top, _, rest = name.partition(".")
         if top == "pykcoord":
             known = rest.partition(".")[0]
@@ -174,7 +167,7 @@ def test_a_module_knows_only_what_stands_below_it(path: Path) -> None:
             assert known in heights, f"{known} has no place in the map"
             assert heights[known] <= heights[part], f"{part} must not know {known}"
             excepted = (str(path.relative_to(PACKAGE).parent), known) in EXCEPTIONS
-            allowed = for_checkers or excepted or known not in FORBIDDEN.get(part, ())
+            allowed = excepted or known not in FORBIDDEN.get(part, ())
             assert allowed, f"{part} knows {known}"
         elif top in RESERVED:
             assert part in RESERVED[top], f"{part} must not use {top}"
@@ -356,10 +349,6 @@ def test_no_file_names_a_path_of_one_machine() -> None:
         assert found is None, f"{name}: {found[0].decode()}" if found else ""
 
 
-# A file that uses its neighbours and is used by them, like the head of a folder.
-HEADS = {"group::kind"}
-
-
 def _used_paths(text: str) -> Iterator[list[str]]:
     """The paths of all `use` of a Rust file, braces written out, but for its tests'."""
     code = re.sub(r"//[^\n]*", "", text).partition("#[cfg(test)]\nmod tests")[0]
@@ -407,7 +396,7 @@ def _known_by(source: Path) -> dict[tuple[str, ...], set[tuple[str, ...]]]:
                 at, path = [*at, path[0]], path[1:]
             other = tuple(at)
             is_kin = other[: len(name)] == name or name[: len(other)] == other
-            if not is_kin and not {"::".join(name), "::".join(other)} & HEADS:
+            if not is_kin:
                 known[name].add(other)
     return known
 

@@ -25,8 +25,7 @@ use crate::group::classic::rebalance::Rebalance;
 use crate::group::classic::state::State;
 use crate::group::classic::subscription::SubscribedTopics;
 use crate::group::foreign::ForeignGroup;
-use crate::group::kind::GroupKind;
-use crate::group::registry::Group;
+use crate::group::kind::{Group, GroupKind};
 use crate::group::replay::Source;
 use crate::group::text::GroupId;
 use crate::record::fields::{

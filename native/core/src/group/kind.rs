@@ -2,16 +2,15 @@
 //! question. A further kind is an arm of [`GroupKind`] and of each question here; what it answers
 //! stands in its own files.
 
-use std::collections::BTreeSet;
-
 use super::Machine;
 use super::classic::group::ClassicGroup;
 use super::classic::state::State;
 use super::consumer::{ConsumerGroup, ConsumerGroupState};
-use super::foreign::ForeignGroup;
-use super::registry::Group;
+use super::foreign::{ForeignGroup, UNKNOWN_STATE};
+use super::text::GroupId;
 use crate::error::ErrorCode;
-use crate::offset::expiration::ExpirationBase;
+use crate::offset::expiration::{ConsumedTopics, ExpirationBase};
+use crate::offset::{GroupOffsets, GroupScope, OffsetTables};
 use crate::record::GroupType;
 use crate::request::{OffsetCommitRequest, OffsetFetchRequest};
 use crate::snapshot;
@@ -32,9 +31,6 @@ impl Default for GroupKind {
     }
 }
 
-/// What Kafka's clients call a state that they do not know.
-pub const UNKNOWN_STATE: &str = "Unknown";
-
 /// Every name that [`Machine::state_name`] gives.
 pub const STATE_NAMES: [&str; 7] = [
     State::Empty.name(),
@@ -46,25 +42,24 @@ pub const STATE_NAMES: [&str; 7] = [
     UNKNOWN_STATE,
 ];
 
-/// Topics whose offsets a group's members still need.
-#[derive(Debug)]
-pub enum ConsumedTopics {
-    Nothing,
-    Everything,
-    Named(BTreeSet<Box<str>>),
+#[derive(Debug, Default)]
+pub struct Group {
+    pub id: GroupId,
+    pub offsets: Option<Box<GroupOffsets>>,
+    /// Offset after the last record that was written for this group.
+    pub last_record_end: i64,
+    pub kind: GroupKind,
 }
 
-impl ConsumedTopics {
-    pub fn contains(&self, topic: &str) -> bool {
-        match self {
-            ConsumedTopics::Nothing => false,
-            ConsumedTopics::Everything => true,
-            ConsumedTopics::Named(names) => names.contains(topic),
-        }
-    }
-}
+const _: () = assert!(size_of::<Group>() <= 104, "a group at rest is small");
 
 impl Group {
+    /// Its offsets, to be read or written.
+    pub fn offset_scope<'a>(&'a mut self, tables: &'a mut OffsetTables) -> GroupScope<'a> {
+        let offsets = self.offsets.get_or_insert_default();
+        GroupScope { group_id: self.id.as_str(), offsets, tables }
+    }
+
     pub fn group_type(&self) -> GroupType {
         match &self.kind {
             GroupKind::Classic(_) => GroupType::Classic,
@@ -311,7 +306,7 @@ impl Machine {
         match &self.group(group).kind {
             GroupKind::Classic(_) => self.assert_classic_group(group),
             GroupKind::Consumer(_) => self.assert_consumer_group(group),
-            GroupKind::Foreign(foreign) => foreign.assert_consistent(self.group(group)),
+            GroupKind::Foreign(foreign) => foreign.assert_consistent(&self.group(group).id),
         }
     }
 }

@@ -31,7 +31,8 @@ use consumer::computing::TargetJobs;
 use counters::Counters;
 use foreign::KeptRecords;
 use kcoord_timer::TimingWheel;
-use registry::{Group, Registry};
+use kind::Group;
+use registry::Registry;
 
 use crate::budget::AnswerBudget;
 use crate::catalogue::Catalogue;

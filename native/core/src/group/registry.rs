@@ -12,28 +12,8 @@ use kcoord_timer::slab::Slab;
 
 use super::classic::member::Member;
 use super::consumer::{self, subscription::SubscriptionTable};
-use super::kind::GroupKind;
+use super::kind::Group;
 use super::text::{GroupId, Interner};
-use crate::offset::{GroupOffsets, GroupScope, OffsetTables};
-
-#[derive(Debug, Default)]
-pub struct Group {
-    pub id: GroupId,
-    pub offsets: Option<Box<GroupOffsets>>,
-    /// Offset after the last record that was written for this group.
-    pub last_record_end: i64,
-    pub kind: GroupKind,
-}
-
-const _: () = assert!(size_of::<Group>() <= 104, "a group at rest is small");
-
-impl Group {
-    /// Its offsets, to be read or written.
-    pub fn offset_scope<'a>(&'a mut self, tables: &'a mut OffsetTables) -> GroupScope<'a> {
-        let offsets = self.offsets.get_or_insert_default();
-        GroupScope { group_id: self.id.as_str(), offsets, tables }
-    }
-}
 
 #[derive(Debug)]
 pub struct Registry {

@@ -1,5 +1,7 @@
 //! Expiry of offsets: an input that yields records, like a request (offsets section 6).
 
+use std::collections::BTreeSet;
+
 use super::GroupScope;
 use super::delete::emit_tombstones;
 use super::entries::key;
@@ -24,6 +26,28 @@ impl ExpirationBase {
             ExpirationBase::Never => None,
             ExpirationBase::CommitTimestamp => Some(commit_timestamp_ms),
             ExpirationBase::CurrentStateTimestamp(timestamp_ms) => Some(timestamp_ms),
+        }
+    }
+}
+
+/// Topics whose offsets a group's members still need.
+#[derive(Debug)]
+pub enum ConsumedTopics {
+    /// None.
+    Nothing,
+    /// All: it is not known which.
+    Everything,
+    /// Those with one of these names.
+    Named(BTreeSet<Box<str>>),
+}
+
+impl ConsumedTopics {
+    /// Whether this topic is one of them.
+    pub fn contains(&self, topic: &str) -> bool {
+        match self {
+            ConsumedTopics::Nothing => false,
+            ConsumedTopics::Everything => true,
+            ConsumedTopics::Named(names) => names.contains(topic),
         }
     }
 }

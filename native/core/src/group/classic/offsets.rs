@@ -6,8 +6,7 @@ use super::state::State;
 use super::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::error::ErrorCode;
 use crate::group::Machine;
-use crate::group::kind::ConsumedTopics;
-use crate::offset::expiration::ExpirationBase;
+use crate::offset::expiration::{ConsumedTopics, ExpirationBase};
 use crate::request::OffsetCommitRequest;
 
 impl ClassicGroup {

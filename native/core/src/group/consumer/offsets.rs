@@ -3,9 +3,8 @@
 use super::member::Member;
 use crate::error::ErrorCode;
 use crate::group::Machine;
-use crate::group::kind::ConsumedTopics;
 use crate::offset::commit;
-use crate::offset::expiration::ExpirationBase;
+use crate::offset::expiration::{ConsumedTopics, ExpirationBase};
 use crate::request::{OffsetCommitRequest, OffsetFetchRequest};
 use crate::topic_partition::{TopicPartition, find};
 
