@@ -296,6 +296,27 @@ fn a_log_that_ends_between_two_slices_is_taken_up() {
     assert_eq!(again.group(), (sizes(all), (5, 5)));
 }
 
+#[test]
+fn a_clock_that_was_set_back_holds_no_target_up() {
+    let mut world = World::new(10, Config::default());
+    world.now_ms = 100_000;
+    world.joins("a");
+    world.joins("b");
+    assert_eq!(world.group().1, (3, 2), "the second target waits for the interval");
+
+    let mut again = World {
+        shard: Shard::new(Config::default()),
+        now_ms: 10_000,
+        ..World::new(1, Config::default())
+    };
+    again.shard.replay(&world.log).expect("what was written is read");
+    let topic = CatalogueTopic { id: TOPIC, partitions: 10, ..CatalogueTopic::default() };
+    again.shard.handle_topics(10_000, &Arc::new(Catalogue::new([("orders".into(), topic)])));
+    again.shard.loaded(10_000, 1_000);
+    again.says_nothing("a");
+    assert_eq!(again.group(), (sizes([("a", 5), ("b", 5)]), (3, 3)));
+}
+
 fn own_assignor() -> World {
     let mut config = Config::default();
     config.consumer.assignors = ["mine", "uniform"].map(ServerAssignor::of_name).to_vec();

@@ -57,7 +57,8 @@ impl Machine {
     }
 
     /// Whether new targets are due: the group's epoch is above that of the present ones, the last are
-    /// old enough, and none are being computed.
+    /// old enough, and none are being computed. A time that is still to come says nothing: the clock
+    /// was set back since.
     #[inline]
     pub fn is_target_due(&self, now_ms: i64, group: u32) -> bool {
         let of = self.registry.consumer(group);
@@ -66,7 +67,7 @@ impl Machine {
         }
         let last_ms = of.assignment_timestamp_ms;
         let due_ms = last_ms.saturating_add(self.assignment_interval_ms_of(group).into());
-        last_ms == 0 || now_ms >= due_ms
+        last_ms == 0 || now_ms >= due_ms || now_ms < last_ms
     }
 
     /// Step 3: new targets, if they are due. Only members whose target changes get a record.
