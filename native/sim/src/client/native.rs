@@ -24,6 +24,9 @@ const LEFT_FOR_A_WHILE: i32 = -2;
 /// Longer than a request can be on its way: after a lost connection the next one must not overtake it.
 const OVERTAKING_MS: i64 = 4_000;
 
+/// Seconds, far above a session: the other one is alive.
+const MOST_UNRELEASED: u32 = 30;
+
 pub struct Native {
     pub member_id: Rc<str>,
     /// 0: it joins with its next request.
@@ -38,6 +41,8 @@ pub struct Native {
     topics: Vec<usize>,
     must_tell_topics: bool,
     is_fenced: bool,
+    /// How often, since all is calm, another one had its instance id.
+    unreleased: u32,
     lives: u32,
     past_epochs: Vec<i32>,
 }
@@ -55,6 +60,7 @@ impl Native {
             topics: if topics.is_empty() { vec![0] } else { topics },
             must_tell_topics: false,
             is_fenced: false,
+            unreleased: 0,
             lives: 0,
             past_epochs: Vec::new(),
         }
@@ -190,9 +196,11 @@ impl Client {
                 }
                 ErrorCode::UnreleasedInstanceId | ErrorCode::GroupMaxSizeReached => {
                     self.native.lose_all();
-                    self.native.is_fenced = around.is_calm
-                        && refusal.error_code == ErrorCode::UnreleasedInstanceId
-                        && self.rng.random_ratio(1, 20);
+                    if around.is_calm && refusal.error_code == ErrorCode::UnreleasedInstanceId {
+                        self.native.unreleased += 1;
+                        self.native.is_fenced = self.rng.random_ratio(1, 20)
+                            || self.native.unreleased > MOST_UNRELEASED;
+                    }
                     self.wake_ms = around.now_ms + 1_000;
                 }
                 // Loading, or not there: the same again, with all that it tried to tell.
