@@ -48,7 +48,8 @@ def command(part: str, directory: Path, members: int) -> int:
     herd         one of many members leaves: who is woken, what it costs
     split-brain  a ZooKeeper server in the past; a member cut off from its coordinator
 
-    Needs Java 17 and Maven; all with 50 members takes some minutes.
+    Needs Java 17 and Maven. Everything with 50 members takes some minutes, herd with 500 about a
+    quarter of an hour.
 
     \b
     Example:

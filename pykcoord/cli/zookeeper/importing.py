@@ -6,9 +6,10 @@ They become the records that Kafka would have written for the same commits, and 
 
 from __future__ import annotations
 
+import functools
 import struct
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Literal
 
@@ -33,6 +34,9 @@ _KAFKA_STORAGE = "__consumer_offsets"
 _DEFAULT_PARTITIONS = 50
 _RECORDS_AT_ONCE = 1_000
 _MAX_TEXT_BYTES = 2**15 - 1
+_INT32 = struct.Struct(">i")
+# Version, offset, leader epoch, metadata, time.
+_OFFSET_VALUE = struct.Struct(">hqihq")
 
 
 @click.command(name="import", short_help="Make a data directory of offsets in ZooKeeper.")
@@ -121,21 +125,26 @@ class OffsetsSource:
         self.partitions = partitions
         self.cuts: list[Cut] = []
         self._written_ms = written_ms
-        self._placed: list[list[Group]] = [[] for _ in range(partitions)]
+        placed: list[list[Group]] = [[] for _ in range(partitions)]
         for group in groups.values():
-            self._placed[partition_of(group.name, partitions)].append(group)
-        self.size_bytes = sum(len(chunk) for n in range(partitions) for chunk in self.read(n))
+            placed[partition_of(group.name, partitions)].append(group)
+        # Read twice: to be counted, and to be carried.
+        self._chunks = [list(self._encoded(of)) for of in placed]
+        self.size_bytes = sum(len(chunk) for chunks in self._chunks for chunk in chunks)
 
     def read(self, partition: int) -> Iterator[bytes]:
         """Chunks of whole batches, in order."""
+        return iter(self._chunks[partition])
+
+    def _encoded(self, groups: Iterable[Group]) -> Iterator[bytes]:
         offset = 0
         records = bytearray()
         count = 0
-        for group in self._placed[partition]:
+        for group in groups:
             key_head = struct.pack(">h", 1) + _text(group.name)
-            for one, found in group.offsets.items():
-                key = key_head + _text(one.topic) + struct.pack(">i", one.partition)
-                value = struct.pack(">hqihq", 3, found.offset, -1, 0, self._written_ms)
+            for (topic, partition), found in group.offsets.items():
+                key = key_head + _text(topic) + _INT32.pack(partition)
+                value = _OFFSET_VALUE.pack(3, found.offset, -1, 0, self._written_ms)
                 records += _record(count, key, value)
                 count += 1
                 if count == _RECORDS_AT_ONCE:
@@ -157,6 +166,7 @@ def _record(offset_delta: int, key: bytes, value: bytes) -> bytes:
     return _varint(len(body)) + body
 
 
+@functools.lru_cache(maxsize=4 * _RECORDS_AT_ONCE)
 def _varint(number: int) -> bytes:
     """A zigzag varint of a number that is not negative."""
     number <<= 1
@@ -168,6 +178,7 @@ def _varint(number: int) -> bytes:
     return bytes(out)
 
 
+@functools.lru_cache
 def _text(text: str) -> bytes:
     encoded = text.encode()
     return struct.pack(">h", len(encoded)) + encoded
