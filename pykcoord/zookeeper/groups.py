@@ -19,6 +19,7 @@ _CONSUMERS = "/consumers"
 _TOPICS = "/brokers/topics"
 _LINE = re.compile(r"/consumers/([^/]+)/offsets/([^/]+)/([0-9]{1,9}):(.*)")
 _MAX_PARTITION = 2**31 - 1
+_SESSION_MS = 40_000
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,17 @@ class Group:
     owners: dict[TopicPartition, str] = field(default_factory=dict)
     offsets: dict[TopicPartition, Offset] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+
+
+async def read_all(
+    connect: str, chosen: Iterable[str] | None = None
+) -> tuple[dict[str, Group], dict[str, int]]:
+    """What `read_groups` and `read_topics` give, in a session of its own. Raises NoSessionError,
+    and what they raise."""
+    async with await Connection.begin(connect, session_timeout_ms=_SESSION_MS) as connection:
+        topics = await read_topics(connection)
+        # Last: no ping is sent while a million offsets are looked at.
+        return await read_groups(connection, chosen), topics
 
 
 async def read_topics(connection: Connection) -> dict[str, int]:

@@ -29,12 +29,15 @@ from pykcoord.zookeeper.operations import (
 MAX_FRAME_BYTES = 64 * 1024 * 1024
 WATCH_XID, PING_XID = -1, -2
 SESSION_EXPIRED = -112
+MULTI_READ = 22
 # Of everybody, with all permissions: what 0.8.2.2 gives to each znode.
 _OPEN_ACL = struct.pack(">iii5si6s", 1, 31, 5, b"world", 6, b"anyone")
 _STAT = struct.Struct(">qqqqiiiqiiq")
 _HEADER = struct.Struct(">iqi")
 _ERRORS = {-101: NoNodeError, -110: NodeExistsError, -103: BadVersionError, -102: NotPermittedError}
 _GET_HEAD = struct.Struct(">iiii")
+_MULTI_HEADER = struct.Struct(">i?i")  # type, whether it is the end, error
+_READ_HEAD = struct.Struct(">i?ii")
 _CONNECT = struct.Struct(">iiqiqi16s?")
 PING = struct.pack(">iii", 8, PING_XID, 11)
 CLOSE = struct.pack(">iii", 8, 0, -11)
@@ -90,6 +93,44 @@ def get_frames(first_xid: int, paths: Sequence[str]) -> bytes:
     return bytes(out)
 
 
+def multi_read_frame(xid: int, paths: Sequence[str]) -> bytes:
+    """One request for the data of all paths (multiRead, of ZooKeeper 3.6 and later)."""
+    out = bytearray()
+    for path in paths:
+        encoded = path.encode()
+        out += _READ_HEAD.pack(4, False, -1, len(encoded))
+        out += encoded
+        out.append(0)
+    out += _MULTI_HEADER.pack(-1, True, -1)
+    return struct.pack(">iii", len(out) + 8, xid, MULTI_READ) + bytes(out)
+
+
+def read_multi(frame: bytes, paths: Sequence[str]) -> list[Node | ZooKeeperError]:
+    """The nodes of such a request, or what refuses each. Raises FrameError, struct.error."""
+    found: list[Node | ZooKeeperError] = []
+    at = _HEADER.size
+    for path in paths:
+        _, done, error = _MULTI_HEADER.unpack_from(frame, at)
+        at += _MULTI_HEADER.size
+        if done:
+            raise FrameError("answer", f"{len(found)} nodes where {len(paths)} were asked for")
+        if error:
+            found.append(refusal(path, error))
+            at += 4
+        else:
+            data, at = _read_buffer(frame, at)
+            found.append(_node(data, frame, at))
+            at += _STAT.size
+    return found
+
+
+def refusal(path: str, error: int) -> ZooKeeperError:
+    """What an error of ZooKeeper's says of a path."""
+    if error in _ERRORS:
+        return _ERRORS[error](path)
+    return ZooKeeperError(path, f"ZooKeeper's error {error}")
+
+
 def read_header(frame: bytes) -> tuple[int, int]:
     """xid and error of an answer."""
     if len(frame) < _HEADER.size:
@@ -109,9 +150,7 @@ def read_answer(operation: Any, error: int, frame: bytes) -> Any:
     if error:
         if error == -101 and isinstance(operation, Exists):
             return None
-        if error in _ERRORS:
-            raise _ERRORS[error](operation.path)
-        raise ZooKeeperError(operation.path, f"ZooKeeper's error {error}")
+        raise refusal(operation.path, error)
     at = _HEADER.size
     match operation:
         case Get():

@@ -14,8 +14,7 @@ from pykcoord.cli.plain import counted
 from pykcoord.cli.zookeeper.importing import import_offsets
 from pykcoord.cli.zookeeper.listing import as_json, print_groups
 from pykcoord.errors import KcoordError
-from pykcoord.zookeeper.connection import Connection
-from pykcoord.zookeeper.groups import Group, export_lines, read_groups, read_topics
+from pykcoord.zookeeper.groups import export_lines, read_all
 
 connect_argument = click.argument("connect", metavar="CONNECT")
 group_option = click.option(
@@ -38,11 +37,6 @@ def command() -> None:
 command.add_command(import_offsets)
 
 
-async def _read(connect: str, chosen: tuple[str, ...]) -> tuple[dict[str, Group], dict[str, int]]:
-    async with await Connection.begin(connect) as connection:
-        return await read_groups(connection, chosen or None), await read_topics(connection)
-
-
 @command.command(short_help="Print groups, members, owners and offsets.")
 @connect_argument
 @group_option
@@ -56,7 +50,7 @@ def state(connect: str, chosen: tuple[str, ...], json_wanted: bool) -> int:
     Example:
       pykcoord zookeeper state localhost:2181 --group billing
     """
-    groups, topics = uvloop.run(_read(connect, chosen))
+    groups, topics = uvloop.run(read_all(connect, chosen or None))
     if json_wanted:
         click.echo(as_json(groups, topics))
     else:
@@ -80,7 +74,7 @@ def export_offsets(connect: str, file: Path, chosen: tuple[str, ...]) -> int:
     Example:
       pykcoord zookeeper export localhost:2181 offsets.txt
     """
-    groups, _ = uvloop.run(_read(connect, chosen))
+    groups, _ = uvloop.run(read_all(connect, chosen or None))
     for group in groups.values():
         bad = [problem for problem in group.problems if f"{group.name}/offsets/" in problem]
         if bad:

@@ -24,9 +24,9 @@ from pykcoord.clock import Clock
 from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord.log.protocol import Cut
 from pykcoord.log.transfer import Batch, framed
-from pykcoord.zookeeper.connection import Connection, split_connect
+from pykcoord.zookeeper.connection import split_connect
 from pykcoord.zookeeper.errors import NoSessionError, ZooKeeperError
-from pykcoord.zookeeper.groups import Group, read_export, read_groups, read_topics
+from pykcoord.zookeeper.groups import Group, read_all, read_export
 
 LiveMembers = Literal["refuse", "skip", "take"]
 
@@ -192,8 +192,7 @@ async def _of_zookeeper(
     except NoSessionError as error:
         reason = f"{error.reason}, and there is no such file"
         raise NoSessionError(connect, reason) from None
-    async with await Connection.begin(connect) as connection:
-        return await read_groups(connection, chosen or None), await read_topics(connection)
+    return await read_all(connect, chosen or None)
 
 
 def _of_file(path: Path, chosen: tuple[str, ...]) -> tuple[dict[str, Group], dict[str, int]]:
