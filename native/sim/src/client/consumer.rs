@@ -295,6 +295,9 @@ impl Client {
             // Its phase is another by now if the group went back in time.
             _ if ask.generation_id != self.consumer.generation_id => {}
             ErrorCode::GroupIdNotFound => self.consumer.forget(),
+            ErrorCode::UnknownTopicOrPartition if is_of_the_past(around.catalogue, ask) => {
+                self.consumer.committed_ms = around.now_ms;
+            }
             code => self.refused(around, code),
         }
     }
@@ -308,6 +311,17 @@ fn decode(assignment: &[u8]) -> Vec<Named> {
         Some((topic, partitions))
     };
     decoded.assigned_partitions.into_iter().filter_map(known).collect()
+}
+
+/// Whether it commits a partition that is gone: its topic was made again with fewer. A leader joins
+/// again then, unless it was replaced under its instance id: before JoinGroup v9 nobody watches the
+/// topics of such a group until its next rebalance (KIP-814).
+fn is_of_the_past(catalogue: &Catalogue, ask: &Ask) -> bool {
+    let Body::Commit { offsets, .. } = &ask.body else { return false };
+    let is_gone = |topic: usize, partition: i32| {
+        catalogue.topics[topic].is_some_and(|found| partition >= found.partitions)
+    };
+    offsets.iter().any(|(topic, partition, _)| is_gone(*topic, *partition))
 }
 
 fn subscribes(metadata: &[u8], topic: &str) -> bool {
