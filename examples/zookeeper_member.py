@@ -27,12 +27,14 @@ def revoked(partitions: frozenset[TopicPartition]) -> None:
 
 def main(hosts: str, group_id: str, *topics: str) -> None:
     logging.basicConfig(level=logging.INFO)
-    with ZooKeeperMember(
-        hosts, group_id, topics, safe=True, on_assigned=assigned, on_revoked=revoked
-    ) as member:
+    with (
+        contextlib.suppress(KeyboardInterrupt),
+        ZooKeeperMember(
+            hosts, group_id, topics, safe=True, on_assigned=assigned, on_revoked=revoked
+        ) as member,
+    ):
         print(member.member_id, "reads from", member.committed())
-        with contextlib.suppress(KeyboardInterrupt):
-            threading.Event().wait()
+        threading.Event().wait()
 
 
 if __name__ == "__main__":
