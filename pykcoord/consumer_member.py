@@ -13,7 +13,7 @@ from uuid import UUID
 
 from pykcoord import _member_requests as requests
 from pykcoord.consumer_protocol import TopicPartition
-from pykcoord.errors import CoordinatorClosedError, KafkaError
+from pykcoord.errors import KafkaError
 from pykcoord.member import (
     NO_ERROR,
     NOBODY,
@@ -21,7 +21,6 @@ from pykcoord.member import (
     RETRY_SECONDS,
     UNKNOWN_MEMBER_ID,
     Member,
-    new_outcome,
 )
 
 __all__ = ["ConsumerMember"]
@@ -47,22 +46,6 @@ class ConsumerMember(Member):
     _own_id = ""
     # The coordinator knows it no more: all that it owns is lost.
     _is_lost = False
-
-    async def _run(self) -> None:
-        self._runner = asyncio.current_task()
-        try:
-            while True:
-                await self._follow()
-                self._assigned = new_outcome()
-                await self._revoke()
-        except CoordinatorClosedError:
-            raise
-        except Exception:
-            if self._assigned.done():
-                self._assigned = new_outcome()
-            await self._revoke()
-            await self._leave()
-            raise
 
     async def _follow(self) -> None:
         """Join, and do what the coordinator says until it knows the member no more."""

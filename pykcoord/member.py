@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykcoord import _arguments as arguments
 from pykcoord import _member_requests as requests
+from pykcoord._member_scope import CLOSE_SECONDS, WAIT_SECONDS, MemberScope
 from pykcoord.assignors import assign
 from pykcoord.consumer_protocol import (
     TopicPartition,
@@ -45,8 +46,6 @@ PASSING = frozenset({_NOT_COORDINATOR, _LOAD_IN_PROGRESS, _COORDINATOR_NOT_AVAIL
 # Between two attempts while the group's shard is not serving: first, and at most.
 RETRY_SECONDS = (0.05, 1.0)
 NOBODY = ("", -1)
-_WAIT_SECONDS = 60.0
-_CLOSE_SECONDS = 30.0
 
 # Exceptions that mean something else where they come out of a future or a coroutine.
 _NO_OUTCOMES = (StopIteration, StopAsyncIteration, concurrent.futures.CancelledError)
@@ -68,7 +67,7 @@ class _ListenerRaised(Exception):
         self.error = error
 
 
-class Member:
+class Member(MemberScope):
     """One member of a group; made by `Coordinator.join`.
 
     Use it as a context manager, or call `wait()` and `close()`; `async with` works too. All
@@ -128,7 +127,7 @@ class Member:
         """The generation of the last assignment; -1 where there is none."""
         return self._membership[1]
 
-    def wait(self, timeout_seconds: float | None = _WAIT_SECONDS) -> None:
+    def wait(self, timeout_seconds: float | None = WAIT_SECONDS) -> None:
         """Block until the member has its assignment (None: however long it takes).
 
         Raises TimeoutError after `timeout_seconds`, KafkaError if the coordinator refuses it, what
@@ -145,7 +144,7 @@ class Member:
                 raise
             raise TimeoutError(self._too_late(timeout_seconds)) from None
 
-    async def wait_async(self, timeout_seconds: float | None = _WAIT_SECONDS) -> None:
+    async def wait_async(self, timeout_seconds: float | None = WAIT_SECONDS) -> None:
         """`wait`, awaited on any loop."""
         timeout_seconds = arguments.seconds("timeout_seconds", timeout_seconds)
         self._coordinator.check_process()
@@ -214,7 +213,7 @@ class Member:
             if partition.committed_offset >= 0
         }
 
-    def close(self, timeout_seconds: float | None = _CLOSE_SECONDS) -> None:
+    def close(self, timeout_seconds: float | None = CLOSE_SECONDS) -> None:
         """Call `on_revoked` and leave the group. Safe to call twice.
 
         Raises TimeoutError if that takes longer (None: wait for it): the group then goes on
@@ -235,32 +234,6 @@ class Member:
             self._membership = NOBODY
             self.assignment = frozenset()
 
-    async def close_async(self, timeout_seconds: float | None = _CLOSE_SECONDS) -> None:
-        """`close`, awaited on any loop."""
-        await asyncio.to_thread(self.close, timeout_seconds)
-
-    def __enter__(self) -> Member:
-        try:
-            self.wait()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> Member:
-        try:
-            await self.wait_async()
-        except BaseException:
-            await self.close_async()
-            raise
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.close_async()
-
     def __repr__(self) -> str:
         return (
             f"<Member {self.member_id or '(joining)'} of {self.group_id!r}, "
@@ -271,8 +244,7 @@ class Member:
         self._runner = asyncio.current_task()
         try:
             while True:
-                await self._join()
-                await self._stay()
+                await self._follow()
                 self._assigned = new_outcome()
                 await self._revoke()
         except CoordinatorClosedError:
@@ -290,6 +262,11 @@ class Member:
         await asyncio.wait({self._runner})
         await self._revoke()
         await self._leave()
+
+    async def _follow(self) -> None:
+        """Join, and be a member until all is to be given up."""
+        await self._join()
+        await self._stay()
 
     async def _join(self) -> None:
         """Join and sync until there is an assignment."""

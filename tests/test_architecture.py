@@ -44,7 +44,7 @@ LAYERS = [
         "_member_requests",
         "engine",
     },
-    {"_serving", "coordinator", "member", "consumer_member", "assignors"},
+    {"_serving", "_member_scope", "coordinator", "member", "consumer_member", "assignors"},
     {"server", "clients"},
     # A server whose shards come and go: beside `coordinator`, which it does not import.
     {"cluster"},

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from pykcoord import _arguments as arguments
+from pykcoord._member_scope import CLOSE_SECONDS, WAIT_SECONDS, MemberScope
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.errors import ArgumentError, CoordinatorClosedError, ListenerError
@@ -31,8 +32,6 @@ __all__ = ["Counts", "ZooKeeperMember"]
 
 logger = logging.getLogger("pykcoord.zookeeper")
 
-_WAIT_SECONDS = 60.0
-_CLOSE_SECONDS = 30.0
 _INT32 = range(1, 2**31)
 _NOTHING: frozenset[TopicPartition] = frozenset()
 
@@ -51,7 +50,7 @@ class Counts:
     conflicts: int = 0
 
 
-class ZooKeeperMember:
+class ZooKeeperMember(MemberScope):
     """One member of the group `group_id` at the ZooKeeper servers `hosts`.
 
     `hosts` is Kafka's `zookeeper.connect`: `host:port,host:port/chroot`. It reads `topics` (names,
@@ -166,7 +165,7 @@ class ZooKeeperMember:
         """What it has done so far."""
         return replace(self._counts, requests=self._session.requests)
 
-    def wait(self, timeout_seconds: float | None = _WAIT_SECONDS) -> None:
+    def wait(self, timeout_seconds: float | None = WAIT_SECONDS) -> None:
         """Block until the member has its assignment, which may be of no partitions.
 
         Raises TimeoutError after `timeout_seconds` (None: never), which says what it waits for;
@@ -183,14 +182,14 @@ class ZooKeeperMember:
                 raise
             raise TimeoutError(f"{self._waits_for}, for {seconds:g} s") from None
 
-    async def wait_async(self, timeout_seconds: float | None = _WAIT_SECONDS) -> None:
+    async def wait_async(self, timeout_seconds: float | None = WAIT_SECONDS) -> None:
         """`wait`, awaited on any loop."""
         await asyncio.to_thread(self.wait, timeout_seconds)
 
     def commit(
         self,
         offsets: Mapping[tuple[str, int], int],
-        timeout_seconds: float | None = _WAIT_SECONDS,
+        timeout_seconds: float | None = WAIT_SECONDS,
     ) -> None:
         """Write the next offset to be read of each (topic, partition), one znode after another.
 
@@ -215,7 +214,7 @@ class ZooKeeperMember:
     def committed(
         self,
         partitions: Iterable[tuple[str, int]] | None = None,
-        timeout_seconds: float | None = _WAIT_SECONDS,
+        timeout_seconds: float | None = WAIT_SECONDS,
     ) -> dict[TopicPartition, int]:
         """The group's offsets of `partitions` (None: all it has), those without left out.
 
@@ -239,7 +238,7 @@ class ZooKeeperMember:
         """`committed`, awaited on any loop. Waits for ZooKeeper."""
         return await asyncio.to_thread(self.committed, partitions, None)
 
-    def close(self, timeout_seconds: float | None = _CLOSE_SECONDS) -> None:
+    def close(self, timeout_seconds: float | None = CLOSE_SECONDS) -> None:
         """Call `on_revoked` and end the session: registration and claims go with it. Safe to call
         twice.
 
@@ -257,32 +256,6 @@ class ZooKeeperMember:
         except TimeoutError:
             reason = f"{self.member_id} did not end within {seconds:g} s"
             raise TimeoutError(reason) from None
-
-    async def close_async(self, timeout_seconds: float | None = _CLOSE_SECONDS) -> None:
-        """`close`, awaited on any loop."""
-        await asyncio.to_thread(self.close, timeout_seconds)
-
-    def __enter__(self) -> ZooKeeperMember:
-        try:
-            self.wait()
-        except BaseException:
-            self.close()
-            raise
-        return self
-
-    def __exit__(self, *raised: object) -> None:
-        self.close()
-
-    async def __aenter__(self) -> ZooKeeperMember:
-        try:
-            await self.wait_async()
-        except BaseException:
-            await self.close_async()
-            raise
-        return self
-
-    async def __aexit__(self, *raised: object) -> None:
-        await self.close_async()
 
     def __repr__(self) -> str:
         return f"<ZooKeeperMember {self.member_id}, {len(self.assignment)} partitions>"
