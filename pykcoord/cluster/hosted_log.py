@@ -23,6 +23,7 @@ from pykcoord.log.protocol import (
     ShardLostError,
     ShardReleasedError,
     Taken,
+    by_shard,
 )
 from pykcoord.log.shared import FencedError, ShardLog, Store
 
@@ -118,12 +119,9 @@ class HostedLog:
 
     def append(self, appends: Sequence[Append], done: Done) -> None:
         """See `Log.append`. Shards do not wait for one another."""
-        by_shard: dict[int, list[Append]] = {}
-        for append in appends:
-            by_shard.setdefault(append.shard, []).append(append)
         refused: list[tuple[int, Failure]] = []
         with self._gate:
-            for shard, of_shard in by_shard.items():
+            for shard, of_shard in by_shard(appends).items():
                 led = self._led.get(shard)
                 if led is None:
                     refused.append((shard, self._lost.get(shard) or ShardReleasedError(shard)))

@@ -26,6 +26,7 @@ from pykcoord.log.protocol import (
     ShardLostError,
     ShardReleasedError,
     Taken,
+    by_shard,
 )
 from pykcoord.log.shared.entry import CorruptEntryError, Snapshot, decode_snapshot, encode
 from pykcoord.log.shared.rounds import Part, Round, read_round, round_name, snapshots_name
@@ -226,12 +227,9 @@ class JournalLog:
 
     def append(self, appends: Sequence[Append], done: Done) -> None:
         """See `Log.append`."""
-        by_shard: dict[int, list[Append]] = {}
-        for append in appends:
-            by_shard.setdefault(append.shard, []).append(append)
         refused: list[tuple[int, Failure]] = []
         with self._changed:
-            for shard, of_shard in by_shard.items():
+            for shard, of_shard in by_shard(appends).items():
                 led = self._led.get(shard)
                 if led is None:
                     refused.append((shard, self._lost.get(shard) or ShardReleasedError(shard)))
@@ -308,11 +306,11 @@ class JournalLog:
 
     def _new_parts(self) -> list[Part]:
         """One part a shard, of all that is being put."""
-        by_shard: dict[int, list[_Call]] = {}
+        putting: dict[int, list[_Call]] = {}
         for call in self._putting:
-            by_shard.setdefault(call.shard, []).append(call)
+            putting.setdefault(call.shard, []).append(call)
         parts = []
-        for shard, calls in by_shard.items():
+        for shard, calls in putting.items():
             appends = [append for call in calls for append in call.appends]
             epoch = calls[0].led.epoch
             batches = b"".join(_framed(append, epoch) for append in appends)

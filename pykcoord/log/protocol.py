@@ -5,7 +5,7 @@ Nothing here touches a file. A log knows neither the native core nor the runtime
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
@@ -25,6 +25,7 @@ __all__ = [
     "ShardReleasedError",
     "Taken",
     "WatchedLog",
+    "by_shard",
 ]
 
 Flush = Literal["commit", "interval", "os"]
@@ -199,3 +200,11 @@ class Cut(NamedTuple):
             f"{self.file}: byte {self.position}, offset {self.offset}: {self.reason}; "
             f"{self.cut_bytes} bytes cut{kept}"
         )
+
+
+def by_shard(appends: Iterable[Append]) -> dict[int, list[Append]]:
+    """The appends of each shard, in their order."""
+    found: dict[int, list[Append]] = {}
+    for append in appends:
+        found.setdefault(append.shard, []).append(append)
+    return found

@@ -19,7 +19,7 @@ from pykcoord.errors import CoordinatorClosedError, LogError
 from pykcoord.log._disk import write_files
 from pykcoord.log.partition import Partition
 from pykcoord.log.presence import Presence
-from pykcoord.log.protocol import Append, Done, Failure, Flush, LogObserver
+from pykcoord.log.protocol import Append, Done, Failure, Flush, LogObserver, by_shard
 from pykcoord.observers import tell
 
 __all__ = ["Writer"]
@@ -151,13 +151,10 @@ class Writer:
 
     def _round(self, jobs: list[_Job]) -> None:
         """Writes and syncs all jobs together, then answers each of them."""
-        by_shard: dict[int, list[Append]] = {}
-        for job in jobs:
-            for append in job.appends:
-                by_shard.setdefault(append.shard, []).append(append)
         failed: dict[int, Failure] = {}
         ready: dict[int, Partition] = {}
-        for shard, appends in by_shard.items():
+        of_all = by_shard(append for job in jobs for append in job.appends)
+        for shard, appends in of_all.items():
             partition = self._partitions[shard]
             error = partition.failed or self._prepare(shard, partition, appends)
             if error is None:
