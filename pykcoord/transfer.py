@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -22,7 +22,7 @@ from pykcoord.log.transfer import Batch, Source, Target
 
 __all__ = [
     "Amount", "Chunks", "NumberedChunks", "Source", "Target",
-    "amount_at", "amount_of", "carry", "difference",
+    "amount_at", "amount_of", "carry", "difference", "readable",
 ]  # fmt: skip
 
 # Group ids are hashed by it; what is compared never depends on that.
@@ -82,7 +82,8 @@ def carry(
     for number in range(source.partitions):
         live = LiveRecords()
         for chunk in source.read(number):
-            _guarded(number, live.add, chunk)
+            with readable(number):
+                live.add(chunk)
             progress(len(chunk))
         unknown = number % target.partitions
         batches: dict[int, list[Batch]] = {}
@@ -106,7 +107,8 @@ def amount_of(
     for number in range(partitions):
         node, live = Node(config, 1, _SEED), LiveRecords()
         for chunk in log.read(number):
-            _guarded(number, partial(node.replay, 0), chunk)
+            with readable(number):
+                node.replay(0, chunk)
             live.add(chunk)
             progress(len(chunk))
         _add(amount, node, number, partitions, with_pending)
@@ -157,9 +159,11 @@ def _add(amount: Amount, node: Node, number: int, partitions: int, with_pending:
     amount.members += sum(len(row[8]) for row in node.groups(0))
 
 
-def _guarded(number: int, apply: Callable[[bytes], None], chunk: bytes) -> None:
+@contextmanager
+def readable(number: int) -> Iterator[None]:
+    """Within it, a record of this partition that cannot be read is a LogError that says where."""
     try:
-        apply(chunk)
+        yield
     except ReplayError as error:
         raise LogError(
             f"__consumer_offsets-{number}: offset {error.offset}: {error.reason}; "

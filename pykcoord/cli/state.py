@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from pykcoord._native import Node, ReplayError
+from pykcoord._native import Node
 from pykcoord.cli import consumer_state
 from pykcoord.cli.plain import base64_of, plain
 from pykcoord.cli.records import assignment_of, subscription_of
 from pykcoord.config import Config
-from pykcoord.errors import LogError
 from pykcoord.log import LogReader
+from pykcoord.transfer import readable
 
 State = dict[str, dict[str, Any]]
 
@@ -78,13 +78,8 @@ def expirations_of(
 
 def _replay(node: Node, partition: int, chunks: Iterable[bytes]) -> None:
     for chunk in chunks:
-        try:
+        with readable(partition):
             node.replay(0, chunk)
-        except ReplayError as error:
-            raise LogError(
-                f"__consumer_offsets-{partition}: offset {error.offset}: {error.reason}; "
-                "`pykcoord log dump` shows the records before it"
-            ) from None
 
 
 def _chosen(by_group: dict[str, Any], group_id: str | None) -> dict[str, Any]:

@@ -13,7 +13,8 @@ from pykcoord.cli.plain import time_text
 from pykcoord.errors import LogError
 from pykcoord.log import LogReader, OnCorruption, Past
 from pykcoord.offset_history import Change, Offsets, changes, offsets_at
-from pykcoord.records import ReplayError, partition_of
+from pykcoord.records import partition_of
+from pykcoord.transfer import readable
 
 __all__ = ["GroupPast", "group_argument", "past_of", "path_argument"]
 
@@ -49,13 +50,8 @@ def past_of(group_id: str, path: Path, on_corruption: OnCorruption) -> GroupPast
     reader = opened(path, on_corruption)
     for partition in _likely(reader, group_id):
         past = Past(reader, partition)
-        try:
+        with readable(partition):
             found = list(changes(past.read(), group_id))
-        except ReplayError as error:
-            raise LogError(
-                f"__consumer_offsets-{partition}: offset {error.offset}: {error.reason}; "
-                "`pykcoord log dump` shows the records before it"
-            ) from None
         if found:
             return GroupPast(group_id, path, found, past.complete_since_ms)
     raise LogError(
