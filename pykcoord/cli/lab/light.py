@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -141,7 +142,7 @@ class KafkaConnection:
             self._writer.close()
 
 
-class _KafkaMember:
+class _KafkaMember(ABC):
     """What members of both protocols have in common: a connection, and a task that beats."""
 
     def __init__(
@@ -178,8 +179,9 @@ class _KafkaMember:
         await self.stop()
         self.connection.close()
 
+    @abstractmethod
     async def _run(self) -> None:
-        raise NotImplementedError
+        """Join, and beat until the task is ended."""
 
 
 class LightClassicMember(_KafkaMember):

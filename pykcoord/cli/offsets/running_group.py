@@ -71,16 +71,11 @@ class RunningGroup:
                 f"{self._servers}: group {self._group_id!r} has {len(members)} members ({named}), "
                 "which would commit over it; stop them, or say --force, which removes them"
             )
-        gone = [
-            MemberToRemove(member_id=one["member_id"], reason=_REASON)
-            for one in members
-            if not one.get("group_instance_id")
-        ]
-        gone += [
-            MemberToRemove(group_instance_id=one["group_instance_id"], reason=_REASON)
-            for one in members
-            if one.get("group_instance_id")
-        ]
+        gone = []
+        for one in members:
+            instance_id = one.get("group_instance_id") or None
+            member_id = None if instance_id else one["member_id"]
+            gone.append(MemberToRemove(member_id, instance_id, _REASON))
         self._admin.remove_group_members(self._group_id, gone)
 
     def commit(self, offsets: Mapping[_Place, CommittedOffset]) -> dict[_Place, str]:
