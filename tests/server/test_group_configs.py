@@ -3,6 +3,7 @@ kept, and what members hear."""
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import secrets
 from pathlib import Path
@@ -77,6 +78,8 @@ async def own(client: Client, name: str) -> dict[str, str]:
          f"Invalid value -1 for configuration {INTERVAL}: Value must be at least 0"),
         ([(SESSION, SET, "abc")], 40,
          f"Invalid value abc for configuration {SESSION}: Not a number of type INT"),
+        ([(SESSION, SET, "3000000000")], 40,
+         f"Invalid value 3000000000 for configuration {SESSION}: Not a number of type INT"),
         ([(SESSION, SET, None)], 42, f"Null value not supported for : {SESSION}"),
         ([("nope", SET, "1")], 40, "Unknown group config name: nope"),
         ([(SESSION, APPEND, "1")], 40,
@@ -120,6 +123,19 @@ def test_other_resources_are_refused(run, kind, name, code, text):
     run(main())
 
 
+def test_too_many_settings_are_refused_in_one_go(run):
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            changes = [(f"setting-{number}", SET, "1") for number in range(101)]
+            text = "At most 100 configurations of a resource are altered"
+            assert await alter(client, "g", *changes) == (42, text)
+            unknown = "Unknown group config name: setting-0"
+            assert await alter(client, "g", *changes[:100]) == (40, unknown)
+
+    run(main())
+
+
 def test_a_resource_that_is_named_twice(run):
     async def main():
         async with serving() as rig:
@@ -157,6 +173,19 @@ def test_a_session_is_longer_than_the_heartbeat_interval(run):
             # What is left has to fit as well.
             assert await alter(client, "g", (HEARTBEAT, DELETE, None)) == (40, text)
             assert await own(client, "g") == {SESSION: "1001", HEARTBEAT: "1000"}
+
+    run(main())
+
+
+def test_a_heartbeat_interval_is_held_against_the_server_s_session(run):
+    configs = {"group.consumer.session.timeout.ms": "6000"}
+
+    async def main():
+        async with serving(server_options={"broker_configs": configs}) as rig:
+            client = await rig.connect()
+            text = f"{SESSION} must be greater than {HEARTBEAT}"
+            assert await alter(client, "g", (HEARTBEAT, SET, "6000")) == (40, text)
+            assert await alter(client, "g", (HEARTBEAT, SET, "5999")) == (0, None)
 
     run(main())
 
@@ -285,5 +314,55 @@ def test_the_next_heartbeat_hears_of_it(run):
             assert await interval_ms(2) == 5_000
             await alter(client, "other", (HEARTBEAT, SET, "9000"))
             assert await interval_ms(2) == 5_000
+
+    run(main())
+
+
+def test_the_next_target_waits_for_the_interval_of_its_group(run):
+    async def main():
+        node = Node(Config().native(), 1, secrets.token_bytes(32))
+        async with serving(node) as rig:
+            client = await rig.connect()
+            await alter(client, "g", (INTERVAL, SET, "0"))
+            epochs = {}
+            for group_id in ("g", "other"):
+                for member_id in ("a", "b"):
+                    request = {**heartbeat(0, member_id), "group_id": group_id}
+                    answer = await ask(client, 68, 1, **request)
+                    epochs[group_id, member_id] = answer.member_epoch
+            assert epochs == {("g", "a"): 2, ("g", "b"): 3, ("other", "a"): 2, ("other", "b"): 2}
+
+    run(main())
+
+
+def test_who_is_silent_for_the_session_of_its_group_is_gone(run):
+    """Another group's member, as silent, stays: the server's own timeout is ten minutes."""
+    bounds = {
+        "group_consumer_min_session_timeout_ms": 50,
+        "group_consumer_min_heartbeat_interval_ms": 10,
+        "group_consumer_max_session_timeout_ms": 600_000,
+        "group_consumer_session_timeout_ms": 600_000,
+    }
+    configs = {name.replace("_", "."): str(value) for name, value in bounds.items()}
+
+    async def main():
+        node = Node(Config(**bounds).native(), 1, secrets.token_bytes(32))
+        async with serving(node, server_options={"broker_configs": configs}, **bounds) as rig:
+            client = await rig.connect()
+            short = (SESSION, SET, "50"), (HEARTBEAT, SET, "10")
+            assert await alter(client, "g", *short) == (0, None)
+            for group_id in ("g", "other"):
+                request = {**heartbeat(0), "group_id": group_id}
+                assert (await ask(client, 68, 1, **request)).error_code == 0
+
+            async def members() -> list[int]:
+                answer = await ask(
+                    client, 69, 1, group_ids=("g", "other"), include_authorized_operations=False
+                )
+                return [len(group.members) for group in answer.groups]
+
+            async with asyncio.timeout(60):
+                while await members() != [0, 1]:
+                    await asyncio.sleep(0)
 
     run(main())
