@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 OFFSET_COMMIT, OFFSET_FETCH, JOIN_GROUP, HEARTBEAT, SYNC_GROUP, LIST_GROUPS = 8, 9, 11, 12, 14, 16
 METADATA, FIND_COORDINATOR, LEAVE_GROUP, CREATE_TOPICS, DELETE_TOPICS = 3, 10, 13, 19, 20
-DELETE_GROUPS, OFFSET_DELETE = 42, 47
+DELETE_GROUPS, OFFSET_DELETE, CONSUMER_GROUP_HEARTBEAT = 42, 47, 68
 _VERSIONS = {
     OFFSET_COMMIT: 7,
     OFFSET_FETCH: 5,
@@ -26,7 +26,10 @@ _VERSIONS = {
     DELETE_TOPICS: 1,
     DELETE_GROUPS: 0,
     OFFSET_DELETE: 0,
+    CONSUMER_GROUP_HEARTBEAT: 0,
 }
+# From these versions on headers have tagged fields, and lengths are one more than they say.
+_FLEXIBLE = {CONSUMER_GROUP_HEARTBEAT}
 _CLIENT_ID = "crash"
 _ASSIGNMENT = b"\0\0\0\0\0\0\xff\xff\xff\xff"
 _SUBSCRIPTION = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
@@ -46,6 +49,7 @@ def _bytes(data: bytes) -> bytes:
 def frame(api: int, body: bytes, version: int | None = None) -> bytes:
     version = _VERSIONS[api] if version is None else version
     header = struct.pack(">hhi", api, version, 0) + _string(_CLIENT_ID)
+    header += b"\0" if api in _FLEXIBLE else b""
     return struct.pack(">i", len(header) + len(body)) + header + body
 
 
@@ -69,6 +73,24 @@ def sync_group(group: str, generation: int, member_id: str, members: Iterable[st
 def heartbeat(group: str, generation: int, member_id: str) -> bytes:
     body = _string(group) + struct.pack(">i", generation) + _string(member_id) + _string(None)
     return frame(HEARTBEAT, body)
+
+
+def consumer_heartbeat(
+    group: str, member_id: str, epoch: int, topic: str | None = None, timeout_ms: int = -1
+) -> bytes:
+    """Of epoch 0 with the only topic that is subscribed to; afterwards nothing has changed."""
+    body = _compact(group) + _compact(member_id) + struct.pack(">i", epoch) + b"\0\0"
+    body += struct.pack(">i", timeout_ms)
+    body += b"\0" if topic is None else b"\2" + _compact(topic)
+    owned = b"\0" if topic is None else b"\1"
+    return frame(CONSUMER_GROUP_HEARTBEAT, body + b"\0" + owned + b"\0")
+
+
+def _compact(text: str) -> bytes:
+    """A short string of a flexible version."""
+    data = text.encode()
+    assert len(data) < 127
+    return bytes([len(data) + 1]) + data
 
 
 def offset_commit(
@@ -147,6 +169,15 @@ class Reader:
         self.at += struct.calcsize(form)
         return int(value)
 
+    def varint(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self.number(">B")
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
     def string(self) -> str:
         length = max(0, self.number(">h"))
         self.at += length
@@ -163,6 +194,18 @@ def error_after_throttle(data: bytes) -> int:
     reader = Reader(data)
     reader.number(">i")
     return reader.number(">h")
+
+
+def consumer_beaten(data: bytes) -> tuple[int, int]:
+    """The error code and the member epoch of a ConsumerGroupHeartbeat response."""
+    reader = Reader(data)
+    reader.number(">B")  # tagged fields of the header
+    reader.number(">i")
+    error = reader.number(">h")
+    for _ in range(2):  # message and member id
+        size = reader.varint() - 1
+        reader.at += max(0, size)
+    return error, reader.number(">i")
 
 
 def joined(data: bytes) -> Joined:

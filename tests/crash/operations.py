@@ -17,6 +17,7 @@ from crash.points import POINTS
 from crash.world import PARTITIONS, ROLLING_SHARD, TIMEOUT_S, TOPIC, Seen, World
 
 _UNKNOWN_MEMBER_ID, _ILLEGAL_GENERATION = 25, 22
+_REBALANCE_IN_PROGRESS, _GROUP_ID_NOT_FOUND = 27, 69
 _ROLLING_COMMITS = 40
 # Enough for several snapshots, and less than a full segment.
 _SNAPSHOT_COMMITS = 8
@@ -178,6 +179,57 @@ def _leave(world: World) -> Attempt:
         return seen.offsets == {0: 9} and (left or (seen.heartbeat == 0 and not acknowledged))
 
     return Attempt(subject, lambda: frames.error_after_throttle(world.ask(request)), allowed)
+
+
+def _consumer_join(world: World) -> Attempt:
+    subject = world.new_group(prefix="consumer")
+    world.expect(world.commit(subject, 0, 9), 0)
+
+    def allowed(seen: Seen, acknowledged: bool) -> bool:
+        return seen.offsets == {0: 9} and seen.consumer_heartbeat == (0 if acknowledged else -1)
+
+    return Attempt(subject, lambda: world.join_as_consumer(subject), allowed)
+
+
+def _consumer_leave(world: World) -> Attempt:
+    attempt = _consumer_join(world)
+    world.expect(attempt.ask(), 0)
+
+    def allowed(seen: Seen, acknowledged: bool) -> bool:
+        left = seen.consumer_heartbeat == _UNKNOWN_MEMBER_ID
+        stays = seen.consumer_heartbeat == 0 and not acknowledged
+        return seen.offsets == {0: 9} and (left or stays)
+
+    return Attempt(attempt.subject, lambda: world.leave_as_consumer(attempt.subject), allowed)
+
+
+def _upgrade(world: World) -> Attempt:
+    """A member of the consumer protocol joins a classic group, whose member has to join again."""
+    subject = world.new_group()
+    world.expect(world.join(subject), 0)
+    world.expect(world.commit(subject, 0, 9), 0)
+
+    def allowed(seen: Seen, acknowledged: bool) -> bool:
+        consumer = 0 if acknowledged else -1
+        upgraded = (seen.heartbeat, seen.consumer_heartbeat) == (_REBALANCE_IN_PROGRESS, consumer)
+        classic = (seen.heartbeat, seen.consumer_heartbeat) == (0, -1) and not acknowledged
+        return seen.offsets == {0: 9} and (upgraded or classic)
+
+    return Attempt(subject, lambda: world.join_as_consumer(subject), allowed)
+
+
+def _downgrade(world: World) -> Attempt:
+    """The only member of the consumer protocol leaves, and a classic one stays."""
+    attempt = _upgrade(world)
+    world.expect(attempt.ask(), 0)
+
+    def allowed(seen: Seen, acknowledged: bool) -> bool:
+        told = (seen.heartbeat, seen.consumer_heartbeat)
+        classic = told == (_ILLEGAL_GENERATION, _GROUP_ID_NOT_FOUND)
+        mixed = told == (_REBALANCE_IN_PROGRESS, 0) and not acknowledged
+        return seen.offsets == {0: 9} and (classic or mixed)
+
+    return Attempt(attempt.subject, lambda: world.leave_as_consumer(attempt.subject), allowed)
 
 
 def _roll(world: World) -> Attempt:
@@ -387,6 +439,10 @@ OPERATIONS = {
         Operation("join", _APPEND, _join),
         Operation("rebalance", _APPEND, _rebalance),
         Operation("leave", _APPEND, _leave),
+        Operation("consumer join", _APPEND, _consumer_join),
+        Operation("consumer leave", _APPEND, _consumer_leave),
+        Operation("upgrade", _APPEND, _upgrade),
+        Operation("downgrade", _APPEND, _downgrade),
         Operation("roll", (*_APPEND, "roll.create", "partition.sync"), _roll),
         Operation(
             "compaction",

@@ -31,6 +31,8 @@ SETTINGS = {
     "offsets.topic.segment.bytes": "12000",
     "log.cleaner.enable": "false",  # but for the operation that is about it
     "offsets.retention.check.interval.ms": "100",
+    "group.consumer.max.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
 }
 # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: clients ask again.
 RETRIABLE = {14, 15, 16}
@@ -47,11 +49,12 @@ class Member(NamedTuple):
 
 class Seen(NamedTuple):
     """A group as a client sees it: whether it is listed, its offsets by partition, and the error
-    code of a heartbeat of its last known member (-1 where there was none)."""
+    code of a heartbeat of its last known member of each protocol (-1 where there was none)."""
 
     listed: bool
     offsets: dict[int, int]
     heartbeat: int
+    consumer_heartbeat: int = -1
 
 
 class World:
@@ -67,6 +70,7 @@ class World:
             environment=self.disk.environment,
         )
         self.members: dict[str, Member] = {}
+        self.consumers: dict[str, Member] = {}
         self.groups: list[str] = []
         self.expiring: set[str] = set()
         self._socket: socket.socket | None = None
@@ -78,11 +82,14 @@ class World:
             self.server.kill()
 
     def populate(self) -> None:
-        """In each shard a group with a member and a commit, and offsets without a member."""
+        """In each shard a group with a member and a commit, offsets without a member, and a
+        consumer group."""
         for shard in range(SHARDS):
             self.expect(self.join(self.new_group(shard)), 0)
             self.expect(self.commit(self.groups[-1], 0, 100 + shard), 0)
             self.expect(self.commit(self.new_group(shard, "plain"), 1, 200 + shard), 0)
+            self.expect(self.commit(self.new_group(shard, "consumer"), 2, 300 + shard), 0)
+            self.expect(self.join_as_consumer(self.groups[-1]), 0)
 
     def warm_up(self) -> None:
         """After this all shards have been written to since the last start: the second answer shows
@@ -124,6 +131,19 @@ class World:
         if not error:
             self.members[group] = Member(group, joined.member_id, joined.generation)
         return error
+
+    def join_as_consumer(self, group: str) -> int:
+        """Joins by the consumer protocol, and remembers the member when that is acknowledged."""
+        member_id = f"member-of-{group}"
+        request = frames.consumer_heartbeat(group, member_id, 0, TOPIC, SESSION_TIMEOUT_MS)
+        error, epoch = frames.consumer_beaten(self.ask(request))
+        if not error:
+            self.consumers[group] = Member(group, member_id, epoch)
+        return error
+
+    def leave_as_consumer(self, group: str) -> int:
+        request = frames.consumer_heartbeat(group, self.consumers[group].member_id, -1)
+        return frames.consumer_beaten(self.ask(request))[0]
 
     def commit(self, group: str, partition: int, offset: int, topic: str = TOPIC) -> int:
         return self._commit(group, topic, range(partition, partition + 1), offset)
@@ -181,7 +201,11 @@ class World:
         if member := self.members.get(group):
             request = frames.heartbeat(group, member.generation, member.member_id)
             heartbeat = frames.error_after_throttle(self.ask(request))
-        return Seen(group in listed, offsets, heartbeat)
+        consumer_heartbeat = -1
+        if consumer := self.consumers.get(group):
+            request = frames.consumer_heartbeat(group, consumer.member_id, consumer.generation)
+            consumer_heartbeat, _ = frames.consumer_beaten(self.ask(request))
+        return Seen(group in listed, offsets, heartbeat, consumer_heartbeat)
 
     def _exactly(self, size: int) -> bytes:
         assert self._socket is not None
