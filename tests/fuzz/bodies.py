@@ -26,6 +26,8 @@ from pykcoord.server.api.registry import APIS
 # Beyond what Kafka has: keys and versions that no one serves.
 KEYS = range(-1, 96)
 ODD_KEYS = (127, 128, 255, 256, 32767, -32768)
+# JoinGroup to SyncGroup, and ConsumerGroupHeartbeat: what makes groups.
+MEMBERSHIP = (11, 12, 13, 14, 68)
 SERVED = tuple(sorted({*APIS, *(api.key for api in GROUP_APIS)}))
 _VERSIONS_BEYOND = 2
 
@@ -34,7 +36,10 @@ _TOPICS = ("orders", "orders", "payments", "range", "absent", "", ".", "a" * 249
 _WORDS = ("", "range", "consumer", "sticky", "g", "1", "-1", "\x00", "é中\U0001f600", "a" * 300)
 _SUBSCRIPTION = b"\0\0\0\0\0\1\0\6orders\xff\xff\xff\xff"
 _ASSIGNMENT = b"\0\0\0\0\0\1\0\6orders\0\0\0\1\0\0\0\0\xff\xff\xff\xff"
+_HONEST = {"metadata": _SUBSCRIPTION, "assignment": _ASSIGNMENT}
 _CLIENT_IDS = (*(b"cli",) * 20, None, None, b"", b"", b"c" * 300, b"\xff\xfe")
+# That members of the consumer protocol give themselves.
+_MEMBER_IDS = ("m1", "m2", "m3")
 _COUNTS = (0, 1, 1, 1, 2, 3)
 _MANY = (100, 1_000, 10_000, 60_000)
 _LATER = datetime.datetime(2026, 1, 1, tzinfo=datetime.UTC)
@@ -66,7 +71,8 @@ class Bodies:
     def frame(self) -> bytes:
         """A request without its length: of any API, mostly in a version that Kafka has."""
         rng = self._rng
-        key = rng.choice(rng.choices((SERVED, KEYS, ODD_KEYS), (70, 29, 1))[0])
+        keys = (SERVED, MEMBERSHIP, KEYS, ODD_KEYS)
+        key = rng.choice(rng.choices(keys, (50, 20, 29, 1))[0])
         known = versions(key)
         if not known or rng.random() < 0.03:
             version = rng.choice((-1, 0, (known or (0,))[-1] + _VERSIONS_BEYOND, 32767, -32768))
@@ -103,7 +109,22 @@ class Bodies:
             of_protocol = field.name == "name" and "Protocol" in schema.__name__
             name = "protocol_name" if of_protocol else field.name
             values[field.name] = self._value(hint, name)
+        if schema.__name__ == "ConsumerGroupHeartbeatRequest" and self._rng.random() < 0.8:
+            values |= self._heartbeat(values.get("member_epoch"))
         return schema(**values)
+
+    def _heartbeat(self, epoch: int | None) -> dict[str, Any]:
+        """What a member says: without it few would ever be one."""
+        rng = self._rng
+        said = {
+            "group_id": rng.choice(_GROUPS[:-1]),
+            "member_id": rng.choice(_MEMBER_IDS),
+            "instance_id": rng.choice((None, None, "i1")),
+            "rack_id": None,
+        }
+        if epoch == 0:
+            said |= {"subscribed_topic_names": ("orders",), "topic_partitions": ()}
+        return said
 
     def _value(self, hint: Any, name: str) -> Any:
         rng = self._rng
@@ -130,6 +151,8 @@ class Bodies:
             return rng.random() < 0.5
         if issubclass(hint, str):
             return self._text(name)
+        if name in _HONEST and rng.random() < 0.7:
+            return _HONEST[name]
         if issubclass(hint, bytes):
             return rng.choice((b"", _SUBSCRIPTION, _ASSIGNMENT, rng.randbytes(rng.randrange(60))))
         if issubclass(hint, uuid.UUID):
@@ -152,7 +175,9 @@ class Bodies:
         if rng.random() < 0.1:
             return rng.choice(_WORDS)
         if name == "member_id":
-            return rng.choice(("", *self.member_ids))
+            return rng.choice(("", *_MEMBER_IDS, *self.member_ids))
+        if name == "server_assignor":
+            return rng.choice(("uniform", "range"))
         if name == "protocol_type":
             return "consumer"
         if name == "protocol_name":

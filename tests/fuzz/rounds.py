@@ -158,12 +158,12 @@ async def _round(seed: int, number: int, path: Path) -> Tally:
                 other = good
                 write_frame(file, sent)
                 reply = await opened.send(sent)
-                _learn(bodies, sent, reply)
+                learn(bodies, sent, reply)
         await opened.end()
         return opened.tally
 
 
-def _learn(bodies: Bodies, frame: bytes, reply: bytes | None) -> None:
+def learn(bodies: Bodies, frame: bytes, reply: bytes | None) -> None:
     """Member ids that the server gives out, for later frames."""
     if reply is not None and frame[:2] == b"\0\x0b":
         member_id = decode(11, struct.unpack_from(">h", frame, 2)[0], reply[4:]).member_id

@@ -11,17 +11,21 @@ from pathlib import Path
 import pytest
 import uvloop
 from attack.frames import NODE_LEVEL
+from support.kio_client import decode, encode
 
 from fuzz.bodies import KEYS, Bodies, versions
 from fuzz.mutations import mutated
-from fuzz.rounds import Found, read_frames, run_again, run_in_child, write_frame
+from fuzz.rounds import Found, learn, read_frames, run_again, run_in_child, write_frame
 from fuzz.session import Finding, session
 from pykcoord.server import TopicCatalogue
 
 _SEED = 25
+# With the first seed; each is some milliseconds.
+_FRAMES_TO_MIX = 2_000
 _ROUNDS, _FRESH_ROUNDS = 6, 4
 # FindCoordinator v4, whose keys are 2^31 - 1 by its own account.
 _LYING_COUNT = struct.pack(">hhih", 10, 4, 1, 1) + b"x\0\0\xff\xff\xff\xff\x0f" + bytes(7)
+_DESCRIBE_G = encode(69, 1, group_ids=("g",), include_authorized_operations=False)[4:]
 _METADATA = struct.pack(">hhihi", 3, 1, 1, -1, -1)  # all topics
 
 
@@ -36,6 +40,30 @@ def test_no_frame_of_a_fresh_seed_ends_or_stalls_the_server(tmp_path: Path) -> N
     except Found as found:
         pytest.fail(f"make fuzz-server SEED={seed}: {found}")
     assert done == _FRESH_ROUNDS
+
+
+def test_random_frames_make_consumer_groups_of_both_protocols() -> None:
+    """The fuzzer itself: what it sends reaches groups of both protocols, and their end."""
+    kinds: list[tuple[int, ...]] = []
+
+    async def main() -> None:
+        bodies = Bodies(random.Random(_SEED))
+        async with session() as opened:
+            for _ in range(_FRAMES_TO_MIX):
+                frame = bodies.frame()
+                learn(bodies, frame, await opened.send(frame))
+                described = await opened.send(_DESCRIBE_G)
+                assert described is not None
+                [group] = decode(69, 1, described[4:]).groups
+                found = {int(member.member_type) for member in group.members}
+                kinds.append(tuple(sorted(found)))
+                if (0, 1) in kinds and not found:
+                    return
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(main())
+    assert (0, 1) in kinds, "no group had members of both protocols"
+    assert kinds[-1] == (), "no such group ended"
 
 
 def test_a_count_that_lies_is_refused_by_the_whole_server(tmp_path: Path) -> None:
