@@ -91,7 +91,8 @@ def _setting(setting: Setting) -> str:
     smallest = -(2**63) if setting.type == "long" else -(2**31)
     largest = sys.float_info.max if setting.type == "double" else -smallest - 1
     if setting.type == "list":
-        bounds = "of " + ", ".join(f"`{choice}`" for choice in setting.choices)
+        known = [*setting.choices, *(["module:Class"] if setting.or_classes else [])]
+        bounds = "of " + ", ".join(f"`{choice}`" for choice in known)
         default = f"`{setting.default}`"
     elif setting.type in ("string", "boolean"):
         bounds = " or ".join(f"`{choice}`" for choice in setting.choices)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pykcoord import _arguments as arguments
 from pykcoord._native import Node, ReplayError
 from pykcoord.config import Config
-from pykcoord.errors import ArgumentError
+from pykcoord.errors import ArgumentError, ConfigError
 from pykcoord.events import Event, EventRow
 
 __all__ = ["Finding", "Machine"]
@@ -68,7 +68,11 @@ class Machine:
             raise ArgumentError("seed", f"32 bytes, not {len(seed)}")
         if config is not None and not isinstance(config, Config):
             raise ArgumentError("config", f"{config!r} is no pykcoord.Config")
-        self._node = Node((config or Config()).native(), 1, seed)
+        known = config or Config()
+        if own := [word for word in known.group_consumer_assignors.split(",") if ":" in word]:
+            reason = f"{own[0]}: nobody calls it here; a Coordinator or a server does"
+            raise ConfigError("group.consumer.assignors", reason)
+        self._node = Node(known.native(), 1, seed)
         self._next_offset = 0
         self._serves = False  # whether a request came
         self._dropped = False

@@ -25,6 +25,7 @@ from pykcoord.event_stream import EventStream, EventStreams
 from pykcoord.leading import FixedShards
 from pykcoord.log.protocol import Log
 from pykcoord.runtime import Runtime
+from pykcoord.server_assignors import Given
 
 __all__ = ["Parts", "Serving"]
 
@@ -47,8 +48,15 @@ class Parts(NamedTuple):
 class Serving:
     """One engine on a thread of its own. Thread-safe."""
 
-    def __init__(self, store: Directory | Log, config: Config, topics: Mapping[str, int]) -> None:
+    def __init__(
+        self,
+        store: Directory | Log,
+        config: Config,
+        topics: Mapping[str, int],
+        assignors: Given | None,
+    ) -> None:
         self._store = store
+        self._assignors = assignors
         self._name = str(store.path) if isinstance(store, Directory) else f"a {_kind(store)}"
         self._config = config
         self._topics = topics
@@ -201,7 +209,9 @@ class Serving:
         self._streams.end(self._not_serving() if self._failure is not None else None)
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
-        engine = Engine.open(self._store, self._config, self._topics, clock=self.clock)
+        engine = Engine.open(
+            self._store, self._config, self._topics, clock=self.clock, assignors=self._assignors
+        )
         runtime = self._runtime = engine.runtime
         try:
             if not isinstance(self._store, Directory):

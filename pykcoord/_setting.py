@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 import sys
 from dataclasses import dataclass
 from typing import Any
@@ -12,6 +13,7 @@ from pykcoord.errors import ConfigError
 _INT = 2**31 - 1
 _LONG = 2**63 - 1
 _DOUBLE = sys.float_info.max
+_CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,8 @@ class Setting:
     ours: bool
     """Whether the name is pykcoord's own; Kafka has the same as a constant, or not at all."""
     choices: tuple[str, ...] = ()
+    or_classes: bool = False
+    """Whether the entries of a list may also be `module:Class`."""
 
 
 def integer(
@@ -65,9 +69,9 @@ def text(default: str, doc: str, *, choices: tuple[str, ...] = (), ours: bool = 
     return _ours(default, doc, type="string", choices=choices, ours=ours)
 
 
-def listed(default: str, doc: str, *, of: tuple[str, ...]) -> Any:
-    """Words of `of`, separated by commas."""
-    return _ours(default, doc, type="list", choices=of, ours=False)
+def listed(default: str, doc: str, *, of: tuple[str, ...], or_classes: bool = False) -> Any:
+    """Words of `of`, separated by commas; with `or_classes` also `module:Class`."""
+    return _ours(default, doc, type="list", choices=of, or_classes=or_classes, ours=False)
 
 
 def yes_or_no(default: bool, doc: str, *, ours: bool = True) -> Any:
@@ -121,7 +125,9 @@ def _check_list(known: Setting, value: object) -> None:
         raise ConfigError(known.name, f"{value!r} is not a string")
     words = value.split(",")
     for word in words:
-        if word not in known.choices:
-            raise ConfigError(known.name, f"{word!r} is not one of {', '.join(known.choices)}")
+        if word in known.choices or (known.or_classes and _CLASS.fullmatch(word)):
+            continue
+        more = ", and no module:Class" if known.or_classes else ""
+        raise ConfigError(known.name, f"{word!r} is not one of {', '.join(known.choices)}{more}")
     if len(words) != len(set(words)):
         raise ConfigError(known.name, f"{value!r} names one of them twice")

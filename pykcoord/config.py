@@ -112,8 +112,18 @@ class Config:
     group_consumer_assignors: str = _list(
         "uniform,range",
         "Assignors that members of consumer groups may name, separated by commas; the first is for "
-        "groups whose members name none.",
+        "groups whose members name none. `module:Class` is an assignor of one's own, a "
+        "`pykcoord.Assignor` ([more](embedding.md#an-assignor-of-ones-own)).",
         of=("uniform", "range", "sticky", "weighted", "lag-aware"),
+        or_classes=True,
+    )
+    group_consumer_assignor_timeout_ms: int = _setting(
+        5_000,
+        "How long an assignor of one's own has for one target assignment; then `uniform` takes its "
+        "place, and a finding says so.",
+        unit="ms",
+        minimum=1,
+        ours=True,
     )
     group_consumer_assignment_interval_ms: int = _setting(
         1_000,
@@ -264,8 +274,8 @@ class Config:
     )
     group_assignment_capacities: str = _text(
         "",
-        "`PATTERN:CAPACITY,...`: capacities of members for the strategy `weighted`, by client id "
-        "or `group.instance.id`; 1 where nothing matches.",
+        "`PATTERN:CAPACITY,...`: capacities of members for the strategy `weighted`, in consumer "
+        "groups too, by client id or `group.instance.id`; 1 where nothing matches.",
     )
     group_assignment_check: bool = _yes_or_no(
         True, "Look for mistakes in what leading clients assign: counted and logged, never changed."
@@ -340,6 +350,7 @@ class Config:
             "heartbeat_interval_ms": self.group_consumer_heartbeat_interval_ms,
             "max_size": self.group_consumer_max_size,
             "assignors": self.group_consumer_assignors.split(","),
+            "assignor_timeout_ms": self.group_consumer_assignor_timeout_ms,
             "assignment_interval_ms": self.group_consumer_assignment_interval_ms,
             "regex_refresh_interval_ms": self.group_consumer_regex_refresh_interval_ms,
             "migration_policy": self.group_consumer_migration_policy,

@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pykcoord import _arguments as arguments
 from pykcoord import _member_requests as requests
-from pykcoord import tables
+from pykcoord import server_assignors, tables
 from pykcoord._serving import Serving
+from pykcoord.assignors import Assignor
 from pykcoord.catalogue import Topic
 from pykcoord.config import Config
 from pykcoord.consumer_member import ConsumerMember
@@ -58,13 +59,16 @@ class Coordinator:
         config: Config | None = None,
         flush: Flush = "commit",
         on_corruption: OnCorruption = "refuse",
+        assignors: Sequence[str | Assignor] | None = None,
     ) -> None:
         """`store`: the directory that holds the log (created if missing; one process at a time), or
         a log of another kind (`pykcoord.log.Log`): all its shards are led here, and it is closed
         with the coordinator. `topics`: name to number of partitions, added to those that the
         directory remembers; a store of another kind remembers none. `config`: Kafka's settings,
         here with an initial rebalance delay of 0 where None. `flush` and `on_corruption` are those
-        of `pykcoord serve`, for a directory. Raises ArgumentError for what cannot be right.
+        of `pykcoord serve`, for a directory. `assignors`: names and `pykcoord.Assignor`s, in the
+        place of `group.consumer.assignors`: what members of consumer groups may name, and first the
+        one for groups whose members name none. Raises ArgumentError for what cannot be right.
         """
         if config is not None and not isinstance(config, Config):
             raise ArgumentError("config", f"{config!r} is no pykcoord.Config")
@@ -82,7 +86,8 @@ class Coordinator:
             with arguments.refusing("store"):
                 opened = Directory(Path(store), flush, on_corruption)
         known = {} if topics is None else arguments.topics("topics", topics)
-        self._serving = Serving(opened, self.config, known)
+        own = None if assignors is None else server_assignors.given(assignors)
+        self._serving = Serving(opened, self.config, known, own)
 
     @property
     def closed(self) -> bool:

@@ -31,6 +31,7 @@ from pykcoord.log import Holding, LogDirectory, Part
 from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.runtime import Runtime, RuntimeMetrics
+from pykcoord.server_assignors import Given, ServerAssignors, configured
 from pykcoord.snapshots import start_snapshots
 
 __all__ = ["Directory", "Engine", "Observer", "Topics", "begin_topics", "tell_topics"]
@@ -90,6 +91,7 @@ class Engine:
         clock: Clock | None = None,
         tells_events: bool = False,
         new_runtime: Callable[..., Runtime] = Runtime,
+        assignors: Given | None = None,
     ) -> Engine:
         """Open the log, load what it holds, and have the node know the topics. Blocks.
 
@@ -97,29 +99,35 @@ class Engine:
         open already none is led: `Runtime.adopt` says which to lead, and when. `catalogue`: topics
         that are to be there at least, or the catalogue of a cluster. `tells_events`: whether
         `Runtime.on_event` hears of rebalances that loading starts, too. `new_runtime` makes the
-        loop (a kind of `Runtime`).
+        loop (a kind of `Runtime`). `assignors` stand in the place of `group.consumer.assignors`.
 
         Raises LogLockedError, CorruptLogError, ConfigError, OSError and ReplayError for a
         directory, StoredCatalogueError and ArgumentError for its topics. Nothing is left open then,
         but a log that was open already stays open.
         """
         seed = secrets.token_bytes(_SEED_BYTES)
+        names, own = configured(config) if assignors is None else assignors
+        native = config.native()
+        native["consumer"]["assignors"] = [*names]
 
         def assemble(node: Node, log: Log, topics: TopicCatalogue) -> Engine:
             node.send_in_parts()
             node.compute_targets_aside()
             runtime = new_runtime(node, log, clock or Clock(), observer)
             runtime.tell_events(tells_events)
+            if own:
+                timeout_ms = config.group_consumer_assignor_timeout_ms
+                runtime.call_assignors(ServerAssignors(own, timeout_ms))
             tell_topics(runtime, topics)
             return cls(config, node, log, runtime, topics)
 
         if not isinstance(store, Directory):
-            node = Node(config.native(), store.shards, seed)
+            node = Node(native, store.shards, seed)
             engine = assemble(node, store, _catalogue(catalogue, None))
             for shard in range(store.shards):
                 engine.runtime.release(shard)
             return engine
-        node = Node(config.native(), config.offsets_topic_num_partitions, seed)
+        node = Node(native, config.offsets_topic_num_partitions, seed)
         log = _open_directory(store, config, node, observer)
         try:
             engine = assemble(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
@@ -72,6 +73,9 @@ class Node(Protocol):
         timers: bool = True,
     ) -> Turn: ...
     def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]: ...
+    def poll_target_job(self) -> Any: ...
+    def bring_targets(self, number: int, targets: Any) -> None: ...
+    def refuse_targets(self, number: int, reason: str) -> None: ...
     def tell_events(self, on: bool) -> None: ...
     def abandon(self, ticket: int) -> None: ...
     def set_away(self, shard: int, away: bool) -> None: ...
@@ -103,6 +107,17 @@ class Transport(Protocol):
 
     def refuse(self, ticket: int, reason: str) -> None:
         """A frame that cannot be parsed: one line of log, and its connection is closed."""
+
+
+class Assignors(Protocol):
+    """Assignors of one's own, on threads of their own (`pykcoord.server_assignors`)."""
+
+    def ask(self, job: Any, tell: Callable[[Any, str], None]) -> None:
+        """Have a job of the node done. `tell` is called on any thread, with targets, or with None
+        and why there are none."""
+
+    def close(self) -> None:
+        """No job comes any more."""
 
 
 class RuntimeMetrics(Protocol):
@@ -155,6 +170,7 @@ class Runtime:
         self._due_ms: int | None = None
         self._catch_up = CatchUp()
         self._settled = asyncio.Event()
+        self._assignors: Assignors | None = None
 
     def release(self, shard: int) -> None:
         """Serve the shard no longer: what is parked, and all that comes, hears NOT_COORDINATOR.
@@ -268,6 +284,10 @@ class Runtime:
         the disk by what is on its way there. A fraction of a microsecond a shard and partition."""
         return self.node.furthest_offsets(topic, partitions)
 
+    def call_assignors(self, assignors: Assignors) -> None:
+        """Have these compute the targets that the node asks its host for, beside the turns."""
+        self._assignors = assignors
+
     def tell_events(self, on: bool) -> None:
         """Whether events are logged, and given to `on_event`, from now on; findings always are."""
         self.node.tell_events(on)
@@ -293,6 +313,8 @@ class Runtime:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+        if self._assignors is not None:
+            self._assignors.close()
 
     def _turn(self) -> None:
         self._awake = False
@@ -337,7 +359,24 @@ class Runtime:
             tell(log_event, event)
             if self.on_event is not None:
                 tell(self.on_event, event)
+        if self._assignors is not None:
+            self._ask(self._assignors)
         self._schedule(turn.next_timeout_ms)
+
+    def _ask(self, assignors: Assignors) -> None:
+        """Hand on the targets that the node asks for."""
+        while (job := self.node.poll_target_job()) is not None:
+            number = job.number
+            assignors.ask(job, functools.partial(self._from_a_thread, self._computed, number))
+
+    def _computed(self, number: int, targets: Any, reason: str) -> None:
+        if not self._running:
+            return
+        if targets is None:
+            self.node.refuse_targets(number, reason)
+        else:
+            self.node.bring_targets(number, targets)
+        self.wake()
 
     def _append(self, appends: Sequence[Append]) -> None:
         """Hand the records of all shards to the store, which groups what arrives meanwhile."""

@@ -42,9 +42,11 @@ LAYERS = [
         "event_stream",
         "_calls",
         "_member_requests",
+        "assignors",
+        "server_assignors",
         "engine",
     },
-    {"_serving", "_member_scope", "coordinator", "member", "consumer_member", "assignors"},
+    {"_serving", "_member_scope", "coordinator", "member", "consumer_member"},
     {"server", "clients"},
     # A server whose shards come and go: beside `coordinator`, which it does not import.
     {"cluster"},

@@ -12,6 +12,7 @@ line, and writes replies and events to stdout:
      "assignor": "range" | "roundrobin" | "sticky" | "cooperative-sticky",
                  in kafka-python and aiokafka also "pykcoord:" and one of these, the drop-in, or
                  "FILE.py:NAME", a class of one's own dropped in,
+     "server_assignor": group.remote.assignor or null, of confluent and java,
      "instance": group.instance.id or null, "reset": "earliest" | "latest",
      "session_timeout_ms": .., "heartbeat_interval_ms": .., "rebalance_timeout_ms": ..,
      "metadata_max_age_ms": ..}                        subscribe, and poll until told otherwise

@@ -26,6 +26,7 @@ LANGUAGES = {
 SETTINGS = {
     "protocol": "classic",
     "assignor": "range",
+    "server_assignor": None,
     "topics": [],
     "pattern": None,
     "instance": None,

@@ -77,6 +77,13 @@ class ScriptedNode:
     def set_group_configs(self, groups: list[Any]) -> None:
         self.group_configs = groups
 
+    def poll_target_job(self) -> Any:
+        return None
+
+    def bring_targets(self, number: int, targets: Any) -> None: ...
+
+    def refuse_targets(self, number: int, reason: str) -> None: ...
+
     def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]:
         return [self.furthest.get((topic, partition), 0) for partition in partitions]
 

@@ -16,6 +16,7 @@ mod loader;
 mod node;
 mod purgatory;
 mod session;
+mod target_job;
 mod timing_wheel;
 
 use mimalloc::MiMalloc;
@@ -62,6 +63,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<purgatory::PyPurgatory>()?;
     module.add_class::<loader::PyLoader>()?;
     module.add_class::<session::PySession>()?;
+    module.add_class::<target_job::PyTargetJob>()?;
+    module.add_class::<target_job::PyTargetAnswer>()?;
+    module.add_class::<target_job::PyNewTargets>()?;
     module.add_class::<arrow::PyRows>()?;
     module.add_class::<timing_wheel::PyTimingWheel>()?;
     Ok(())

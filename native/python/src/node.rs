@@ -5,6 +5,7 @@ use crate::event::{EventRow, event_row};
 use crate::inspect;
 use crate::loader::PyLoader;
 use crate::session::PySession;
+use crate::target_job::{PyNewTargets, PyTargetJob};
 use std::collections::HashMap;
 
 use kcoord_core::Config;
@@ -244,6 +245,23 @@ impl PyNode {
     /// steps.
     fn compute_targets_aside(&mut self) {
         self.node.compute_targets_aside();
+    }
+
+    /// The next target that an assignor of the program around is to compute, to be asked for after
+    /// each step until there is none.
+    fn poll_target_job(&mut self) -> Option<PyTargetJob> {
+        self.node.poll_target_job().map(PyTargetJob::new)
+    }
+
+    /// What came of a job: the next step hears of it. One that nobody waits for any more is passed
+    /// over.
+    fn bring_targets(&mut self, number: u64, targets: &PyNewTargets) {
+        self.node.bring_targets(number, Ok(targets.targets.clone()));
+    }
+
+    /// Nothing came of it: `uniform` takes its place, and a finding says why.
+    fn refuse_targets(&mut self, number: u64, reason: String) {
+        self.node.bring_targets(number, Err(reason));
     }
 
     /// Whether steps tell events besides findings from now on.

@@ -28,6 +28,8 @@ class ConfluentConsumer(PollingConsumer):
         }
         if settings["protocol"] == "consumer":
             configuration["group.protocol"] = "consumer"
+            if settings["server_assignor"] is not None:
+                configuration["group.remote.assignor"] = settings["server_assignor"]
         else:
             configuration |= {
                 "partition.assignment.strategy": settings["assignor"],

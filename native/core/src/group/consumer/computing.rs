@@ -125,7 +125,7 @@ impl Machine {
                 computing.stage = Stage::Written(targets, 0);
                 self.advance_target(now_ms, group, *computing);
             }
-            Err(reason) => self.replace_assignor(now_ms, group, &reason),
+            Err(reason) => self.replace_assignor(now_ms, group, &computing.assignor, &reason),
         }
     }
 
@@ -138,7 +138,7 @@ impl Machine {
         if let Stage::Asked(number) = computing.stage {
             self.target_jobs.groups.remove(&number);
             let reason = format!("no answer in {} ms", self.config.consumer.assignor_timeout_ms);
-            return self.replace_assignor(now_ms, fired.group, &reason);
+            return self.replace_assignor(now_ms, fired.group, &computing.assignor, &reason);
         }
         self.advance_target(now_ms, fired.group, *computing);
     }
@@ -190,8 +190,14 @@ impl Machine {
     }
 
     /// The host's own assignor failed or is late: `uniform` does it.
-    fn replace_assignor(&mut self, now_ms: i64, group: u32, reason: &str) {
-        let detail = format!("{}: {reason}", self.preferred_assignor(group).name());
+    fn replace_assignor(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        assignor: &ServerAssignor,
+        reason: &str,
+    ) {
+        let detail = format!("{}: {reason}", assignor.name());
         self.found(group, FindingKind::AssignorReplaced, 1, detail);
         let of = self.registry.consumer(group);
         if of.group_epoch > of.assignment_epoch {

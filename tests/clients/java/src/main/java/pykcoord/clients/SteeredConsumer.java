@@ -149,6 +149,9 @@ final class SteeredConsumer extends Thread implements ConsumerRebalanceListener 
         properties.put("group.id", settings.get("group").asText());
         if (isOfConsumerProtocol(settings)) {
             properties.put("group.protocol", "consumer");
+            if (!settings.get("server_assignor").isNull()) {
+                properties.put("group.remote.assignor", settings.get("server_assignor").asText());
+            }
         } else {
             properties.put("group.protocol", "classic");
             properties.put("partition.assignment.strategy",
