@@ -49,13 +49,10 @@ def capacities(name: str, text: str) -> list[tuple[str, int]]:
 
 
 def native(chosen: str, groups_text: str, capacities_text: str) -> tuple[list[Any], list[Any]]:
-    """The rules as the native core takes them: none of groups where clients assign."""
-    if chosen != "coordinator":
-        return [], []
-    return (
-        groups("group.assignment.groups", groups_text),
-        capacities("group.assignment.capacities", capacities_text),
-    )
+    """The rules as the native core takes them: none of groups where clients assign. Capacities are
+    for consumer groups, too, which the coordinator always assigns."""
+    of_groups = groups("group.assignment.groups", groups_text) if chosen == "coordinator" else []
+    return of_groups, capacities("group.assignment.capacities", capacities_text)
 
 
 def _rules(name: str, text: str, form: str) -> Iterator[tuple[str, str, str]]:

@@ -163,6 +163,9 @@ def test_what_the_coordinator_assigns_reaches_the_native_core() -> None:
 def test_clients_assign_unless_the_switch_says_otherwise() -> None:
     loaded, _ = config.load("group.assignment.groups=*:uniform\n")
     assert loaded.native()["assignment"] == ([], [])
+    # Consumer groups have capacities all the same.
+    weighted = Config(group_assignment_capacities="big-*:3")
+    assert weighted.native()["assignment"] == ([], [("big-*", 3)])
     assert Config(group_assignment="coordinator").native()["assignment"] == ([("*", "sticky")], [])
 
 
