@@ -260,6 +260,23 @@ def test_the_job(
     assert "Offset history" in target.read_text()
 
 
+@pytest.mark.parametrize("scenario", ["consumer-1", "migration-1"])
+def test_epochs_of_consumer_groups_are_rebalances(
+    spark: SparkSession, tmp_path: Path, scenario: str
+) -> None:
+    """The newest one of each group that Kafka reads is the newest that the report counts."""
+    log = segments.unpack(segments.OWN / scenario, tmp_path / "log")
+    df = spark.read.format("consumer_offsets").load(str(log))
+    found = history.rebalances(df.select(*COLUMNS)).toArrow().to_pylist()
+    newest: dict[str, int] = {}
+    for row in found:
+        newest[row["group_id"]] = max(row["generation"], newest.get(row["group_id"], 0))
+    groups = segments.expected(log)["groups"].items()
+    epochs = {name: of["groupEpoch"] for name, of in groups if of["type"] == "consumer"}
+    assert epochs != {}
+    assert {name: newest[name] for name in epochs} == epochs
+
+
 def _transactions(folder: Path, *groups: str) -> None:
     """Of each group: offset 30 committed in a transaction, 20 in another, 50 in one aborted."""
     folder.mkdir(parents=True)

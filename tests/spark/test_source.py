@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from support import batches, segments
+from support.consumer_tables import as_kafka_says, consumers_of
 
+from pykcoord import Config, tables
 from pykcoord.log import LogReader
 
 from .offsets import replayed
@@ -22,7 +24,7 @@ from pykcoord_spark.source.schema import DDL
 from pyspark.sql.datasource import InputPartition
 from pyspark.sql.types import IntegerType, LongType, StringType, StructField, StructType
 
-from pykcoord._native import record_schema
+from pykcoord._native import Node, record_schema
 from pykcoord.errors import ArgumentError, LogError
 
 if TYPE_CHECKING:
@@ -132,6 +134,34 @@ def test_groups_are_those_that_kafka_reads(
             assert group_id in homes
         assert homes.get(group_id, {group["partition"]}) == {group["partition"]}
     assert generations.keys() <= expected.keys()
+
+
+def test_consumer_groups_are_those_that_kafka_reads(
+    scenario: str, unpacked: dict[str, Path], rows: dict[str, Rows]
+) -> None:
+    """The rows alone, replayed: members, epochs, targets and expressions."""
+    expected = segments.expected(unpacked[scenario])
+    if not Path(scenario).name.startswith(("consumer-", "migration-")):
+        return
+    shards = expected["offsets_topic_num_partitions"]
+    node = Node(Config(offsets_topic_num_partitions=shards).native(), shards, bytes(32))
+    found: list[tuple[Any, ...]] = []
+    for shard in range(shards):
+        of = [row for row in in_order(rows[scenario]) if row["partition"] == shard]
+        records = [
+            batches.Record(row["offset"], row["timestamp"], row["key"], row["value"]) for row in of
+        ]
+        loader = node.loader()
+        if records:
+            first, last = records[0].offset, records[-1].offset
+            loader.replay(batches.Batch(first, last, records).encode())
+        node.adopt(shard, loader)
+        node.loaded(shard, 0, of[-1]["offset"] + 1 if of else 0)
+        found += node.groups(shard)
+    names = segments.topic_names(expected)
+    groups, members = tables.groups(found), tables.members(found, names)
+    told = as_kafka_says(groups.to_pylist(), members.to_pylist(), shards)
+    assert told == consumers_of(expected) != {}
 
 
 def test_records_are_those_of_the_log(
