@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -243,14 +244,27 @@ def test_a_batch_with_too_many_keys_says_which_setting_to_raise(tmp_path):
     assert read_log(root) == before
 
 
+def assert_means_the_same(path: Path, partitions: int) -> None:
+    """Before and after compaction; of a damaged log: the part that recovery keeps."""
+    before = state_of(LogReader.open(path, on_corruption="truncate"), None)
+    if not verify(path).sound:
+        LogDirectory.open(path, partitions=partitions, on_corruption="truncate").close()
+    compact_all(path, with_active=True)
+    assert state_of(LogReader.open(path), None) == before
+
+
 def test_kafkas_logs_mean_the_same(scenario):
-    """Of a damaged log: the part that recovery keeps."""
-    before = state_of(LogReader.open(scenario.path, on_corruption="truncate"), None)
-    if not verify(scenario.path).sound:
-        partitions = scenario.expected["offsets_topic_num_partitions"]
-        LogDirectory.open(scenario.path, partitions=partitions, on_corruption="truncate").close()
-    compact_all(scenario.path, with_active=True)
-    assert state_of(LogReader.open(scenario.path), None) == before
+    assert_means_the_same(scenario.path, scenario.expected["offsets_topic_num_partitions"])
+
+
+def test_a_damaged_log_means_the_same_whatever_it_is_called(unpacked):
+    scenario = unpacked("classic-2")
+    largest = max(scenario.path.rglob("*.log"), key=lambda path: path.stat().st_size)
+    damaged = bytearray(largest.read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    largest.write_bytes(damaged)
+    assert not verify(scenario.path).sound
+    assert_means_the_same(scenario.path, scenario.expected["offsets_topic_num_partitions"])
 
 
 # In the third partitions of both a transaction is pending in the first segment that is named here:

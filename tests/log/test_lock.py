@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,9 +14,10 @@ from pykcoord.errors import LogLockedError
 from pykcoord.log import LogDirectory
 from pykcoord.log.lock import DirectoryLock
 
-# Locks the directory, forks a child that lives until its input ends, and is killed by the test.
+# Locks the directory, forks a child that lives until its input ends, and gives the lock up, or is
+# killed.
 HOLDER = """
-import os, sys
+import os, signal, sys
 from pathlib import Path
 from pykcoord.log import LogDirectory
 from pykcoord.log.lock import DirectoryLock
@@ -24,12 +26,17 @@ if how == "log":
     holder = LogDirectory.open(directory, partitions=2)
 else:
     holder = DirectoryLock.take(directory, kept_by_children=how == "kept")
+forked, of_child = os.pipe()
 child = os.fork()
 if child:
+    os.read(forked, 1)
+    if how == "killed":
+        os.kill(os.getpid(), signal.SIGKILL)
     holder.close()
     print("closed", flush=True)
     os.waitpid(child, 0)
 else:
+    os.write(of_child, b"x")
     if how == "log":
         holder.close()
     sys.stdin.read()
@@ -51,7 +58,10 @@ def start(how: str, directory: Path) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-c", HOLDER, how, str(directory)]
     process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     assert process.stdout is not None
-    assert process.stdout.readline() == b"closed\n"
+    if how == "killed":
+        assert process.wait(SECONDS) == -signal.SIGKILL
+    else:
+        assert process.stdout.readline() == b"closed\n"
     return process
 
 
@@ -63,6 +73,16 @@ def test_a_child_of_fork_does_not_keep_the_lock(how: str, tmp_path: Path) -> Non
     finally:
         process.communicate(timeout=SECONDS)
     assert process.returncode == 0
+
+
+def test_a_child_of_fork_does_not_keep_the_lock_of_a_parent_that_was_killed(
+    tmp_path: Path,
+) -> None:
+    process = start("killed", tmp_path)
+    try:
+        LogDirectory.open(tmp_path, partitions=2).close()
+    finally:
+        process.communicate(timeout=SECONDS)
 
 
 def test_a_supervisor_can_leave_the_lock_to_its_children(tmp_path: Path) -> None:
