@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import json
 import re
 import secrets
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from pykcoord.errors import ArgumentError, KcoordError
 
@@ -25,6 +26,8 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 STATE_FILE = "catalogue.json"
 # Kafka has no such bound; here one answer of Metadata must not keep the loop from heartbeats.
 MAX_PARTITIONS = 10_000
+# Nor of topics that clients create: each change costs a write of all of them, and a look at them.
+MAX_CREATED_TOPICS = 20_000
 # Nor of this: the catalogue is written whole at each change.
 MAX_CONFIGURED_GROUPS = 10_000
 # Of the document in the store: the rest of it is kept as it is.
@@ -36,6 +39,14 @@ class Store(Protocol):
 
     def read(self) -> dict[str, Any] | None: ...
     def write(self, document: dict[str, Any]) -> None: ...
+
+
+@runtime_checkable
+class PartsStore(Store, Protocol):
+    """A store that takes a large object within the document as members that are encoded already
+    (`pykcoord.log.state_file.StateFile.write_parts`)."""
+
+    def write_parts(self, document: dict[str, Any], name: str, members: Iterable[str]) -> None: ...
 
 
 class TopicExistsError(ArgumentError):
@@ -52,6 +63,10 @@ class InvalidTopicError(ArgumentError):
 
 class InvalidPartitionsError(ArgumentError):
     """No possible number of partitions. Kafka's INVALID_PARTITIONS."""
+
+
+class TooManyTopicsError(ArgumentError):
+    """More topics than clients may create. Kafka's POLICY_VIOLATION."""
 
 
 class TooManyConfigsError(ArgumentError):
@@ -117,6 +132,7 @@ class TopicCatalogue:
         self._changing = False
         self._touched = False
         self._version = 0
+        self._encoded: dict[str, tuple[Topic, str]] = {}
         self.cluster_id = self._other.setdefault("cluster_id", new_id_text())
         if store is not None and (document is None or "cluster_id" not in document):
             self._save()
@@ -176,7 +192,7 @@ class TopicCatalogue:
         """The topic with at least `partitions` partitions: created, grown, or as it is."""
         topic = self._topics.get(name)
         if topic is None:
-            return self.create(name, partitions)
+            return self._new(name, partitions, {})
         if partitions < topic.partitions:
             raise InvalidPartitionsError(
                 "partitions",
@@ -185,14 +201,10 @@ class TopicCatalogue:
         return self.add_partitions(name, partitions) if partitions > topic.partitions else topic
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> Topic:
-        """A new topic with a new id. `partitions` is at least 1."""
-        check_name(name)
-        if name in self._topics:
-            raise TopicExistsError("name", f"topic {name} exists already")
-        check_partitions(partitions)
-        topic = Topic(name, new_id(), partitions, dict(configs or {}))
-        self._put(topic)
-        return topic
+        """A new topic with a new id, as a client asks for it. `partitions` is at least 1."""
+        if len(self._topics) >= MAX_CREATED_TOPICS and name not in self._topics:
+            raise TooManyTopicsError("name", f"at most {MAX_CREATED_TOPICS} topics can be created")
+        return self._new(name, partitions, configs or {})
 
     def delete(self, name: str) -> None:
         """Forget the topic, its id and its partitions."""
@@ -260,6 +272,15 @@ class TopicCatalogue:
         """Call `callback()` after each change."""
         self._callbacks.append(callback)
 
+    def _new(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
+        check_name(name)
+        if name in self._topics:
+            raise TopicExistsError("name", f"topic {name} exists already")
+        check_partitions(partitions)
+        topic = Topic(name, new_id(), partitions, dict(configs))
+        self._put(topic)
+        return topic
+
     def _topic(self, name: str) -> Topic:
         topic = self._topics.get(name)
         if topic is None:
@@ -267,17 +288,34 @@ class TopicCatalogue:
         return topic
 
     def _put(self, topic: Topic) -> None:
-        with self.together():
-            self._topics[topic.name] = self._by_id[topic.topic_id] = topic
-            self._touched = True
+        if not self._changing:
+            with self.together():
+                return self._put(topic)
+        self._topics[topic.name] = self._by_id[topic.topic_id] = topic
+        self._touched = True
+        return None
 
     def _save(self) -> None:
         """Store a change before clients see it: what they have seen survives."""
-        if self._store is not None:
-            document = {**self._other, "topics": _document_of(self._topics.values())}
-            if self._group_configs:
-                document["group_configs"] = self._group_configs
-            self._store.write(document)
+        if self._store is None:
+            return
+        document = dict(self._other)
+        if self._group_configs:
+            document["group_configs"] = self._group_configs
+        if isinstance(self._store, PartsStore):
+            self._store.write_parts(document, "topics", self._members())
+        else:
+            self._store.write({**document, "topics": _document_of(self._topics.values())})
+
+    def _members(self) -> list[str]:
+        """Each topic as a member of the stored object; encoded once, as most are what they were."""
+        before, self._encoded = self._encoded, {}
+        for name, topic in self._topics.items():
+            known = before.get(name)
+            if known is None or known[0] is not topic:
+                known = topic, f"{json.dumps(name)}: {json.dumps(_fields_of(topic))}"
+            self._encoded[name] = known
+        return [text for _, text in self._encoded.values()]
 
     def _changed(self) -> None:
         self._version += 1
@@ -324,12 +362,16 @@ def check_partitions(partitions: int) -> None:
         )
 
 
+# The number of `-` in URL-safe base64.
+_DASH = 62
+
+
 def new_id() -> uuid.UUID:
     """A topic id whose text does not begin with a dash (as Kafka's Uuid.randomUuid)."""
     while True:
-        topic_id = uuid.UUID(bytes=secrets.token_bytes(16), version=4)
-        if not id_text(topic_id).startswith("-"):
-            return topic_id
+        drawn = secrets.token_bytes(16)
+        if drawn[0] >> 2 != _DASH:
+            return uuid.UUID(bytes=drawn, version=4)
 
 
 def new_id_text() -> str:
@@ -343,13 +385,14 @@ def id_text(topic_id: uuid.UUID) -> str:
 
 
 def _document_of(topics: Iterable[Topic]) -> dict[str, Any]:
+    return {topic.name: _fields_of(topic) for topic in topics}
+
+
+def _fields_of(topic: Topic) -> dict[str, Any]:
     return {
-        topic.name: {
-            "topic_id": str(topic.topic_id),
-            "partitions": topic.partitions,
-            "configs": dict(topic.configs),
-        }
-        for topic in topics
+        "topic_id": str(topic.topic_id),
+        "partitions": topic.partitions,
+        "configs": dict(topic.configs),
     }
 
 

@@ -7,7 +7,7 @@ grows with the number of groups: it is written whole at each change.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -57,13 +57,23 @@ class StateFile:
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the document: after a crash the old or the new one is there, whole."""
+        self._replace(json.dumps(document, indent=1, sort_keys=True))
+
+    def write_parts(self, document: dict[str, Any], name: str, members: Iterable[str]) -> None:
+        """The same with one object more, `name`, of members that are encoded already
+        (`"key": value`): for what is large and changes in few places."""
+        own = [f"{json.dumps(key)}: {json.dumps(of)}" for key, of in sorted(document.items())]
+        inner = ",\n  ".join(members)
+        own.append(f"{json.dumps(name)}: {{\n  {inner}\n }}")
+        self._replace("{\n " + ",\n ".join(own) + "\n}")
+
+    def _replace(self, text: str) -> None:
         if self._check is not None:
             self._check()
         else:
             make_directory(self.path.parent)
-        text = json.dumps(document, indent=1, sort_keys=True).encode() + b"\n"
         with replacing(self.path) as file:
-            file.write(text)
+            file.write(text.encode() + b"\n")
         sync_directory(self.path.parent)
         if self._check is not None:
             self._check()

@@ -126,6 +126,12 @@ def pipelined(connection: Connection, sent: list[bytes]) -> Outcome:
     return total
 
 
+def _topics_come_and_go(port: int, scale: float) -> Pass:
+    """10,000 topics are created, and deleted again."""
+    sent = [frames.create_topics(scale / 8), frames.delete_topics(scale / 34)]
+    return lambda: send_all(port, sent)
+
+
 def _list_groups(port: int, scale: float) -> Pass:
     """100,000 groups, listed by 20 clients at once."""
     with Connection(port) as connection:
@@ -315,8 +321,15 @@ def _resets(port: int, scale: float) -> Pass:
     return once
 
 
-# Not made on Kafka: it has APIs that stop a broker, and refuses a member of 16 MiB.
-OURS_ONLY = frozenset({"broken requests", "DescribeGroups, a fat member 600 times"})
+# Not made on Kafka: it has APIs that stop a broker, refuses a member of 16 MiB, and makes a log for
+# each topic.
+OURS_ONLY = frozenset(
+    {
+        "broken requests",
+        "DescribeGroups, a fat member 600 times",
+        "10,000 topics created and deleted",
+    }
+)
 ATTACKS: dict[str, Prepare] = {
     "counts that lie": _lying_counts,
     **{name: _frame(make) for name, make in frames.NODE_LEVEL.items()},
@@ -324,6 +337,7 @@ ATTACKS: dict[str, Prepare] = {
     "DescribeGroups, a fat member 600 times": _fat_member,
     "OffsetFetch, a partition 400,000 times": _fat_offsets(frames.fetch_one_partition),
     "OffsetFetch, a group 100,000 times": _fat_offsets(frames.fetch_one_group),
+    "10,000 topics created and deleted": _topics_come_and_go,
     "ListGroups, 100,000 groups 20 times": _list_groups,
     "200,000 ids that are never used": _pending_members,
     "60,000 joins and leaves": _joins_and_leaves,

@@ -21,6 +21,12 @@ def test_requests_that_stall_are_answered_or_refused(scale: float, tmp_path: Pat
             assert outcome.answered + outcome.refused == 1, name
 
 
+def test_topics_without_end_are_created_and_deleted(scale: float, tmp_path: Path) -> None:
+    with attacked(tmp_path / "data") as target:
+        once = ATTACKS["10,000 topics created and deleted"](target.port, scale)
+        assert [once().answered for _ in range(3)] == [2, 2, 2]
+
+
 def test_requests_of_many_megabytes_are_answered_or_refused(scale: float, tmp_path: Path) -> None:
     with attacked(tmp_path / "data", most_bytes=_FULL_BYTES) as target:
         for name in GROUP_LEVEL:

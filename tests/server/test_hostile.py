@@ -100,11 +100,11 @@ def test_topics_of_one_request_are_stored_and_told_once(run):
         async with serving() as rig:
             store = rig.catalogue._store = Store()
             client = await rig.connect()
-            topics = [new_topic(f"t{n}") for n in range(1_000)]
+            topics = [new_topic(f"t{n}") for n in range(250)]
             response = await ask(client, 19, 7, topics=topics, timeout=MS, validate_only=False)
             assert {topic.error_code for topic in response.topics} == {0}
             assert (store.writes, rig.catalogue.version) == (1, 2)
-            names = [{"name": f"t{n}", "topic_id": None} for n in range(1_000)]
+            names = [{"name": f"t{n}", "topic_id": None} for n in range(250)]
             response = await ask(client, 20, 6, topics=names, timeout=MS)
             assert {topic.error_code for topic in response.responses} == {0}
             assert (store.writes, rig.catalogue.version) == (2, 3)

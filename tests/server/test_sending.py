@@ -123,6 +123,7 @@ class _Transport:
 
     def __init__(self) -> None:
         self.socket, self.client = socket.socketpair()
+        self.client.settimeout(30)
         self.socket.setblocking(False)
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4_096)
         self.buffer = b""

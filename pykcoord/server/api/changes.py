@@ -14,7 +14,7 @@ from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, SLICE_ELEMENTS, Fields
 
 # So many changes are stored together, since the whole catalogue is written each time.
-_BATCH = 1_000
+_BATCH = 256
 
 
 def named_twice(topics: Sequence[Any]) -> Generator[Fields, None, Seen]:
@@ -68,8 +68,8 @@ def stored_together(
     results: Iterator[Fields],
     refused: Callable[[Fields, ErrorCode, str], Fields],
 ) -> Iterator[Fields]:
-    """The results of changes that are made while `results` is consumed, up to a thousand at a time,
-    each batch stored once.
+    """The results of changes that are made while `results` is consumed, up to 256 at a time, each
+    batch stored once.
 
     Where that fails none of a batch was made: `refused(result, code, text)` replaces those
     without an error. Should the client go away, later batches are not made.

@@ -8,8 +8,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import (
+    MAX_CREATED_TOPICS,
     MAX_PARTITIONS,
     InvalidPartitionsError,
+    TooManyTopicsError,
     Topic,
     TopicExistsError,
     check_name,
@@ -108,6 +110,8 @@ def _made(
     check_name(name)
     if name in cluster.catalogue.topics():
         raise TopicExistsError("name", f"topic {name} exists already")
+    if len(cluster.catalogue.topics()) >= MAX_CREATED_TOPICS:
+        raise TooManyTopicsError("name", f"at most {MAX_CREATED_TOPICS} topics can be created")
     check_partitions(partitions)
     return Topic(name, new_id(), partitions, configs)
 

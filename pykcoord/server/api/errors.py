@@ -11,6 +11,7 @@ from pykcoord.catalogue import (
     InvalidTopicError,
     NotControllerError,
     TooManyConfigsError,
+    TooManyTopicsError,
     TopicExistsError,
     UnknownTopicError,
 )
@@ -25,6 +26,7 @@ _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (InvalidPartitionsError, ErrorCode.invalid_partitions),
     (NotControllerError, ErrorCode.not_controller),
     (TooManyConfigsError, ErrorCode.policy_violation),
+    (TooManyTopicsError, ErrorCode.policy_violation),
 )
 
 
