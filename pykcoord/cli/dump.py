@@ -14,10 +14,10 @@ import click
 from pykcoord._native import dump
 from pykcoord.cli.opening import on_corruption_option, opened
 from pykcoord.cli.plain import plain, time_text
-from pykcoord.cli.records import decode_key, decode_value, with_protocol
 from pykcoord.cli.types import MomentType
 from pykcoord.errors import LogError
 from pykcoord.log import LogReader, OnCorruption
+from pykcoord.record_fields import decode_key, decode_value, with_protocol
 
 _CONTROL = 1 << 5
 _OUTCOMES = {"COMMIT": "committed", "ABORT": "aborted", "control": "unknown"}

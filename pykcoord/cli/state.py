@@ -12,9 +12,9 @@ from typing import Any
 from pykcoord._native import Node
 from pykcoord.cli import consumer_state
 from pykcoord.cli.plain import base64_of, plain
-from pykcoord.cli.records import assignment_of, subscription_of
 from pykcoord.config import Config
 from pykcoord.log import LogReader
+from pykcoord.record_fields import assignment_of, subscription_of
 from pykcoord.transfer import readable
 
 State = dict[str, dict[str, Any]]

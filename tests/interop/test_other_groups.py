@@ -19,8 +19,8 @@ from support.kafka import jars
 from support.kafka.tools import tool
 
 from pykcoord import cli
-from pykcoord.cli.records import decode_key, decode_value, subscription_of
 from pykcoord.log import LogReader
+from pykcoord.record_fields import decode_key, decode_value, subscription_of
 
 from .conftest import Serve
 
