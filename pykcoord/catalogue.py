@@ -328,9 +328,10 @@ def stored_topics(store: Store) -> list[Topic]:
     return _topics_of(store.read())
 
 
-def store_topics(store: Store, topics: Iterable[Topic]) -> None:
-    """Begins a catalogue of topics that have their ids already, with a new cluster id."""
-    store.write({"cluster_id": new_id_text(), "topics": _document_of(topics)})
+def store_topics(store: Store, topics: Iterable[Topic], cluster_id: str | None = None) -> None:
+    """Begins a catalogue of topics that have their ids already; with a new cluster id, if it has
+    none."""
+    store.write({"cluster_id": cluster_id or new_id_text(), "topics": _document_of(topics)})
 
 
 def native_topics(catalogue: Catalogue) -> list[tuple[str, bytes, int]]:
