@@ -63,6 +63,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--zookeeper-all", action="store_true", help="the long tests of groups on a ZooKeeper"
     )
     group.addoption(
+        "--kafka-all", action="store_true", help="the long tests of watching a real cluster"
+    )
+    group.addoption(
+        "--kafka-minutes",
+        type=float,
+        default=10.0,
+        metavar="N",
+        help="how long groups come and go in them (default: 10)",
+    )
+    group.addoption(
         "--spark-all", action="store_true", help="the long tests of tests/spark as well"
     )
 

@@ -21,7 +21,7 @@ _WIDEST = 64
 _NUMBERS = frozenset(
     {
         "generation", "members", "partition", "offset", "leader epoch", "epoch",
-        "before", "after", "change", "now", "then",
+        "before", "after", "change", "now", "then", "end", "lag", "end age", "offsets",
     }
 )  # fmt: skip
 

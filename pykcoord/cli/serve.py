@@ -11,7 +11,7 @@ import click
 from pykcoord import config as configuration
 from pykcoord.cli import logs
 from pykcoord.cli.serving import Alone, Options, new_runner, raise_file_limit, serve
-from pykcoord.cli.types import TopicType
+from pykcoord.cli.types import AddressType, TopicType
 from pykcoord.config import Config
 from pykcoord.errors import ConfigError
 from pykcoord.log import Flush, OnCorruption
@@ -21,42 +21,20 @@ logger = logging.getLogger("pykcoord.serve")
 _NOWHERE = ("0.0.0.0", "::")
 
 
-class _Address(click.ParamType[tuple[str, int]]):
-    """HOST:PORT, or [HOST]:PORT for IPv6."""
-
-    name = "HOST:PORT"
-
-    def __init__(self, least_port: int = 0) -> None:
-        self._least_port = least_port
-
-    def convert(
-        self, value: object, param: click.Parameter | None, context: click.Context | None
-    ) -> tuple[str, int]:
-        if isinstance(value, tuple):
-            return value
-        host, _, port = str(value).rpartition(":")
-        host = host.removeprefix("[").removesuffix("]")
-        if not host or not port.isascii() or not port.isdigit():
-            self.fail(f"{value!r} is not HOST:PORT", param, context)
-        if not self._least_port <= int(port) <= 65_535:
-            self.fail(f"{value!r}: no port from {self._least_port} to 65535", param, context)
-        return host, int(port)
-
-
 @click.command(short_help="Serve Kafka clients, with a log in a directory.")
 @click.argument(
     "directory", default="pykcoord-data", type=click.Path(file_okay=False, path_type=Path)
 )
 @click.option(
     "--listen",
-    type=_Address(),
+    type=AddressType(),
     default="127.0.0.1:9092",
     show_default=True,
     help="Where clients connect; port 0 takes a free one.",
 )
 @click.option(
     "--advertise",
-    type=_Address(least_port=1),
+    type=AddressType(least_port=1),
     help="Where clients are told to connect, if not where the server listens.",
 )
 @click.option(
@@ -109,10 +87,10 @@ class _Address(click.ParamType[tuple[str, int]]):
 )
 @click.option(
     "--control",
-    type=_Address(),
+    type=AddressType(),
     help="With --cluster: where the other nodes reach this one. Any free port if not given.",
 )
-@click.option("--metrics", type=_Address(), help="Serve Prometheus metrics there.")
+@click.option("--metrics", type=AddressType(), help="Serve Prometheus metrics there.")
 @click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),

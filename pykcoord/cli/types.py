@@ -11,10 +11,32 @@ from pykcoord.catalogue import check_name, check_partitions
 from pykcoord.clock import Clock
 from pykcoord.errors import ArgumentError
 
-__all__ = ["MomentType", "SpanType", "TopicType"]
+__all__ = ["AddressType", "MomentType", "SpanType", "TopicType"]
 
 _UNITS_MS = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 _AGO = re.compile(r"([0-9]{1,9})([smhd])")
+
+
+class AddressType(click.ParamType[tuple[str, int]]):
+    """HOST:PORT, or [HOST]:PORT for IPv6."""
+
+    name = "HOST:PORT"
+
+    def __init__(self, least_port: int = 0) -> None:
+        self._least_port = least_port
+
+    def convert(
+        self, value: object, param: click.Parameter | None, context: click.Context | None
+    ) -> tuple[str, int]:
+        if isinstance(value, tuple):
+            return value
+        host, _, port = str(value).rpartition(":")
+        host = host.removeprefix("[").removesuffix("]")
+        if not host or not port.isascii() or not port.isdigit():
+            self.fail(f"{value!r} is not HOST:PORT", param, context)
+        if not self._least_port <= int(port) <= 65_535:
+            self.fail(f"{value!r}: no port from {self._least_port} to 65535", param, context)
+        return host, int(port)
 
 
 class TopicType(click.ParamType[tuple[str, int]]):

@@ -38,6 +38,11 @@ _FIXED = {
 }
 
 
+def new_cluster_id() -> str:
+    """An id as Kafka makes them, without a dash at its start."""
+    return base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
+
+
 class KafkaBroker:
     """One data directory and the broker on it; the same surface as `PykcoordServer`."""
 
@@ -50,8 +55,10 @@ class KafkaBroker:
         topics: Mapping[str, int] | None = None,
         settings: Mapping[str, str] | None = None,
         heap: str = "512m",
+        cluster_id: str | None = None,
     ) -> None:
         self.directory = directory
+        self.cluster_id = cluster_id
         self.topics = dict(topics or {})
         self.settings = {**SETTINGS, **(settings or {})}
         self.heap = heap
@@ -117,7 +124,7 @@ class KafkaBroker:
         return path
 
     def _format(self, properties: Path) -> None:
-        cluster = base64.urlsafe_b64encode(os.urandom(16)).decode().rstrip("=").replace("-", "A")
+        cluster = self.cluster_id or new_cluster_id()
         command = java("kafka.tools.StorageTool", "format", "--ignore-formatted",
                        "-t", cluster, "-c", os.fspath(properties))  # fmt: skip
         result = subprocess.run(command, capture_output=True, text=True, check=False)

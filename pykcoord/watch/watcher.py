@@ -1,0 +1,312 @@
+"""A cluster watched: everything that runs together, from the first connection to the last sync.
+
+Changes nothing at the cluster: it asks, and reads. A cluster that does not let `__consumer_offsets`
+be read is polled instead, which shows less; `mode` says which it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import uuid
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Self
+
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.types import TopicName
+
+from pykcoord.catalogue import INTERNAL_TOPICS, MAX_PARTITIONS, STATE_FILE, Topic, store_topics
+from pykcoord.clock import Clock
+from pykcoord.kafka.cluster import Cluster
+from pykcoord.kafka.ends import Ends
+from pykcoord.kafka.errors import ClusterError, NotAllowedError
+from pykcoord.log.copied_directory import CopiedDirectory
+from pykcoord.log.lines import append_lines
+from pykcoord.log.state_file import StateFile
+from pykcoord.watch.checking import Checker
+from pykcoord.watch.copies import Kept, NotKept
+from pykcoord.watch.following import TOPIC, Follower
+from pykcoord.watch.history import checked_origin
+from pykcoord.watch.model import Source
+from pykcoord.watch.polling import Poller
+from pykcoord.watch.settings import WatchSettings
+from pykcoord.watch.state import WatchedState
+from pykcoord.watch.tables import Tables, matching
+
+__all__ = ["POLLED_FILE", "Watcher"]
+
+logger = logging.getLogger("pykcoord.watch")
+
+POLLED_FILE = "polled.jsonl"
+_NOT_AUTHORIZED = 29
+
+
+class Watcher:
+    """Made by `open`, which reads all there is; `run` goes on until it is cancelled; then `close`.
+
+    `state` is what was read of the log, `poller` what was asked instead (one of them is None),
+    `follower` and `checker` are there once the topic is.
+    """
+
+    def __init__(
+        self, settings: WatchSettings, cluster: Cluster, directory: CopiedDirectory | None
+    ) -> None:
+        self.settings = settings
+        self.cluster = cluster
+        self.ends = Ends(cluster)
+        self.state: WatchedState | None = WatchedState()
+        self.poller: Poller | None = None
+        self.follower: Follower | None = None
+        self.checker: Checker | None = None
+        self.wanted = matching(settings.patterns)
+        self._directory = directory
+        self._named_version = -1
+        # It goes on where its waiter is cancelled.
+        self._syncing: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def open(cls, settings: WatchSettings, path: Path | None) -> Self:
+        """Connects, takes in what `path` holds, and reads the cluster's log to its end, or asks for
+        everything once. Raises ClusterError, ConfigError, LogError, OSError."""
+        directory = CopiedDirectory.open(path) if path is not None else None
+        cluster = watcher = None
+        try:
+            expected = directory.origin.cluster_id if directory and directory.origin else None
+            cluster = await Cluster.open(settings.client, expected)
+            watcher = cls(settings, cluster, directory)
+            await watcher._begin()
+            return watcher
+        except BaseException:
+            if watcher is not None and watcher.follower is not None:
+                await watcher.follower.close()
+            if cluster is not None:
+                await cluster.close()
+            if directory is not None:
+                directory.close()
+            raise
+
+    @property
+    def mode(self) -> str:
+        """`log` where the log is read, `poll` where coordinators are asked instead."""
+        return "log" if self.poller is None else "poll"
+
+    @property
+    def source(self) -> Source:
+        """Where groups and offsets come from."""
+        source = self.poller or self.state
+        assert source is not None
+        return source
+
+    def tables(self, wanted: Callable[[str], bool] | None = None) -> Tables:
+        """Groups and offsets with lag, as of now. `wanted` narrows the groups by id."""
+        return Tables(
+            self.source, self.cluster.view, self.ends.known, self.settings.oldest_end_ms,
+            wanted or self.wanted,
+        )  # fmt: skip
+
+    async def refresh_ends(self) -> None:
+        """Asks where the partitions end in which wanted groups have offsets or members."""
+        topics = {of.topic for of in self.source.offsets() if self.wanted(of.group_id)}
+        for group in self.source.groups():
+            if self.wanted(group.group_id):
+                topics.update(topic for one in group.members for topic in one.owned)
+        await self.ends.refresh(topics)
+
+    async def run(self) -> None:
+        """Keeps everything up to date until it is cancelled. Raises what ends the watching:
+        ClusterError (another cluster, a lost right), LogError, OSError."""
+        self.cluster.on_change.append(self._took_metadata)
+        settings = self.settings
+        jobs = [self._every(settings.end_offsets_interval_ms, self.refresh_ends)]
+        if self.poller is not None:
+            jobs.append(self._every(settings.poll_interval_ms, self._poll))
+        else:
+            jobs += [self._follow(), self._every(settings.sync_interval_ms, self._sync)]
+            if settings.check_interval_ms:
+                jobs.append(self._every(settings.check_interval_ms, self._check))
+        try:
+            async with asyncio.TaskGroup() as group:
+                for job in jobs:
+                    group.create_task(job)
+        except BaseExceptionGroup as several:
+            raise several.exceptions[0] from None
+
+    async def close(self) -> None:
+        """Ends the reading, and syncs what was read."""
+        try:
+            if self.follower is not None:
+                await self.follower.close()
+            await self.cluster.close()
+            if self._syncing is not None:
+                await asyncio.wait({self._syncing})
+            if self._directory is not None and self.follower is not None:
+                self._directory.follow(self._followed_ms())
+        finally:
+            if self._directory is not None:
+                self._directory.close()
+
+    async def _begin(self) -> None:
+        topic = self.cluster.view.topics.get(TOPIC)
+        if topic is None:
+            error = await self._why_missing()
+            if error is not None:
+                await self._begin_polling(error)
+            return
+        await self._begin_following(topic.topic_id)
+
+    async def _why_missing(self) -> NotAllowedError | None:
+        """None where the topic is not there yet: no group has been, and none is missed."""
+        asked = MetadataRequestTopic(topic_id=None, name=TopicName(TOPIC))
+        request = MetadataRequest(
+            topics=(asked,), allow_auto_topic_creation=False,
+            include_topic_authorized_operations=False,
+        )  # fmt: skip
+        answer = await self.cluster.ask(min(self.cluster.view.brokers), request)
+        if any(one.error_code.value == _NOT_AUTHORIZED for one in answer.topics):
+            return NotAllowedError(
+                self.settings.client.bootstrap_servers,
+                f"the principal lacks DESCRIBE on the topic {TOPIC}",
+            )
+        return None
+
+    async def _begin_following(self, topic_id: uuid.UUID) -> None:
+        assert self.state is not None
+        copies: Kept | NotKept = NotKept()
+        if self._directory is not None:
+            await checked_origin(self._directory, self.cluster, topic_id)
+            copies = Kept(self._directory)
+        self._name_topics()
+        follower = Follower(self.cluster, topic_id, self.state, copies)
+        follower.load()
+        if self._directory is not None:
+            self._directory.taken_over()
+        follower.start()
+        self.follower = follower
+        self.checker = Checker(self.cluster, self.state, follower)
+        await self._catch_up(follower)
+        if follower.denied is not None and follower.failure is None:
+            await follower.close()
+            self.follower = self.checker = None
+            await self._begin_polling(follower.denied)
+            return
+        self._raise_failure()
+        await self._sync()
+        await self.refresh_ends()
+
+    async def _catch_up(self, follower: Follower) -> None:
+        """Waits until all is read, or until nothing comes any more: a partition without a leader
+        must not keep all others from being shown."""
+        seconds = self.settings.client.request_timeout_ms / 1000
+        while True:
+            before = follower.counts["records"]
+            try:
+                async with asyncio.timeout(seconds):
+                    await follower.caught_up()
+                return
+            except TimeoutError:
+                if follower.counts["records"] > before:
+                    continue
+            unread = [one for one in follower.partitions.values() if not one.is_caught_up]
+            logger.warning(
+                "%d partitions of %s cannot be read now, such as %d (%s): what is shown lacks "
+                "groups of theirs",
+                len(unread),
+                TOPIC,
+                unread[0].number,
+                unread[0].trouble or "it has no leader",
+                extra={"event": "unread"},
+            )
+            return
+
+    async def _begin_polling(self, why: NotAllowedError) -> None:
+        logger.warning(
+            "%s: groups are asked of their coordinators every %g s instead: what comes and goes "
+            "between two rounds is not seen, and commits have no times",
+            why,
+            self.settings.poll_interval_ms / 1000,
+            extra={"event": "polling"},
+        )
+        self.state, self.poller = None, Poller(self.cluster, self.wanted)
+        await self._poll()
+        await self.refresh_ends()
+
+    async def _follow(self) -> None:
+        """Waits for the topic, where it is not there yet, and for what ends the reading."""
+        while self.follower is None:
+            topic = self.cluster.view.topics.get(TOPIC)
+            if topic is not None:
+                await self._begin_following(topic.topic_id)
+                break
+            await self.cluster.refreshed()
+            self._raise_failure()
+        while True:
+            if self.follower is None:
+                raise self._lost_right()
+            await self.follower.ended.wait()
+            self._raise_failure()
+            if self.follower.denied is not None:
+                raise self.follower.denied
+
+    def _lost_right(self) -> ClusterError:
+        reason = f"the topic {TOPIC} may not be read; start again, to ask coordinators instead"
+        return NotAllowedError(self.settings.client.bootstrap_servers, reason)
+
+    def _raise_failure(self) -> None:
+        failure = self.follower.failure if self.follower else self.cluster.failure
+        if failure is not None:
+            raise failure
+
+    async def _poll(self) -> None:
+        assert self.poller is not None
+        self._raise_failure()
+        changes = await self.poller.poll()
+        if changes and self._directory is not None:
+            now_ms = Clock().now_ms()
+            documents = [{"time_ms": now_ms, **one} for one in changes]
+            append_lines(self._directory.path / POLLED_FILE, documents)
+
+    async def _check(self) -> None:
+        if self.checker is not None and self.follower is not None and self.follower.is_caught_up:
+            await self.checker.check_some(self.settings.check_groups)
+
+    async def _sync(self) -> None:
+        """Off the loop: the disk may take its time."""
+        if self._directory is not None and self.follower is not None:
+            job = self._directory.follow_job(self._followed_ms())
+            self._syncing = asyncio.ensure_future(asyncio.to_thread(job))
+            await asyncio.shield(self._syncing)
+
+    def _followed_ms(self) -> int:
+        """Until when nothing of the log was missed."""
+        assert self._directory is not None
+        assert self._directory.origin is not None
+        if self.follower is not None and self.follower.is_caught_up:
+            return Clock().now_ms()
+        return self._directory.origin.followed_ms
+
+    def _took_metadata(self) -> None:
+        self._name_topics()
+
+    def _name_topics(self) -> None:
+        """The state, and those who look into the directory later, know topics by their names."""
+        view = self.cluster.view
+        if self.state is None or view.version == self._named_version:
+            return
+        self._named_version = view.version
+        self.state.set_names({one.topic_id.bytes: one.name for one in view.topics.values()})
+        if self._directory is not None and self._directory.origin is not None:
+            topics = [
+                Topic(one.name, one.topic_id, len(one.leaders))
+                for one in view.topics.values()
+                if one.name not in INTERNAL_TOPICS and 0 < len(one.leaders) <= MAX_PARTITIONS
+            ]
+            with contextlib.suppress(OSError):  # it is of use only beside the log, which says so
+                store = StateFile(self._directory.path / STATE_FILE)
+                store_topics(store, topics, view.cluster_id)
+
+    async def _every(self, interval_ms: int, job: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(interval_ms / 1000)
+            await job()
