@@ -40,6 +40,8 @@ _FAT_MEMBER_BYTES = 16 << 20
 _DESCRIBED_TIMES = 600
 _CLAIMED_BYTES = 104_857_600
 _PATIENCE_S = 30
+# Of members that are to stay while a server beside theirs is attacked.
+_LONG_SESSION_MS = 600_000
 _SEED = 7
 
 
@@ -187,13 +189,15 @@ def _fat_group(port: int, scale: float) -> Pass:
     changes = itertools.count()
     members: list[str] = [""] * len(connections)
     # The first is there before the others: their joins end when it joins again, and not before.
-    first = connections[0].ask(join_frame("fat-group"))
+    first = connections[0].ask(join_frame("fat-group", session_ms=_LONG_SESSION_MS))
     members[0] = joined(first, "fat-group").member_id
 
     def once() -> Outcome:
         metadata = SUBSCRIPTION + bytes(_FAT_METADATA_BYTES) + struct.pack(">q", next(changes))
         for connection, member_id in reversed(list(zip(connections, members, strict=True))):
-            connection.send(join_frame("fat-group", member_id, metadata=metadata))
+            connection.send(
+                join_frame("fat-group", member_id, metadata=metadata, session_ms=_LONG_SESSION_MS)
+            )
         received = 0
         for number, connection in enumerate(connections):
             reply = connection.read()
