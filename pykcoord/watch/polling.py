@@ -32,6 +32,7 @@ class Poller:
         self._wanted = wanted
         self._groups: dict[str, WatchedGroup] = {}
         self._offsets: dict[str, list[WatchedOffset]] = {}
+        self._unlisted: set[str] = set()
 
     def groups(self) -> list[WatchedGroup]:
         """As `Source.groups`."""
@@ -43,7 +44,8 @@ class Poller:
 
     async def poll(self) -> list[dict[str, object]]:
         """Asks all brokers; returns what is another than before, one document for each group. A
-        group whose coordinator did not answer stays as it was."""
+        group whose coordinator did not answer stays as it was, and one that no broker lists is gone
+        the second time: while a coordinator moves, nobody may list its groups."""
         rounds = [self._ask(node_id) for node_id in sorted(self._cluster.view.brokers)]
         groups: dict[str, WatchedGroup] = {}
         offsets: dict[str, list[WatchedOffset]] = {}
@@ -59,9 +61,11 @@ class Poller:
             else:
                 groups |= answer[0]
                 offsets |= answer[1]
-        if not is_whole:
-            groups = {**self._groups, **groups}
-            offsets = {**self._offsets, **offsets}
+        unlisted = self._groups.keys() - groups.keys()
+        kept = unlisted - self._unlisted if is_whole else unlisted
+        self._unlisted = unlisted if is_whole else set()
+        groups |= {one: self._groups[one] for one in kept}
+        offsets |= {one: self._offsets[one] for one in kept if one in self._offsets}
         changes: list[dict[str, object]] = [
             {
                 "group": group_id,
