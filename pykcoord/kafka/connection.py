@@ -27,6 +27,7 @@ from pykcoord.kafka.errors import (
 )
 from pykcoord.kafka.tls import context_of
 from pykcoord.kafka.tokens import token_of
+from pykcoord.kafka.view import address_text
 from pykcoord.protocol import decode_response, encode_request
 
 __all__ = ["Connection", "Connector"]
@@ -62,7 +63,7 @@ class Connector:
     async def connect(self, host: str, port: int) -> Connection:
         """Connected and authenticated, with the versions of the broker known. Raises
         UnreachableError, AuthenticationError, NonsenseError, OldClusterError, ConfigError."""
-        address = f"{host}:{port}"
+        address = address_text(host, port)
         seconds = self.properties.socket_connection_setup_timeout_ms / 1000
         try:
             async with asyncio.timeout(seconds):

@@ -11,9 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Broker", "ClusterTopic", "ClusterView", "Leader"]
+__all__ = ["Broker", "ClusterTopic", "ClusterView", "Leader", "address_text"]
 
 _NO_ID = uuid.UUID(int=0)
+
+
+def address_text(host: str, port: int) -> str:
+    """HOST:PORT, or [HOST]:PORT for IPv6."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Broker(NamedTuple):
@@ -27,7 +32,7 @@ class Broker(NamedTuple):
     @property
     def address(self) -> str:
         """HOST:PORT, as it is advertised."""
-        return f"{self.host}:{self.port}"
+        return address_text(self.host, self.port)
 
 
 class Leader(NamedTuple):

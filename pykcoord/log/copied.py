@@ -49,6 +49,20 @@ class Copied:
         self._piece = piece
         self._source = source
 
+    def gap_above(self, offset: int) -> int | None:
+        """The base offset of a batch that ends above `offset`, and does not follow what is before
+        it; None if there is none."""
+        if self.next_offset <= offset:
+            return None
+        position, expected = 0, self._source.base_offset
+        while position < len(self.data):
+            batch = header(self.data, position)
+            end = batch.base_offset + batch.last_offset_delta + 1
+            if end > offset and batch.base_offset > expected:
+                return batch.base_offset
+            position, expected = position + batch.size, end
+        return None
+
     def chunks(self) -> Iterator[bytes]:
         """The batches uncompressed, for replay. Raises CorruptLogError if one cannot be
         expanded."""

@@ -270,10 +270,10 @@ class Follower:
         except UnfitBatchError as error:
             self._set_back(one, str(error))
             return
-        if copied is not None and copied.next_offset > answer.high_watermark:
-            # An offset is not covered by the CRC, and any gap may be of a compaction.
-            end = f"{copied.next_offset}, above its high watermark {answer.high_watermark}"
-            self._set_back(one, f"its leader sent a batch that ends at {end}")
+        if copied is not None and (gap := copied.gap_above(answer.high_watermark)) is not None:
+            # An offset is not covered by the CRC, and below a gap may be of a compaction. What
+            # follows without one may be above: the log went on while the broker read it.
+            self._set_back(one, f"its leader sent a batch of offset {gap}, above its log's end")
             return
         one.high_watermark, one.pause, one.told = answer.high_watermark, 0.0, None
         if copied is None:

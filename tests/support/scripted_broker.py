@@ -46,6 +46,8 @@ class ScriptedPartition:
     batches: list[bytes] = field(default_factory=list)
     start: int = 0
     error: int = 0
+    lags: int = 0
+    """By how much the high watermark of an answer is older than its records."""
     damage: Callable[[bytes], bytes] | None = None
     """What becomes of the last batch on its way."""
 
@@ -310,7 +312,7 @@ class ScriptedCluster:
                 records = b"".join(wanted)
         return of.PartitionData(
             partition_index=asked.partition, error_code=ErrorCode(error),
-            high_watermark=i64(one.end if one and not error else -1),
+            high_watermark=i64(one.end - one.lags if one and not error else -1),
             log_start_offset=i64(one.start if one else -1), diverging_epoch=diverging,
             aborted_transactions=None, records=Records(records),
         )  # fmt: skip

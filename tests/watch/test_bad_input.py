@@ -94,6 +94,24 @@ def test_a_topic_with_fewer_partitions_than_the_copy(tmp_path: Path) -> None:
     asyncio.run(story())
 
 
+def test_a_log_that_goes_on_while_its_broker_reads_it(caplog: pytest.LogCaptureFixture) -> None:
+    """The high watermark of an answer is older than its records then."""
+
+    async def story() -> None:
+        cluster = new_cluster()
+        partition = cluster.partition(OFFSETS, 0)
+        partition.lags = 1
+        async with cluster.running():
+            commit(partition, "billing", 1)
+            commit(partition, "billing", 2)
+            async with watching(cluster, None) as watcher:
+                assert committed(watcher) == {("billing", "orders", 0): 2}
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
+    assert caplog.text == ""
+
+
 def test_records_of_unknown_types_are_kept_and_passed_over(tmp_path: Path) -> None:
     async def story() -> None:
         cluster = new_cluster()
