@@ -32,7 +32,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/cluster/tests/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-zookeeper test-kafka native-tests rust-programs \
+.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
 	bench-abuse diff-kafka crash attack fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
@@ -83,6 +83,10 @@ test-zookeeper: build ## groups on a real ZooKeeper, long stories too: mixed wit
 test-kafka: build ## watching three real brokers, ten minutes of churn; PYTEST_ARGS="--kafka-minutes 2"
 	@.ci/require java
 	python -m pytest tests/watch --kafka-all $(PYTEST_ARGS)
+
+test-web: build ## the console in a headless Chromium, against a live server
+	@.ci/require chromium
+	python -m pytest tests/web $(PYTEST_ARGS)
 
 bench: build ## what pykcoord costs in process; BENCH_ARGS="-k heartbeats" narrows
 	python -m pytest benches -o addopts="--strict-markers --strict-config --import-mode=importlib" \

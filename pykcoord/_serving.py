@@ -57,7 +57,7 @@ class Serving:
     ) -> None:
         self._store = store
         self._assignors = assignors
-        self._name = str(store.path) if isinstance(store, Directory) else f"a {_kind(store)}"
+        self.name = str(store.path) if isinstance(store, Directory) else f"a {_kind(store)}"
         self._config = config
         self._topics = topics
         self._thread: threading.Thread | None = None
@@ -66,7 +66,7 @@ class Serving:
         self._calls = Calls()
         self._failure: BaseException | None = None
         self._process = os.getpid()
-        self._is_forked = False  # whether this is a copy, in a child of the process that serves
+        self.is_forked = False  # whether this is a copy, in a child of the process that serves
         self._loop: asyncio.AbstractEventLoop | None = None
         self._stop: asyncio.Event | None = None
         self._runtime: Runtime | None = None
@@ -91,7 +91,7 @@ class Serving:
 
     def close(self) -> None:
         """See `Coordinator.close`."""
-        if self._is_forked:
+        if self.is_forked:
             return
         with self._gate:
             self.closed = True
@@ -101,7 +101,7 @@ class Serving:
             return
         self._thread.join(_STOP_SECONDS)
         if self._thread.is_alive():
-            raise TimeoutError(f"{self._name}: not closed in {_STOP_SECONDS:g} s")
+            raise TimeoutError(f"{self.name}: not closed in {_STOP_SECONDS:g} s")
         if isinstance(self._failure, OSError | LogError):
             raise self._failure
 
@@ -151,13 +151,13 @@ class Serving:
 
     def check_process(self) -> None:
         """Raises CoordinatorClosedError in a child of fork."""
-        if self._is_forked:
+        if self.is_forked:
             raise self._not_serving()
 
     def _not_serving(self) -> CoordinatorClosedError:
-        if self._is_forked:
+        if self.is_forked:
             return CoordinatorClosedError(
-                f"the coordinator of {self._name} runs in process {self._process}, and "
+                f"the coordinator of {self.name} runs in process {self._process}, and "
                 f"process {os.getpid()} was forked from it: use the coordinator there, or open one "
                 "of another directory here, after the fork"
             )
@@ -165,7 +165,7 @@ class Serving:
             state = f"failed: {type(self._failure).__name__}: {self._failure}"
         else:
             state = "is closed" if self.closed else "is not started: use `with`, or call start()"
-        error = CoordinatorClosedError(f"the coordinator of {self._name} {state}")
+        error = CoordinatorClosedError(f"the coordinator of {self.name} {state}")
         error.__cause__ = self._failure
         return error
 
@@ -173,7 +173,7 @@ class Serving:
         """In a child of fork: there is no loop here, and another thread may have held the gate."""
         self._gate = threading.Lock()
         if self._thread is not None and not self.closed:
-            self._is_forked = self.closed = True
+            self.is_forked = self.closed = True
             self._loop = self._parts = None
             self._calls.lose(self._not_serving)
             self._streams.lose(self._not_serving())
@@ -192,7 +192,7 @@ class Serving:
         except BaseException as error:
             self._failure = error
             if started.done():
-                logger.error("%s: the coordinator failed: %r", self._name, error)
+                logger.error("%s: the coordinator failed: %r", self.name, error)
             else:
                 started.set_exception(error)
         finally:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import os
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ from pykcoord.log.protocol import Flush, Log, OnCorruption
 from pykcoord.member import Listener, Member
 from pykcoord.protocol import decode_response, encode_request
 from pykcoord.session import EMBEDDED
+from pykcoord.web.options import WebOptions, parse_address
 
 if TYPE_CHECKING:
     import pyarrow
@@ -60,6 +62,7 @@ class Coordinator:
         flush: Flush = "commit",
         on_corruption: OnCorruption = "refuse",
         assignors: Sequence[str | Assignor] | None = None,
+        web: str | WebOptions | None = None,
     ) -> None:
         """`store`: the directory that holds the log (created if missing; one process at a time), or
         a log of another kind (`pykcoord.log.Log`): all its shards are led here, and it is closed
@@ -68,7 +71,8 @@ class Coordinator:
         here with an initial rebalance delay of 0 where None. `flush` and `on_corruption` are those
         of `pykcoord serve`, for a directory. `assignors`: names and `pykcoord.Assignor`s, in the
         place of `group.consumer.assignors`: what members of consumer groups may name, and first the
-        one for groups whose members name none. Raises ArgumentError for what cannot be right.
+        one for groups whose members name none. `web`: HOST:PORT of a console (docs/console.md), on
+        loopback; or its `pykcoord.web.WebOptions`. Raises ArgumentError for what cannot be right.
         """
         if config is not None and not isinstance(config, Config):
             raise ArgumentError("config", f"{config!r} is no pykcoord.Config")
@@ -88,6 +92,10 @@ class Coordinator:
         known = {} if topics is None else arguments.topics("topics", topics)
         own = None if assignors is None else server_assignors.given(assignors)
         self._serving = Serving(opened, self.config, known, own)
+        self._web = None if web is None else self._web_options(web)
+        self._console = contextlib.ExitStack()
+        self.web_url: str | None = None
+        """Where the console is, once it was started; None: there is none."""
 
     @property
     def closed(self) -> bool:
@@ -97,8 +105,15 @@ class Coordinator:
     def start(self) -> None:
         """Open the log, replay it, and serve. Raises what is wrong with the store: LogLockedError,
         CorruptLogError, ConfigError, OSError, or what its `take` raises; ArgumentError if it was
-        started before."""
+        started before. Of a console: OSError where its address cannot be had, and
+        ModuleNotFoundError without the extra `web`."""
         self._serving.start()
+        if self._web is not None:
+            try:
+                self._start_console(self._web)
+            except BaseException:
+                self._serving.close()
+                raise
 
     def close(self) -> None:
         """Finish what is in flight, close the log and give up its lock. Safe to call twice.
@@ -107,6 +122,8 @@ class Coordinator:
         the last records may be lost then. Raises TimeoutError if the disk keeps it waiting. In a
         child of fork it does nothing: the coordinator is its parent's.
         """
+        if not self._serving.is_forked:
+            self._console.close()
         self._serving.close()
 
     @property
@@ -317,6 +334,20 @@ class Coordinator:
 
     async def __aexit__(self, *raised: object) -> None:
         await asyncio.to_thread(self.close)
+
+    def _web_options(self, web: str | WebOptions) -> WebOptions:
+        with arguments.refusing("web"):
+            options = web if isinstance(web, WebOptions) else WebOptions(parse_address(web, "web"))
+            options.check("web", "WebOptions(token=...)")
+        return options
+
+    def _start_console(self, options: WebOptions) -> None:
+        from pykcoord.web.embedded import EmbeddedSource
+        from pykcoord.web.listener import serve_console
+
+        source = EmbeddedSource(self._serving.name, self._serving, self._exchange)
+        console = serve_console(source, options, self._serving.clock.now_ms)
+        self.web_url = self._console.enter_context(console).url
 
     async def _add_topics(self, topics: dict[str, int]) -> None:
         catalogue = self._serving.parts.catalogue

@@ -46,7 +46,10 @@ LAYERS = [
         "assignors",
         "server_assignors",
         "engine",
+        "node_metrics",
     },
+    # The console: of a coordinator in process, or of a server.
+    {"web"},
     {"_serving", "_member_scope", "coordinator", "member", "consumer_member"},
     {"server", "clients"},
     # A server whose shards come and go: beside `coordinator`, which it does not import.
@@ -68,6 +71,7 @@ FORBIDDEN = {
     "zookeeper": {"_native", "log", "engine", "coordinator", "runtime", "server", "cluster"},
     "kafka": {"_native", "log", "engine", "coordinator", "runtime", "server", "catalogue"},
     "watch": {"engine", "coordinator", "member", "shard", "runtime", "server", "cluster"},
+    "web": {"log", "engine", "shard", "arrow_shard", "_machine"},
     "catalogue": {"config", "log"},
     "config": {"log", "catalogue"},
     "_machine": {"runtime"},
@@ -77,7 +81,7 @@ FORBIDDEN = {
 # Modules of others that only some parts may use.
 RESERVED = {
     "pyspark": set(),
-    "socket": {"server", "cluster", "cli"},
+    "socket": {"server", "cluster", "cli", "web"},
     "socketserver": set(),
     "time": {"clock"},
     "kio": {
@@ -89,9 +93,12 @@ RESERVED = {
         "_member_requests",
         "kafka",
         "watch",
+        "web",
     },
     "uvloop": {"cli", "coordinator", "cluster"},
-    "prometheus_client": {"server", "watch"},
+    "prometheus_client": {"server", "watch", "node_metrics", "web"},
+    "starlette": {"web"},
+    "uvicorn": {"web"},
     "click": {"cli"},
     "rich": {"cli"},
     "kafka": {"cli", "clients"},
@@ -263,7 +270,8 @@ def test_few_parts_open_sockets() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in opening
     }
     allowed = {
-        "cluster/asking.py", "cluster/control.py", "kafka/connection.py", "zookeeper/connection.py"
+        "cluster/asking.py", "cluster/control.py", "kafka/connection.py",
+        "zookeeper/connection.py", "web/asking.py", "web/listener.py",
     }  # fmt: skip
     assert allowed <= found
     assert {name for name in found if not name.startswith(("server/", "cli/lab/"))} == allowed
@@ -296,6 +304,7 @@ def test_only_the_log_opens_files() -> None:
         # Certificates and tokens that the user's properties name.
         PACKAGE / "kafka/tls.py",
         PACKAGE / "kafka/tokens.py",
+        PACKAGE / "cli/web.py",
         PACKAGE / "cli/offsets/restore.py",
     ]
     named_by_users += (PACKAGE / "cli/zookeeper").glob("*.py")

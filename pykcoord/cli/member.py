@@ -31,6 +31,7 @@ def serve_in_cluster(
         ("--on-corruption", options.on_corruption != "refuse"),
         ("--end-offsets", options.end_offsets is not None),
         ("--metrics", options.metrics is not None),
+        ("--web", options.web is not None),
     ):
         if given:
             raise click.UsageError(f"{name} and --cluster: a node of a cluster has no such option")

@@ -15,6 +15,7 @@ from pykcoord.cli.types import AddressType, TopicType
 from pykcoord.config import Config
 from pykcoord.errors import ConfigError
 from pykcoord.log import Flush, OnCorruption
+from pykcoord.web import WebOptions
 
 logger = logging.getLogger("pykcoord.serve")
 
@@ -92,6 +93,22 @@ _NOWHERE = ("0.0.0.0", "::")
 )
 @click.option("--metrics", type=AddressType(), help="Serve Prometheus metrics there.")
 @click.option(
+    "--web",
+    type=AddressType(),
+    help="Serve the console there: pages, JSON, metrics. With --nodes each node has one, from "
+    "this port on.",
+)
+@click.option(
+    "--web-admin",
+    is_flag=True,
+    help="The console may reset offsets, delete groups and expel members.",
+)
+@click.option(
+    "--web-token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with the token that the console wants; needed where --web is not on loopback.",
+)
+@click.option(
     "--log-format",
     type=click.Choice(["text", "json"]),
     default="text",
@@ -118,6 +135,9 @@ def command(
     cluster: str | None,
     control: tuple[str, int] | None,
     metrics: tuple[str, int] | None,
+    web: tuple[str, int] | None,
+    web_admin: bool,
+    web_token_file: Path | None,
     log_format: logs.LogFormat,
     log_level: logs.LogLevel,
     end_offsets: Path | None,
@@ -131,6 +151,7 @@ def command(
     \b
     Example:
       pykcoord serve --topic orders:12 --set group.initial.rebalance.delay.ms=0
+      pykcoord serve --topic orders:12 --web 127.0.0.1:8080
       pykcoord serve --nodes 3 --listen 127.0.0.1:9092 --topic orders:12
       pykcoord serve --cluster /mnt/groups --set node.id=1 --topic orders:12
     """
@@ -144,7 +165,15 @@ def command(
         if (last := dict(topics)[name]) != partitions:
             raise click.UsageError(f"--topic {name}:{partitions} and {name}:{last}: which of them?")
     options = Options(
-        directory, listen, advertise, metrics, topics, flush, on_corruption, end_offsets
+        directory,
+        listen,
+        advertise,
+        metrics,
+        topics,
+        flush,
+        on_corruption,
+        end_offsets,
+        _web(web, web_admin, web_token_file),
     )
     with logs.to_stderr(log_format, log_level) as lines:
         config = _config(config_file, overrides)
@@ -160,6 +189,23 @@ def command(
         with new_runner() as runner:
             runner.run(serve(config, options, lines, Alone()))
     return 0
+
+
+def _web(
+    listen: tuple[str, int] | None, allows_changes: bool, token_file: Path | None
+) -> WebOptions | None:
+    """Raises UsageError for options of a console that there is not, and ConfigError for one that
+    others could reach."""
+    if listen is None:
+        if allows_changes or token_file is not None:
+            raise click.UsageError("--web-admin and --web-token-file are options of --web")
+        return None
+    from pykcoord.cli.web import read_token
+
+    token = read_token(token_file) if token_file is not None else None
+    options = WebOptions(listen, allows_changes, token)
+    options.check()
+    return options
 
 
 def _config(file: Path | None, overrides: Sequence[str]) -> Config:

@@ -32,6 +32,7 @@ from pykcoord.engine import Directory, Engine
 from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import Flush, OnCorruption
 from pykcoord.server import Peers, Server
+from pykcoord.web import WebOptions
 
 if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
@@ -75,6 +76,7 @@ class Options:
     flush: Flush
     on_corruption: OnCorruption
     end_offsets: Path | None
+    web: WebOptions | None = None
 
 
 class Ready(NamedTuple):
@@ -156,7 +158,11 @@ async def serve(config: Config, options: Options, lines: LineQueue, role: Role) 
         await asyncio.sleep(0)  # a signal that came meanwhile is heard now
         if not asked.done():
             with following(options.end_offsets, engine.catalogue):
-                async with _listening(server, metrics, options, lines):
+                async with (
+                    _listening(server, metrics, options, lines),
+                    _console(config, server, engine, metrics, options, role),
+                ):
+                    lines.flush_within(_LINES_SECONDS)  # they come before the ready line
                     role.ready(_ready(server, engine.node, load_ms))
                     await _until_ended(server, options, asked, lines)
 
@@ -176,7 +182,31 @@ async def _listening(
             await server.start()
         # Objects of the start stay. To look for garbage among them takes 15 ms each time.
         gc.freeze()
-        lines.flush_within(_LINES_SECONDS)  # they come before the ready line
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _console(
+    config: Config,
+    server: Server,
+    engine: Engine,
+    metrics: ServerMetrics | None,
+    options: Options,
+    role: Role,
+) -> AsyncIterator[None]:
+    if options.web is None:
+        yield
+        return
+    from pykcoord.cli.web import ServerSource, console
+
+    assert metrics is not None
+    source = ServerSource(
+        options.directory, engine, metrics, config.node_id, server.address, role.peers
+    )
+    with contextlib.ExitStack() as stack:
+        with naming_address("--web", options.web.listen):
+            url = stack.enter_context(console(source, options.web))
+        logger.info("console on %s", url, extra={"event": "web", "url": url})
         yield
 
 
@@ -196,8 +226,9 @@ async def _until_ended(
 
 
 def _metrics(options: Options, lines: LineQueue) -> ServerMetrics | None:
-    """None without `--metrics`: they cost a start and each turn of the loop some time."""
-    if options.metrics is None:
+    """None without `--metrics` or `--web`: they cost a start and each turn of the loop some
+    time."""
+    if options.metrics is None and options.web is None:
         return None
     from pykcoord.server.metrics import ServerMetrics
 

@@ -20,14 +20,13 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from pykcoord.node_metrics import metrics_of
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import LATENCY_BOUNDS, Hub
 from pykcoord.server.api.registry import NAMES
 
 _SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _SAMPLE_SECONDS = 5.0
-_CONSUMER_GROUP_STATES = ("empty", "assigning", "reconciling", "stable")
-_GROUP_STATES = ("empty", "preparing_rebalance", "completing_rebalance", "stable", "dead")
 
 
 class LogLines(Protocol):
@@ -155,7 +154,7 @@ class _ServerCollector(Collector):
 
     def _sample(self) -> list[Metric]:
         metrics = [*_connections(self._hub), _requests(self._hub)]
-        metrics += _groups(_stats_of(self._runtime.node))
+        metrics += metrics_of(_stats_of(self._runtime.node))
         text = "Shards that failed and are not loaded again yet."
         metrics.append(_gauge("pykcoord_shards_away", text, self._runtime.shards_away))
         text = "Shards that this process serves."
@@ -191,67 +190,6 @@ def _requests(hub: Hub) -> Metric:
             samples.append((bound, below))
         family.add_metric((NAMES.get(key, "other"),), samples, seconds)
     return family
-
-
-def _groups(stats: Mapping[str, Any]) -> Iterable[Metric]:
-    """What only the node can count (`_native.Node.stats`)."""
-    groups = GaugeMetricFamily("pykcoord_groups", "Groups by state.", labels=("state",))
-    for state in _GROUP_STATES:
-        if f"groups_{state}" in stats:
-            groups.add_metric((state,), stats[f"groups_{state}"])
-    yield groups
-    consumers = GaugeMetricFamily(
-        "pykcoord_consumer_groups", "Consumer groups (KIP-848) by state.", labels=("state",)
-    )
-    for state in _CONSUMER_GROUP_STATES:
-        if f"consumer_groups_{state}" in stats:
-            consumers.add_metric((state,), stats[f"consumer_groups_{state}"])
-    yield consumers
-    for name, text in (("members", "Members of groups."), ("offsets", "Committed offsets.")):
-        if name in stats:
-            yield _gauge(f"pykcoord_{name}", text, stats[name])
-    rebalances = CounterMetricFamily(
-        "pykcoord_rebalances", "Rebalances by what caused them.", labels=("cause",)
-    )
-    for cause, count in stats.get("rebalances_total", {}).items():
-        rebalances.add_metric((cause,), count)
-    yield rebalances
-    for name, text, label in (
-        (
-            "coordinator_assignments",
-            "Assignments that the coordinator computed, by strategy.",
-            "strategy",
-        ),
-        (
-            "findings",
-            "What was wrong with assignments of clients, or kept the coordinator from its own.",
-            "kind",
-        ),
-    ):
-        family = CounterMetricFamily(f"pykcoord_{name}", text, labels=(label,))
-        for value, count in stats.get(f"{name}_total", {}).items():
-            family.add_metric((value,), count)
-        yield family
-    yield CounterMetricFamily(
-        "pykcoord_events_dropped",
-        "Events of groups that were dropped, because too many waited.",
-        value=stats.get("events_dropped_total", 0),
-    )
-    yield CounterMetricFamily(
-        "pykcoord_consumer_group_rebalances",
-        "Epochs that consumer groups came to.",
-        value=stats.get("consumer_rebalances_total", 0),
-    )
-    yield CounterMetricFamily(
-        "pykcoord_members_fenced",
-        "Heartbeats of members of consumer groups that were refused for their epoch.",
-        value=stats.get("members_fenced_total", 0),
-    )
-    yield CounterMetricFamily(
-        "pykcoord_members_expired",
-        "Members removed because their session ended.",
-        value=stats.get("members_expired_total", 0),
-    )
 
 
 def _gauge(name: str, text: str, value: float) -> Metric:

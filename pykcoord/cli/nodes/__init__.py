@@ -44,11 +44,19 @@ def supervise(
         metrics: list[Address | None] = [None] * nodes
         if options.metrics is not None:
             metrics[:] = stack.enter_context(_kept("--metrics", options.metrics, nodes))
+        web: list[Address | None] = [None] * nodes
+        if options.web is not None:
+            web[:] = stack.enter_context(_kept("--web", options.web.listen, nodes))
         holding = Holding.take(directory, shards, kept_by_children=True)
         stack.callback(holding.close)
         told = _advertised(options.advertise, listen)
         slots = [
-            Slot(listen[number], metrics[number], Broker(config.node_id + number, *told[number]))
+            Slot(
+                listen[number],
+                metrics[number],
+                web[number],
+                Broker(config.node_id + number, *told[number]),
+            )
             for number in range(nodes)
         ]
         supervisor = Supervisor(config, options, slots, holding, log_format, log_level, lines)
@@ -84,6 +92,7 @@ def _check(config: Config, options: Options, nodes: int) -> None:
     for option, first in (
         ("--listen", options.listen),
         ("--metrics", options.metrics),
+        ("--web", options.web.listen if options.web is not None else None),
         ("--advertise", options.advertise),
     ):
         if first is None or first[1] == 0:

@@ -28,6 +28,7 @@ from pykcoord.cli.logs import LogFormat, LogLevel
 from pykcoord.cli.serving import Options
 from pykcoord.config import Config
 from pykcoord.server import Broker
+from pykcoord.web import WebOptions
 
 __all__ = ["LINE_BYTES", "Message", "Start", "decoded", "encoded"]
 
@@ -67,6 +68,9 @@ class Start:
         options = fields["options"]
         for name in ("listen", "advertise", "metrics"):
             options[name] = options[name] and (options[name][0], options[name][1])
+        if (web := options["web"]) is not None:
+            listen = web["listen"]
+            options["web"] = WebOptions(**{**web, "listen": (listen[0], listen[1])})
         options["directory"] = Path(options["directory"])
         options["end_offsets"] = options["end_offsets"] and Path(options["end_offsets"])
         fields["options"] = Options(**options)

@@ -54,9 +54,12 @@ _LINES_SECONDS = 1.0
 class Slot:
     """The place of one node: where it listens, what clients hear of it, and its present process."""
 
-    def __init__(self, listen: Address, metrics: Address | None, broker: Broker) -> None:
+    def __init__(
+        self, listen: Address, metrics: Address | None, web: Address | None, broker: Broker
+    ) -> None:
         self.listen = listen
         self.metrics = metrics
+        self.web = web
         self.broker = broker
         self.starts = 0
         self.process: NodeProcess | None = None
@@ -152,6 +155,9 @@ class Supervisor:
             advertise=(broker.host, broker.port),
             metrics=slot.metrics,
             topics=(),
+            web=self._options.web
+            and slot.web
+            and dataclasses.replace(self._options.web, listen=slot.web),
         )
         start = Start(
             number,

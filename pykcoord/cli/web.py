@@ -1,0 +1,224 @@
+"""The console of `pykcoord serve`: its options, and the server as the console asks it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import stat
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pykcoord.catalogue import Topic
+from pykcoord.clock import Clock
+from pykcoord.engine import Engine
+from pykcoord.errors import ConfigError, KcoordError
+from pykcoord.event_stream import EventStream, EventStreams
+from pykcoord.server import Broker, Peers
+from pykcoord.web import Ends, Figures, NodeAddress, WebOptions
+
+if TYPE_CHECKING:
+    from pykcoord.server.metrics import ServerMetrics
+
+__all__ = ["ServerSource", "console", "read_token"]
+
+_MOST_TOKEN_BYTES = 4_096
+_EVENTS = 10_000
+_HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
+# Of the families of metrics, which the page of the cluster shows.
+_SHOWN = (
+    "pykcoord_groups",
+    "pykcoord_consumer_groups",
+    "pykcoord_members",
+    "pykcoord_offsets",
+    "pykcoord_rebalances",
+    "pykcoord_members_expired",
+    "pykcoord_shards_led",
+    "pykcoord_shards_away",
+    "pykcoord_log_bytes",
+    "pykcoord_log_written_bytes",
+    "pykcoord_connections",
+    "pykcoord_requests_in_flight",
+    "pykcoord_append_failures",
+)
+_TIMED = ("pykcoord_request_seconds", "pykcoord_fsync_seconds", "pykcoord_append_seconds")
+
+
+def read_token(path: Path, option: str = "--web-token-file") -> str:
+    """The token in a file: its first line. Raises ConfigError where it cannot be read, or other
+    users of this machine can read it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            mode = os.fstat(descriptor).st_mode
+            content = os.read(descriptor, _MOST_TOKEN_BYTES)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise ConfigError(option, f"{path}: {error.strerror}") from None
+    if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
+        raise ConfigError(option, f"{path}: other users can read or write it; chmod 600 {path}")
+    return content.decode("latin-1").split("\n", 1)[0].strip()
+
+
+@contextmanager
+def console(source: ServerSource, options: WebOptions) -> Iterator[str]:
+    """The console within, and its URL. Raises OSError where its address cannot be had, and
+    KcoordError where what it needs is not installed."""
+    try:
+        from pykcoord.web.listener import serve_console
+    except ModuleNotFoundError as error:
+        raise KcoordError(f"--web: {error}") from None
+    with serve_console(source, options, Clock().now_ms) as served:
+        try:
+            yield served.url
+        finally:
+            source.end()
+
+
+class ServerSource:
+    """A `pykcoord.web.Source`: the server of this process, and the nodes beside it. Made on the
+    server's loop."""
+
+    def __init__(
+        self,
+        directory: Path,
+        engine: Engine,
+        metrics: ServerMetrics,
+        node_id: int,
+        address: tuple[str, int],
+        peers: Peers | None,
+    ) -> None:
+        from pykcoord.web.asking import Connections
+
+        self._directory = directory
+        self.name = str(directory)
+        self.shards = engine.node.shards
+        self._engine = engine
+        self._metrics = metrics
+        self._peers = peers
+        host, port = address
+        self._own = NodeAddress(node_id, _HERE.get(host, host), port)
+        self._connections = Connections()
+        self._streams = EventStreams()
+        self._loop = asyncio.get_running_loop()
+        self._ended = False
+        engine.runtime.on_event = self._streams.put
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether this process is the only one."""
+        return self._peers is None or len(self._peers.brokers()) == 1
+
+    def nodes(self) -> Sequence[NodeAddress]:
+        """All nodes."""
+        if self._peers is None:
+            return [self._own]
+        return [self._address(one) for one in self._peers.brokers()]
+
+    def node_of(self, shard: int) -> int | None:
+        """Shard s is led by node s mod N (`pykcoord.cli.nodes`)."""
+        nodes = self.nodes()
+        return nodes[shard % len(nodes)].node_id
+
+    def coordinator(self, group_id: str) -> NodeAddress:
+        """Who coordinates a group."""
+        if self._peers is None:
+            return self._own
+        if (found := self._peers.coordinator(group_id)) is None:
+            raise ConnectionError("no node coordinates that group now")
+        return self._address(found)
+
+    async def ask(self, node: NodeAddress, frame: bytes) -> bytes:
+        """Over TCP, as any client."""
+        return await self._connections.ask(node, frame)
+
+    def topics(self) -> Mapping[str, Topic]:
+        """All topics by name."""
+        return self._engine.catalogue.topics()
+
+    async def ends(self, wanted: Mapping[str, Sequence[int]]) -> Ends:
+        """What ListOffsets says."""
+        from pykcoord.web.ends import list_ends
+
+        return await list_ends(self.ask, self._own, wanted)
+
+    def events(self) -> EventStream:
+        """What happens to groups of this process from now on."""
+        stream = self._streams.add(_EVENTS)
+        self._loop.call_soon_threadsafe(self._engine.runtime.tell_events, True)
+        return stream
+
+    def figures(self) -> Figures:
+        """Those of the metrics that the page shows, and the snapshots in the directory."""
+        figures: Figures = {}
+        for family in self._metrics.registry.collect():
+            name = family.name.removeprefix("pykcoord_")
+            if family.name in _SHOWN:
+                labelled = {
+                    next(iter(one.labels.values())): one.value
+                    for one in family.samples
+                    if one.labels and not one.name.endswith("_created")
+                }
+                plain = [
+                    one.value
+                    for one in family.samples
+                    if not one.labels and not one.name.endswith("_created")
+                ]
+                figures[name] = plain[0] if plain else labelled
+            elif family.name in _TIMED:
+                figures[name] = _timed(family.samples)
+        return figures | {"snapshots": self._snapshots()}
+
+    def metrics(self, accept: str) -> tuple[bytes, str]:
+        """For Prometheus."""
+        from pykcoord.web.exposition import exposed
+
+        return exposed(self._metrics.registry, accept)
+
+    def is_ready(self) -> bool:
+        """Whether clients are served, of all shards."""
+        return not self._ended and self._engine.runtime.shards_away == 0
+
+    def end(self) -> None:
+        """No further events."""
+        self._ended = True
+        self._streams.end(None)
+
+    def _address(self, broker: Broker) -> NodeAddress:
+        own = broker.node_id == self._own.node_id
+        return self._own if own else NodeAddress(broker.node_id, broker.host, broker.port)
+
+    def _snapshots(self) -> Figures:
+        found = []
+        for path in self._directory.glob("__consumer_offsets-*/pykcoord.state"):
+            try:
+                found.append(path.stat())
+            except FileNotFoundError:
+                continue
+        if not found:
+            return {"count": 0}
+        written = [one.st_mtime * 1000 for one in found]
+        return {
+            "count": len(found),
+            "bytes": sum(one.st_size for one in found),
+            "oldest_ms": int(min(written)),
+            "newest_ms": int(max(written)),
+        }
+
+
+def _timed(samples: Sequence[object]) -> Figures:
+    """Of a histogram, by its first label: count, sum, and the counts below its bounds."""
+    found: Figures = {}
+    for one in samples:
+        name, labels, value = one.name, dict(one.labels), one.value  # type: ignore[attr-defined]
+        bound = labels.pop("le", None)
+        of = found.setdefault(next(iter(labels.values()), ""), {"count": 0, "sum": 0.0})
+        if name.endswith("_count"):
+            of["count"] = value
+        elif name.endswith("_sum"):
+            of["sum"] = value
+        elif bound is not None:
+            of.setdefault("buckets", {})[bound] = value
+    return found

@@ -1,0 +1,272 @@
+"""All groups, for pages: ids with state and kind, in chunks that are small enough to be worked on
+between two turns of anything else.
+
+A million ids are never sorted at once: each chunk is, and pages are merged from their heads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import itertools
+from bisect import bisect_left, bisect_right
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from typing import NamedTuple
+
+__all__ = ["Entry", "Index", "IndexBuilder", "Kind", "listed"]
+
+CHUNK = 1_000
+_MOST_KINDS = 250
+
+
+class Kind(NamedTuple):
+    """What a listing says of a group beside its id."""
+
+    protocol_type: str
+    state: str
+    type: str
+
+
+class Entry(NamedTuple):
+    """One group."""
+
+    group_id: str
+    kind: Kind
+
+
+class _Chunk(NamedTuple):
+    # UTF-8, ascending; for each the number of its kind.
+    ids: list[bytes]
+    kinds: bytes
+
+
+def _length(data: bytes, at: int) -> tuple[int, int]:
+    """A compact string's length in bytes, and where it begins."""
+    value = shift = 0
+    while True:
+        byte = data[at]
+        at += 1
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return max(value - 1, 0), at
+        shift += 7
+
+
+async def listed(frame: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+    """The groups of a ListGroups v5 response frame, a chunk at a time: id, and the bytes of
+    protocol type, state and type. Raises ValueError for one that says an error, IndexError for one
+    cut off."""
+    # Correlation id, no tags, throttle time, error code.
+    at = 4 + 1 + 4
+    if (code := int.from_bytes(frame[at : at + 2], "big", signed=True)) != 0:
+        raise ValueError(f"error {code}")
+    left, at = _length(frame, at + 2)
+    while left:
+        chunk: list[tuple[bytes, bytes]] = []
+        for _ in range(min(left, CHUNK)):
+            size = frame[at]
+            if size < 0x80:
+                begin = at + 1
+                end = at + size if size else begin
+            else:
+                size, begin = _length(frame, at)
+                end = begin + size
+            # Three short texts, and no tags: Kafka's own words, all below 127 bytes but for a
+            # protocol type that a client chose.
+            if frame[end] < 0x80:
+                tail = end + (frame[end] or 1)
+            else:
+                size, tail = _length(frame, end)
+                tail += size
+            tail += frame[tail]
+            tail += frame[tail]
+            chunk.append((frame[begin:end], frame[end:tail]))
+            at = tail + 1
+        left -= len(chunk)
+        yield chunk
+        await asyncio.sleep(0)  # gives the interpreter to the engine's thread
+
+
+class IndexBuilder:
+    """Takes the chunks of all nodes' listings."""
+
+    def __init__(self) -> None:
+        self._chunks: list[_Chunk] = []
+        self._kinds: dict[bytes, int] = {}
+        self._counts: list[int] = []
+        self._small: list[tuple[bytes, bytes]] = []
+
+    async def add(self, frame: bytes) -> int:
+        """All groups of one response to ListGroups, and how many they are."""
+        count = 0
+        async for chunk in listed(frame):
+            count += len(chunk)
+            if len(chunk) == CHUNK:
+                self._put(chunk)
+            else:
+                self._small += chunk
+                if len(self._small) >= CHUNK:
+                    self._put(self._small)
+                    self._small = []
+        return count
+
+    def finish(self, version: int, at_ms: int) -> Index:
+        """What was taken."""
+        if self._small:
+            self._put(self._small)
+            self._small = []
+        return Index(version, at_ms, self._chunks, list(map(_kind, self._kinds)), self._counts)
+
+    def _put(self, chunk: list[tuple[bytes, bytes]]) -> None:
+        chunk.sort()
+        kinds = bytearray()
+        for _, tail in chunk:
+            number = self._kinds.get(tail)
+            if number is None:
+                # Clients choose protocol types: beyond so many kinds they are one.
+                number = self._kinds.setdefault(tail, min(len(self._kinds), _MOST_KINDS))
+                if number == len(self._counts):
+                    self._counts.append(0)
+            self._counts[number] += 1
+            kinds.append(number)
+        self._chunks.append(_Chunk([group_id for group_id, _ in chunk], bytes(kinds)))
+
+
+def _kind(tail: bytes) -> Kind:
+    texts = []
+    at = 0
+    for _ in range(3):
+        size, begin = _length(tail, at)
+        at = begin + size
+        texts.append(tail[begin:at].decode(errors="replace"))
+    return Kind(*texts)
+
+
+class Index:
+    """All groups as they were listed at `at_ms`. `version`: another one for each."""
+
+    def __init__(
+        self, version: int, at_ms: int, chunks: list[_Chunk], kinds: list[Kind], counts: list[int]
+    ) -> None:
+        self.version = version
+        self.at_ms = at_ms
+        self._chunks = chunks
+        self._kinds = kinds
+        self._counts = counts
+        self.total = sum(counts)
+
+    def counts(self) -> dict[str, dict[str, int]]:
+        """How many groups there are, by `state` and by `type`."""
+        states: dict[str, int] = {}
+        types: dict[str, int] = {}
+        for kind, count in zip(self._kinds, self._counts, strict=False):
+            states[kind.state] = states.get(kind.state, 0) + count
+            types[kind.type] = types.get(kind.type, 0) + count
+        return {"states": states, "types": types}
+
+    def kind_of(self, group_id: str) -> Kind | None:
+        """That of one group."""
+        wanted = group_id.encode()
+        for chunk in self._chunks:
+            at = bisect_left(chunk.ids, wanted)
+            if at < len(chunk.ids) and chunk.ids[at] == wanted:
+                return self._kinds[chunk.kinds[at]]
+        return None
+
+    async def matching(
+        self, search: str, state: str | None, kind: str | None
+    ) -> AsyncIterator[list[Entry]]:
+        """The groups that match, in no order, some at a time."""
+        chosen = self._chosen(state, kind)
+        pattern = search.encode()
+        for chunk in self._chunks:
+            if found := _matching(chunk, pattern, chosen):
+                yield [Entry(_text(one), self._kinds[number]) for one, number in found]
+            await asyncio.sleep(0)
+
+    async def page(
+        self,
+        size: int,
+        *,
+        search: str = "",
+        state: str | None = None,
+        kind: str | None = None,
+        after: str | None = None,
+        descending: bool = False,
+    ) -> list[Entry]:
+        """The first `size` that match beyond the id `after`, by id. Where nothing is searched for,
+        it looks at the heads of chunks only."""
+        chosen = self._chosen(state, kind)
+        pattern = search.encode()
+        mark = None if after is None else after.encode()
+        runs: list[Iterator[tuple[bytes, int]]] = []
+        for number, chunk in enumerate(self._chunks):
+            if pattern:
+                best = _best(_matching(chunk, pattern, chosen), size, mark, descending)
+                if best:
+                    runs.append(iter(best))
+            else:
+                runs.append(_run(chunk, mark, descending, chosen))
+            if pattern and number % 8 == 7:
+                await asyncio.sleep(0)
+        merged = heapq.merge(*runs, reverse=descending)
+        await asyncio.sleep(0)
+        return [
+            Entry(_text(one), self._kinds[number]) for one, number in itertools.islice(merged, size)
+        ]
+
+    def plus(self, group_ids: Iterable[str]) -> Index:
+        """This one, with groups that came since, of which only the ids are known."""
+        unknown = sorted(one.encode() for one in group_ids if self.kind_of(one) is None)
+        if not unknown:
+            return self
+        number = len(self._kinds)
+        chunk = _Chunk(unknown, bytes([min(number, _MOST_KINDS)]) * len(unknown))
+        kinds, counts = [*self._kinds, Kind("", "", "")], [*self._counts, len(unknown)]
+        return Index(self.version, self.at_ms, [*self._chunks, chunk], kinds, counts)
+
+    def _chosen(self, state: str | None, kind: str | None) -> Callable[[int], bool] | None:
+        if state is None and kind is None:
+            return None
+        wanted = {
+            number
+            for number, one in enumerate(self._kinds)
+            if state in (None, one.state) and kind in (None, one.type)
+        }
+        return wanted.__contains__
+
+
+def _matching(
+    chunk: _Chunk, pattern: bytes, chosen: Callable[[int], bool] | None
+) -> list[tuple[bytes, int]]:
+    pairs = zip(chunk.ids, chunk.kinds, strict=True)
+    return [
+        (one, number)
+        for one, number in pairs
+        if pattern in one and (chosen is None or chosen(number))
+    ]
+
+
+def _best(
+    found: list[tuple[bytes, int]], size: int, mark: bytes | None, descending: bool
+) -> list[tuple[bytes, int]]:
+    if mark is not None:
+        found = [one for one in found if (one[0] < mark if descending else one[0] > mark)]
+    return found[-size:][::-1] if descending else found[:size]
+
+
+def _run(
+    chunk: _Chunk, mark: bytes | None, descending: bool, chosen: Callable[[int], bool] | None
+) -> Iterator[tuple[bytes, int]]:
+    ids, kinds = chunk
+    if descending:
+        start = len(ids) if mark is None else bisect_left(ids, mark)
+        places: range = range(start - 1, -1, -1)
+    else:
+        start = 0 if mark is None else bisect_right(ids, mark)
+        places = range(start, len(ids))
+    return ((ids[at], kinds[at]) for at in places if chosen is None or chosen(kinds[at]))
+
+
+def _text(group_id: bytes) -> str:
+    return group_id.decode(errors="replace")

@@ -1,0 +1,94 @@
+"""The list of all groups, renewed as often as someone looks and as it is cheap."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable
+
+from pykcoord.errors import KcoordError
+from pykcoord.events import Event
+from pykcoord.web.index import Index, IndexBuilder
+from pykcoord.web.reading import Reading
+from pykcoord.web.source import Source
+
+__all__ = ["Listing"]
+
+logger = logging.getLogger("pykcoord.web")
+
+# Between two listings: this, or so many times what the last one took.
+_PAUSE_SECONDS = 0.5
+_PAUSE_FACTOR = 20.0
+# How long a listing goes on after the last look.
+_WATCHED_SECONDS = 15.0
+_MOST_ADDED = 10_000
+
+
+class Listing:
+    """All groups of all nodes. `run` renews it; on the console's loop only."""
+
+    def __init__(self, source: Source, reading: Reading, now_ms: Callable[[], int]) -> None:
+        self._source = source
+        self._reading = reading
+        self._now_ms = now_ms
+        self._index: Index | None = None
+        self._built = asyncio.Event()
+        self._wanted = asyncio.Event()
+        self._looked_at = 0.0
+        self._added: dict[str, int] = {}
+        self._versions = 0
+        self.unreachable: dict[int, str] = {}
+        """Nodes that did not answer the last listing, and why."""
+        self.by_node: dict[int, int] = {}
+        """How many groups each node coordinates."""
+
+    async def get(self) -> Index:
+        """All groups, as far as they are known; waits for the first listing."""
+        self._looked_at = asyncio.get_running_loop().time()
+        self._wanted.set()
+        await self._built.wait()
+        assert self._index is not None
+        return self._index.plus(self._added) if self._added else self._index
+
+    def hear(self, event: Event) -> None:
+        """A group that is new is shown before it is listed."""
+        if event.kind == "group_created" and len(self._added) < _MOST_ADDED:
+            self._added[event.group_id] = self._now_ms()
+
+    async def run(self) -> None:
+        """Renew it until cancelled."""
+        loop = asyncio.get_running_loop()
+        while True:
+            started = loop.time()
+            await self._renew()
+            took = loop.time() - started
+            await asyncio.sleep(max(_PAUSE_SECONDS, _PAUSE_FACTOR * took))
+            if loop.time() - self._looked_at > _WATCHED_SECONDS:
+                self._wanted.clear()
+                await self._wanted.wait()
+
+    async def _renew(self) -> None:
+        begun_ms = self._now_ms()
+        builder = IndexBuilder()
+        unreachable: dict[int, str] = {}
+        by_node: dict[int, int] = {}
+        for node in self._source.nodes():
+            try:
+                by_node[node.node_id] = await builder.add(await self._reading.listing(node))
+            except (OSError, KcoordError, ValueError, IndexError) as error:
+                unreachable[node.node_id] = str(error) or type(error).__name__
+        if unreachable and unreachable != self.unreachable:
+            logger.warning(
+                "console: no groups of node %s: %s",
+                ", ".join(map(str, unreachable)),
+                next(iter(unreachable.values())),
+                extra={"event": "web_listing"},
+            )
+        self.unreachable, self.by_node = unreachable, by_node
+        if unreachable and self._index is not None and not by_node:
+            return
+        self._versions += 1
+        self._index = builder.finish(self._versions, begun_ms)
+        # What was told since this listing began may not be in it.
+        self._added = {one: at for one, at in self._added.items() if at >= begun_ms - 1_000}
+        self._built.set()

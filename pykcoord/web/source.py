@@ -1,0 +1,73 @@
+"""What the console is about: the coordinator behind it, as the console needs it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from pykcoord.catalogue import Topic
+from pykcoord.event_stream import EventStream
+
+__all__ = ["Ends", "Figures", "NodeAddress", "Source"]
+
+Ends = dict[tuple[str, int], int]
+"""Where partitions end, by topic and number."""
+
+Figures = dict[str, Any]
+"""Counts of one process by name, fit for JSON."""
+
+
+class NodeAddress(NamedTuple):
+    """One node: its id, and where clients reach it; an empty host: only in this process."""
+
+    node_id: int
+    host: str
+    port: int
+
+
+class Source(Protocol):
+    """A coordinator. All is called on the console's thread; what is no coroutine returns at once,
+    but for `figures` and `metrics`, which are called on further threads and may block."""
+
+    @property
+    def name(self) -> str:
+        """What is served, in words: a directory."""
+
+    @property
+    def shards(self) -> int:
+        """How many shards there are."""
+
+    @property
+    def tells_all(self) -> bool:
+        """Whether `events` has those of all groups: no other process coordinates some."""
+
+    def nodes(self) -> Sequence[NodeAddress]:
+        """All nodes; this one is among them."""
+
+    def node_of(self, shard: int) -> int | None:
+        """The id of the node that leads a shard, as far as it is known."""
+
+    def coordinator(self, group_id: str) -> NodeAddress:
+        """Who coordinates a group. Raises OSError where nobody is known."""
+
+    async def ask(self, node: NodeAddress, frame: bytes) -> bytes:
+        """The response frame to a request frame, both without their length. Raises OSError or
+        KcoordError where there is none."""
+
+    def topics(self) -> Mapping[str, Topic]:
+        """All topics by name."""
+
+    async def ends(self, wanted: Mapping[str, Sequence[int]]) -> Ends:
+        """Where partitions end, by topic; what is not known is missing."""
+
+    def events(self) -> EventStream:
+        """What happens to groups from now on."""
+
+    def figures(self) -> Figures:
+        """Counts of this process."""
+
+    def metrics(self, accept: str) -> tuple[bytes, str]:
+        """For Prometheus: text and its content type, as `accept` prefers it."""
+
+    def is_ready(self) -> bool:
+        """Whether clients are served."""
