@@ -28,6 +28,8 @@ MODULES = [
     "pykcoord.clients.kafka_python",
     "pykcoord.engine",
     "pykcoord.protocol",
+    "pykcoord.kafka",
+    "pykcoord.watch",
     "pykcoord.zookeeper",
     "pykcoord_spark",
 ]

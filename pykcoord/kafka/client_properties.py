@@ -52,10 +52,13 @@ _WITHOUT_EFFECT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ClientProperties:
-    """How to reach a cluster. `values` are the properties of security by Kafka's names; the other
-    fields are those of the same names: times in ms, `client_id` up to 249 characters.
+    """How to reach a cluster. `values` are the properties of security by Kafka's names, and hold
+    passwords: they are not in its text. Made by `of`, which checks all.
 
-    Made by `of`, which checks them. Never shown whole: it holds passwords.
+    The others are the client's properties of the same names: `bootstrap_servers`,
+    `security_protocol`, `sasl_mechanism` (empty: no SASL), `client_id`, `fetch_max_bytes`; in ms
+    `request_timeout_ms`, `metadata_max_age_ms`, `socket_connection_setup_timeout_ms` (from 100) and
+    `fetch_max_wait_ms` (from 1).
     """
 
     bootstrap_servers: str = ""

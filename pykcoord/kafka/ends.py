@@ -33,7 +33,7 @@ _MOVED = frozenset({3, 6, 74, 75, 5, 9})
 
 
 class End(NamedTuple):
-    """The offset of the next record of a partition, and when a leader said so (monotonic
+    """The offset of the next record of a partition, and when a leader said so (`as_of`, monotonic
     seconds)."""
 
     offset: int

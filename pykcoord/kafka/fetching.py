@@ -35,8 +35,8 @@ _ANSWER_SECONDS = 30.0
 
 
 class Position(NamedTuple):
-    """Where to read on: the offset, the epoch of the batch before it (-1: none), and the leader
-    epoch under which the partition is read (-1: any)."""
+    """Where to read on: the `offset`, the epoch of the batch before it (`last_epoch`, -1: none),
+    and the `leader_epoch` under which the partition is read (-1: any)."""
 
     offset: int
     last_epoch: int
@@ -44,7 +44,8 @@ class Position(NamedTuple):
 
 
 class Fetched(NamedTuple):
-    """What an answer says of a partition. `error` is Kafka's code; `diverging` is (epoch, end
+    """What an answer says of a partition: `high_watermark` and `log_start_offset` (-1: not told),
+    and `records`, batches as they are. `error` is Kafka's code; `diverging` is (epoch, end
     offset) where the leader's log is another one than what was read, else None."""
 
     partition: int

@@ -22,7 +22,8 @@ def address_text(host: str, port: int) -> str:
 
 
 class Broker(NamedTuple):
-    """A broker of the cluster. `rack` is None where it has none."""
+    """A broker of the cluster: `node_id`, advertised `host` and `port`; `rack` is None where it has
+    none."""
 
     node_id: int
     host: str
@@ -36,7 +37,7 @@ class Broker(NamedTuple):
 
 
 class Leader(NamedTuple):
-    """Who leads a partition: -1 is nobody. `epoch` is the leader epoch."""
+    """Who leads a partition: `node_id`, -1 is nobody. `epoch` is the leader epoch."""
 
     node_id: int
     epoch: int
@@ -44,7 +45,8 @@ class Leader(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterTopic:
-    """A topic of the cluster; `leaders` has one entry for each partition that was named."""
+    """A topic of the cluster, its `name` and `topic_id`; `leaders` has one entry for each partition
+    that was named."""
 
     name: str
     topic_id: uuid.UUID
@@ -53,7 +55,8 @@ class ClusterTopic:
 
 @dataclass(slots=True)
 class ClusterView:
-    """The newest of what all answers said. `version` goes up with each change; `as_of` is when the
+    """The newest of what all answers said: `cluster_id`, `controller_id` (-1: none), `brokers` by
+    their ids, `topics` by their names. `version` goes up with each change; `as_of` is when the
     last answer came (monotonic seconds), `deleted` the names of topics that are gone, by id."""
 
     cluster_id: str = ""

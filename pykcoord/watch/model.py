@@ -12,8 +12,10 @@ Assigned = Mapping[str, Sequence[int]]
 
 
 class WatchedMember(NamedTuple):
-    """A member of a group. `epoch` is the member's own, None in classic groups and where it is not
-    known; `owned` what it has now; `subscribed` the topics it asked for, as far as it said."""
+    """A member of a group: `member_id`, `instance_id` (group.instance.id, None: not static),
+    `client_id` and `client_host` as Kafka has them. `epoch` is the member's own, None in classic
+    groups and where it is not known; `owned` what it has now; `subscribed` the topics it asked for,
+    as far as it said."""
 
     member_id: str
     instance_id: str | None
@@ -25,9 +27,10 @@ class WatchedMember(NamedTuple):
 
 
 class WatchedGroup(NamedTuple):
-    """A group. `type` is classic, consumer, share or streams; `epoch` its generation or epoch, None
-    where it has none or it is not known; `protocol` the assignor. `state` is Kafka's name of it,
-    as far as records tell: members that are about to join are not in them."""
+    """A group, `group_id`, with its `members`. `type` is classic, consumer, share or streams;
+    `epoch` its generation or epoch, None where it has none or it is not known; `protocol` the
+    assignor. `state` is Kafka's name of it, as far as records tell: members that are about to join
+    are not in them."""
 
     group_id: str
     type: str
@@ -38,7 +41,8 @@ class WatchedGroup(NamedTuple):
 
 
 class WatchedOffset(NamedTuple):
-    """A committed offset. `commit_timestamp` is in ms since the epoch, -1 where it is not known;
+    """A committed offset of `group_id` for a partition of `topic`, with its `leader_epoch` (-1:
+    none) and `metadata`. `commit_timestamp` is in ms since the epoch, -1 where it is not known;
     `topic_id` 16 bytes, zeros where the record has none; `is_pending`: an open transaction has
     another one for the partition."""
 

@@ -15,8 +15,10 @@ __all__ = ["OWN", "WatchSettings"]
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """The properties that begin with `watch.`; times in ms. `groups`: patterns of ids, separated by
-    commas."""
+    """`client`: how to reach the cluster. The others are the properties that begin with `watch.`:
+    `groups` are patterns of ids, separated by commas; in ms `end_offsets_interval_ms`,
+    `check_interval_ms` (0: never), `poll_interval_ms`, `sync_interval_ms`; `check_groups` are
+    compared each time, and `metrics_groups` have series of their own (docs/kafka.md)."""
 
     client: ClientProperties
     groups: str = "*"

@@ -31,7 +31,7 @@ class OffsetRow(NamedTuple):
 
 class GroupRow(NamedTuple):
     """A group with the lag of all its offsets. `lag` is of those whose ends are known, `unknown`
-    how many are not; both None and 0 for a group without offsets."""
+    how many are not; both None and 0 for a group without offsets. `end_age_ms`: of the oldest."""
 
     group: WatchedGroup
     offsets: list[OffsetRow]

@@ -9,7 +9,7 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -43,7 +43,7 @@ def minutes(pytestconfig: pytest.Config) -> float:
 
 @contextmanager
 def _three(directory: Path) -> Iterator[list[KafkaBroker]]:
-    brokers = [KafkaBroker(directory / str(one), heap="400m", cluster_id=None) for one in (1, 2, 3)]
+    brokers = [KafkaBroker(directory / str(one), heap="400m") for one in (1, 2, 3)]
     cluster_id = new_cluster_id()
     controllers = [free_port() for _ in brokers]
     voters = ",".join(f"{at}@127.0.0.1:{port}" for at, port in enumerate(controllers, 1))
@@ -62,15 +62,18 @@ def _three(directory: Path) -> Iterator[list[KafkaBroker]]:
             "broker.session.timeout.ms": "3000",
             "broker.heartbeat.interval.ms": "500",
         }
-    with ExitStack() as stack:
-        starting = [threading.Thread(target=broker.start) for broker in brokers]
+    starting = [threading.Thread(target=broker.start) for broker in brokers]
+    try:
         for thread in starting:
             thread.start()
         for thread in starting:
             thread.join()
-        for broker in brokers:
-            stack.enter_context(broker)
+        assert all(broker.is_running for broker in brokers)
         yield brokers
+    finally:
+        for broker in brokers:  # not in order: the last would wait for a quorum
+            if broker.is_running:
+                broker.kill()
 
 
 class _Churn:
@@ -212,7 +215,7 @@ async def _watch(
                 await asyncio.to_thread(brokers[watcher.cluster.view.controller_id - 1].kill)
             elif number == rounds // 2 + 1:
                 for broker in brokers:
-                    if broker._process is None:
+                    if not broker.is_running:
                         await asyncio.to_thread(broker.start)
             await asyncio.to_thread(churn.rest)
             compared += await _compare_all(watcher)

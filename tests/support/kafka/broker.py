@@ -71,6 +71,10 @@ class KafkaBroker:
         assert self._process is not None, "the broker was not started"
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None
+
     def start(self) -> KafkaBroker:
         """Formats the directory on first use, starts the broker and waits until it serves."""
         assert self._process is None, "the broker already runs"
