@@ -110,7 +110,8 @@ class Tables:
 
 def matching(patterns: Iterable[str]) -> Callable[[str], bool]:
     """Whether a group's id is of one of the patterns: `*` is any characters, `?` one."""
-    wanted = tuple(patterns)
+    # Brackets are letters like others: fnmatch has sets of letters in them.
+    wanted = tuple(one.replace("[", "[[]") for one in patterns)
     if wanted in ((), ("*",)):
         return lambda group_id: True
     return lambda group_id: any(fnmatch.fnmatchcase(group_id, one) for one in wanted)

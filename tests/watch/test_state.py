@@ -10,6 +10,7 @@ from support import segments
 
 from pykcoord.log import LogReader, decoded_id
 from pykcoord.watch import WatchedGroup, WatchedState
+from pykcoord.watch.tables import matching
 
 _SCENARIOS = (
     "classic-1", "classic-2", "consumer-1", "consumer-2", "migration-1", "offsets-1", "share-1",
@@ -101,3 +102,10 @@ def test_a_partition_that_begins_anew_is_told_of() -> None:
     state.begin(3)
     assert told == [(3, True)]
     assert state.version != version
+
+
+def test_patterns_of_groups_know_two_wildcards() -> None:
+    wanted = matching(["billing-*", "[a]?"])
+    assert [one for one in ("billing-eu", "billing", "[a]b", "ab", "[a]") if wanted(one)] == [
+        "billing-eu", "[a]b"
+    ]  # fmt: skip
