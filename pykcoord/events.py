@@ -7,6 +7,7 @@ Heartbeats that are accepted make none.
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +15,8 @@ __all__ = ["Event", "EventMember", "log_event"]
 
 logger = logging.getLogger("pykcoord.groups")
 
-# Kind, group, generation, cause, member, count, detail, time, silence (`_native.Turn.events`).
+# Kind, group, generation, cause, member, count, detail, time, silence, figures
+# (`_native.Turn.events`).
 EventRow = tuple[
     str,
     str,
@@ -25,6 +27,7 @@ EventRow = tuple[
     str | None,
     int,
     int | None,
+    dict[str, int] | None,
 ]
 
 _FINDINGS = {
@@ -40,6 +43,9 @@ _FINDINGS = {
 _TEXTS = {
     "group_created": "created",
     "member_joined": "member joined",
+    "member_rejoined": "member joined again",
+    "heartbeat_late": "member heard of late",
+    "request_refused": "request refused",
     "join_phase_completed": "the join phase is over",
     "group_stable": "stable",
     "member_gone": "member gone",
@@ -50,7 +56,19 @@ _TEXTS = {
     "member_fenced": "member fenced",
     "group_deleted": "deleted",
 }
-_COUNTED = {"revocation_awaited": "partitions", "member_reconciled": "partitions"}
+_COUNTED = {
+    "revocation_awaited": "partitions",
+    "member_reconciled": "partitions",
+    "heartbeat_late": "times",
+    "request_refused": "times",
+}
+
+
+# Of an event as JSON; others are figures.
+_FIELDS = {
+    "kind", "group_id", "generation_id", "cause", "member", "count", "detail", "timestamp_ms",
+    "silent_ms",
+}  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,19 +99,30 @@ class Event:
     * `member_joined`: the `member` was not there before, or not under this id
     * `member_gone`: the `member`, and as `cause` one of `left`, `removed_by_admin`,
       `session_expired`, `rebalance_timeout`, `sync_expired`, `static_member_replaced`,
-      `group_too_large`. `silent_ms`, where its session expired: for how long it said nothing
+      `group_too_large`, `never_joined` (an id of KIP-394 that others waited for). `silent_ms`,
+      where its session expired: for how long it said nothing
+    * `heartbeat_late`: the `member` was heard of after `silent_ms`, more than three quarters of
+      its session timeout; `count`: how often by now
+    * `request_refused`: `cause` is Kafka's error code, `detail` its name of the API, `member` who
+      asked, as it said; `count`: how often by now. This and the one before are told the first,
+      second, fourth, eighth ... time in a generation
     * `group_migrated`: `cause` is `upgraded` (a consumer group now) or `downgraded` (a classic one
       now), with the `count` of members that stayed, and the `member` that came or went
     * `group_deleted`: `cause` is `requested` or `expired`
 
     Of classic groups:
 
+    * `member_rejoined`: a `member` that was there before has joined again
     * `rebalance_started`: `cause` (as in the metric `pykcoord_rebalances_total`), and the `member`
-      that caused it, where one did; `generation_id` is the one that ends
+      that caused it, where one did; `generation_id` is the one that ends. With the cause
+      `metadata_changed`, `detail` says what of its metadata
     * `join_phase_completed`: the next generation begins, with `count` members (0: the group is
       empty) and the protocol `detail`; `member` is the one for which the others waited, if the
       phase ended because it joined
-    * `group_stable`: every one of `count` members can have its assignment
+    * `group_stable`: every one of `count` members can have its assignment; `member` is the leader
+      that assigned. `figures`, where the group had a generation before: `partitions` assigned,
+      `moved` to another owner, the `least` that had to be; `unowned` for a while, for how long in
+      all (`unowned_ms`) and at the longest (`longest_ms`); `refused_commits` meanwhile
     * `finding`: something about an assignment; `cause` is its kind in the metric
       `pykcoord_findings_total`, `count` how many, `detail` one of them
 
@@ -105,7 +134,8 @@ class Event:
       where one did; `generation_id` is the epoch that begins
     * `target_computed`: the assignor `detail` has decided; `count` members have another target
     * `revocation_awaited`: the `member` has `count` partitions to give up
-    * `member_reconciled`: the `member` has come to its target, of `count` partitions
+    * `member_reconciled`: the `member` has come to its target, of `count` partitions; `figures` of
+      those that it got on the way, as of `group_stable`
     * `member_fenced`: the `member` was refused with FENCED_MEMBER_EPOCH; `cause` is `old_epoch`,
       `newer_epoch` or `unknown_state`. Once for each epoch with which it comes
 
@@ -121,14 +151,40 @@ class Event:
     detail: str | None = None
     timestamp_ms: int = 0
     silent_ms: int | None = None
+    figures: Mapping[str, int] | None = None
 
     @classmethod
     def of(cls, row: EventRow) -> Event:
         """An event as the native node has it."""
-        kind, group_id, generation_id, cause, member, count, detail, timestamp_ms, silent_ms = row
+        kind, group_id, generation_id, cause, member, count, detail, at_ms, silent_ms, figures = row
         of_member = EventMember(*member) if member is not None else None
         what = (kind, group_id, generation_id, cause, of_member, count, detail)
-        return cls(*what, timestamp_ms, silent_ms)
+        return cls(*what, at_ms, silent_ms, figures)
+
+    @classmethod
+    def of_json(cls, fields: Mapping[str, Any]) -> Event:
+        """An event as a value of `__pykcoord_group_events` has it. Unknown fields that are numbers
+        are among its `figures`; KeyError, TypeError and ValueError for what is no event."""
+        member = fields.get("member")
+        of_member = None
+        if member is not None:
+            names = ("group_instance_id", "client_id", "client_host", "reason")
+            rest = (member.get(name) for name in names)
+            of_member = EventMember(member["member_id"], *rest)
+        others = fields.keys() - _FIELDS
+        figures = {name: fields[name] for name in sorted(others) if isinstance(fields[name], int)}
+        return cls(
+            str(fields["kind"]),
+            str(fields["group_id"]),
+            int(fields.get("generation_id", -1)),
+            fields.get("cause"),
+            of_member,
+            fields.get("count"),
+            fields.get("detail"),
+            int(fields["timestamp_ms"]),
+            fields.get("silent_ms"),
+            figures or None,
+        )
 
 
 def log_event(event: Event) -> None:

@@ -25,6 +25,7 @@ class ScriptedTurn:
     foreign: list[int] = field(default_factory=list)
     invalid: list[tuple[int, str]] = field(default_factory=list)
     events: list[tuple[Any, ...]] = field(default_factory=list)
+    recorded: list[tuple[int, int, bytes, bytes]] = field(default_factory=list)
     next_timeout_ms: int | None = None
 
     def reply(self, ticket: int, frame: bytes, body: bytes) -> None:
@@ -100,6 +101,9 @@ class ScriptedNode:
         self.loads.append((shard, next_offset))
         self.loaded_shards.add(shard)
         self.next_offset = next_offset
+
+    def record_events(self, on: bool) -> None:
+        self.records_events = on
 
     def tell_events(self, on: bool) -> None:
         self.tells_events = on

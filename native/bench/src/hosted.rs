@@ -2,6 +2,7 @@
 //! at once.
 
 use std::hint::black_box;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use kcoord_core::outbox::Append;
 use kcoord_core::record::BatchHeader;
@@ -13,6 +14,9 @@ use kcoord_log::write_sealed;
 use crate::requests::{
     Asked, BATCH, Member, NOW_MS, SESSION_MS, config, group_id, join, kept, sync,
 };
+
+/// Whether shards that are made from now on tell events, as where these are kept.
+pub static TELLS_EVENTS: AtomicBool = AtomicBool::new(false);
 
 /// How often a member beats.
 pub const BEAT_MS: i64 = 3_000;
@@ -38,6 +42,7 @@ pub struct Hosted {
 impl Hosted {
     pub fn new() -> Self {
         let mut shard = Shard::new(config());
+        shard.tell_events(TELLS_EVENTS.load(Ordering::Relaxed));
         shard.loaded(NOW_MS, 0);
         Hosted { shard, now_ms: NOW_MS, tickets: 0, made: 0, batch: Vec::new() }
     }
@@ -64,6 +69,9 @@ impl Hosted {
             seal(&append, &mut self.batch);
             self.shard.handle_committed(self.now_ms, append.end_offset());
             self.shard.reuse(append.records);
+        }
+        while let Some(event) = self.shard.poll_event(self.now_ms) {
+            black_box(event);
         }
     }
 

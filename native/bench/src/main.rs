@@ -18,6 +18,7 @@ mod work;
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use axis::{AXES, Axis};
@@ -32,7 +33,7 @@ const HELP: &str = "\
 Runs one hot path of the group coordinator alone, and says how long each round took.
 
 Usage: kcoord-bench list
-       kcoord-bench AXIS [--entries N] [--rounds N] [--seconds S]
+       kcoord-bench AXIS [--entries N] [--rounds N] [--seconds S] [--events]
        kcoord-bench AXIS [--entries N] --asked
        kcoord-bench write-log commits|groups RECORDS FILE
        kcoord-bench weigh GROUPS OFFSET_GROUPS
@@ -42,6 +43,7 @@ Usage: kcoord-bench list
   --entries N     groups, timers, records or partitions (default: as listed)
   --rounds N      how often (default 1)
   --seconds S     further rounds until so much time was measured
+  --events        with the events of groups told, of axes over one shard
   --asked         a round for each line that is read, so that rounds can alternate with others'
 
 Each round prints its operations and nanoseconds: of the processor, and elapsed. What is measured
@@ -83,6 +85,7 @@ fn run() -> Result<(), Failure> {
             Long("rounds") => least = parser.value()?.parse()?,
             Long("seconds") => seconds = parser.value()?.parse()?,
             Long("asked") => asked = true,
+            Long("events") => hosted::TELLS_EVENTS.store(true, Ordering::Relaxed),
             Value(word) => words.push(word.string()?),
             other => return Err(other.unexpected().into()),
         }

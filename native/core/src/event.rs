@@ -8,6 +8,7 @@
 
 use std::collections::VecDeque;
 
+use crate::error::ErrorCode;
 pub use crate::event_cause::{DeletionCause, EpochCause, FencedCause, GoneCause, MigrationCause};
 use crate::finding::{FindingKind, MAX_FINDINGS};
 pub use crate::group::counters::RebalanceCause;
@@ -45,6 +46,12 @@ pub enum EventKind {
         /// Which member.
         member: Box<EventMember>,
     },
+    /// A member of a classic group that was there before has joined again, in a join phase or so
+    /// that one begins.
+    MemberRejoined {
+        /// Which member.
+        member: Box<EventMember>,
+    },
     /// Members of a classic group are asked to join. The member is the one that caused it, where one
     /// did.
     RebalanceStarted {
@@ -52,6 +59,9 @@ pub enum EventKind {
         cause: RebalanceCause,
         /// Which member.
         member: Option<Box<EventMember>>,
+        /// Where a member's metadata changed: what of it. Where the leader asked again: what the
+        /// group reads.
+        detail: Option<Box<str>>,
     },
     /// The next generation begins, with so many members; 0: the group is empty now.
     JoinPhaseCompleted {
@@ -67,6 +77,32 @@ pub enum EventKind {
     GroupStable {
         /// The number of members.
         members: usize,
+        /// The member that assigned; `None`: the coordinator did.
+        leader: Option<Box<EventMember>>,
+        /// What became of the partitions, where the group had a generation before.
+        moves: Option<Box<Moves>>,
+    },
+    /// A member was heard of, but had been silent for more than three quarters of its session
+    /// timeout. Told the first, second, fourth, eighth ... time in a generation.
+    HeartbeatLate {
+        /// Which member.
+        member: Box<EventMember>,
+        /// For how long nothing was heard of it, in ms.
+        silent_ms: i64,
+        /// How often by now.
+        count: u64,
+    },
+    /// A request of a member, or of one that is none any more, was refused. Told the first, second,
+    /// fourth, eighth ... time in a generation.
+    RequestRefused {
+        /// Kafka's name of the API.
+        api: &'static str,
+        /// With which code.
+        error_code: ErrorCode,
+        /// Who asked, as it said.
+        member: Box<EventMember>,
+        /// How often by now.
+        count: u64,
     },
     /// The partitions of a consumer group are to be decided anew. The member is the one that caused
     /// it, where one did.
@@ -96,6 +132,8 @@ pub enum EventKind {
         member: Box<EventMember>,
         /// How many partitions it has.
         partitions: usize,
+        /// What it got on the way, where it got something.
+        gains: Option<Box<Moves>>,
     },
     /// A member of a consumer group was refused, and has to give up its partitions and join again:
     /// once for each epoch with which it comes.
@@ -145,9 +183,12 @@ impl EventKind {
         match self {
             EventKind::GroupCreated => "group_created",
             EventKind::MemberJoined { .. } => "member_joined",
+            EventKind::MemberRejoined { .. } => "member_rejoined",
             EventKind::RebalanceStarted { .. } => "rebalance_started",
             EventKind::JoinPhaseCompleted { .. } => "join_phase_completed",
             EventKind::GroupStable { .. } => "group_stable",
+            EventKind::HeartbeatLate { .. } => "heartbeat_late",
+            EventKind::RequestRefused { .. } => "request_refused",
             EventKind::GroupEpochBumped { .. } => "group_epoch_bumped",
             EventKind::TargetComputed { .. } => "target_computed",
             EventKind::RevocationAwaited { .. } => "revocation_awaited",
@@ -159,6 +200,25 @@ impl EventKind {
             EventKind::Finding { .. } => "finding",
         }
     }
+}
+
+/// What became of partitions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Moves {
+    /// How many are assigned now; of a member's gains: how many it got.
+    pub partitions: u64,
+    /// How many have another owner than before.
+    pub moved: u64,
+    /// How many had to, so that every member has as many as it has now.
+    pub least: u64,
+    /// How many nobody owned for a while.
+    pub unowned: u64,
+    /// For how long in all, in ms.
+    pub unowned_ms: u64,
+    /// And the longest of them.
+    pub longest_ms: u64,
+    /// Commits that were refused since the last such event.
+    pub refused_commits: u64,
 }
 
 /// A member as it was when something happened to it.
@@ -189,10 +249,13 @@ impl Event {
     pub fn bytes(&self) -> usize {
         let texts = match &self.kind {
             EventKind::GroupCreated
-            | EventKind::GroupStable { .. }
             | EventKind::TargetComputed { .. }
             | EventKind::GroupDeleted { .. } => 0,
-            EventKind::RebalanceStarted { member, .. }
+            EventKind::RebalanceStarted { member, detail, .. } => {
+                let member = member.as_ref().map_or(0, |member| member.bytes());
+                member + detail.as_ref().map_or(0, |detail| detail.len())
+            }
+            EventKind::GroupStable { leader: member, .. }
             | EventKind::GroupEpochBumped { member, .. }
             | EventKind::GroupMigrated { member, .. } => {
                 member.as_ref().map_or(0, |member| member.bytes())
@@ -202,6 +265,9 @@ impl Event {
                 last + protocol_name.as_ref().map_or(0, |name| name.len())
             }
             EventKind::MemberJoined { member }
+            | EventKind::MemberRejoined { member }
+            | EventKind::HeartbeatLate { member, .. }
+            | EventKind::RequestRefused { member, .. }
             | EventKind::RevocationAwaited { member, .. }
             | EventKind::MemberReconciled { member, .. }
             | EventKind::MemberFenced { member, .. }
@@ -237,6 +303,8 @@ pub struct Events {
     findings: usize,
     /// The member that causes what comes next.
     trigger: Option<Box<EventMember>>,
+    /// What of its metadata changed.
+    detail: Option<Box<str>>,
 }
 
 impl Events {
@@ -259,6 +327,16 @@ impl Events {
     /// Takes the member that is about to cause a rebalance.
     pub fn take_trigger(&mut self) -> Option<Box<EventMember>> {
         self.trigger.take()
+    }
+
+    /// What changed of the metadata of the member that causes what comes next.
+    pub fn set_detail(&mut self, detail: Option<Box<str>>) {
+        self.detail = detail;
+    }
+
+    /// Takes what changed.
+    pub fn take_detail(&mut self) -> Option<Box<str>> {
+        self.detail.take()
     }
 
     /// False: it is dropped, because too many wait.

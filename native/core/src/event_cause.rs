@@ -17,6 +17,8 @@ pub enum GoneCause {
     StaticMemberReplaced,
     /// It rejoined a group that has more members than `group.max.size`.
     GroupTooLarge,
+    /// It asked for a member id (KIP-394), and did not come back with it while others waited.
+    NeverJoined,
 }
 
 impl GoneCause {
@@ -30,6 +32,7 @@ impl GoneCause {
             GoneCause::SyncExpired => "sync_expired",
             GoneCause::StaticMemberReplaced => "static_member_replaced",
             GoneCause::GroupTooLarge => "group_too_large",
+            GoneCause::NeverJoined => "never_joined",
         }
     }
 }
@@ -102,7 +105,8 @@ impl From<GoneCause> for EpochCause {
             GoneCause::Left
             | GoneCause::RemovedByAdmin
             | GoneCause::StaticMemberReplaced
-            | GoneCause::GroupTooLarge => EpochCause::MemberLeft,
+            | GoneCause::GroupTooLarge
+            | GoneCause::NeverJoined => EpochCause::MemberLeft,
         }
     }
 }

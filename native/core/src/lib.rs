@@ -49,6 +49,7 @@ mod java_order;
 pub mod limits;
 pub mod offset;
 pub mod outbox;
+mod owners;
 pub mod record;
 pub mod request;
 pub mod response;

@@ -186,7 +186,7 @@ impl Shard {
 
     /// Whether [`poll_event`](Shard::poll_event) has other events than findings from now on.
     pub fn tell_events(&mut self, on: bool) {
-        self.machine.events.turn(on);
+        self.machine.tell_events(on);
     }
 
     /// What happened to groups, once it is durable; to be asked until there is none, at the end of

@@ -424,7 +424,7 @@ impl Node {
             while let Some(append) = self.shards[at].poll_append() {
                 turn.appends.push((at, append));
             }
-            turn.events.extend(std::iter::from_fn(|| self.shards[at].poll_event(now_ms)));
+            turn.take_events(at, std::iter::from_fn(|| self.shards[at].poll_event(now_ms)));
             if self.shards[at].has_target_jobs() {
                 self.pass_targets_on(at);
             }

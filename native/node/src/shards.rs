@@ -64,7 +64,7 @@ impl Node {
             self.answer(ticket, response, &mut turn);
         }
         // The end of each turn has given its events their time.
-        turn.events.extend(std::iter::from_fn(|| dropped.poll_event(0)));
+        turn.take_events(shard, std::iter::from_fn(|| dropped.poll_event(0)));
         turn.next_timeout_ms = self.next_timeout_ms();
         turn
     }

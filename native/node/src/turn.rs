@@ -39,6 +39,8 @@ pub struct Turn {
     pub invalid: Vec<(u64, String)>,
     /// What happened to groups, for logs and for hosts that watch.
     pub events: Vec<Event>,
+    /// Of which shards they are, in order: the shard, and how many events.
+    pub events_of: Vec<(usize, usize)>,
     /// Absolute, on the scale of `now_ms`: call `step` again then.
     pub next_timeout_ms: Option<i64>,
 }
@@ -74,6 +76,7 @@ impl Turn {
             given_up,
             invalid,
             events,
+            events_of,
             next_timeout_ms,
         } = self;
         empty(buffer, KEPT_BYTES);
@@ -92,7 +95,17 @@ impl Turn {
         empty(given_up, KEPT_ITEMS);
         empty(invalid, KEPT_ITEMS);
         empty(events, KEPT_ITEMS);
+        empty(events_of, KEPT_ITEMS);
         *next_timeout_ms = None;
+    }
+
+    /// Takes what happened in a shard.
+    pub(super) fn take_events(&mut self, shard: usize, events: impl Iterator<Item = Event>) {
+        let before = self.events.len();
+        self.events.extend(events);
+        if self.events.len() > before {
+            self.events_of.push((shard, self.events.len() - before));
+        }
     }
 
     /// Takes a whole reply that begins with room for its length.

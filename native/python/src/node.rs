@@ -1,12 +1,13 @@
 //! `Node`: N shards behind frames, one call per turn of the host's loop (kcoord_node).
 
 use crate::error::replay_error;
-use crate::event::{EventRow, event_row};
+use crate::event::{EventRow, event_json, event_row};
 use crate::inspect;
 use crate::loader::PyLoader;
 use crate::session::PySession;
 use crate::target_job::{PyNewTargets, PyTargetJob};
 use std::collections::HashMap;
+use std::iter::repeat_n;
 
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
@@ -36,6 +37,9 @@ pub struct PyTurn {
     /// Kind, group, generation, cause, member, count, detail; the member as its id, group instance
     /// id, client id, client host and reason. See `pykcoord.Event`.
     events: Vec<EventRow>,
+    /// The same as records of `__pykcoord_group_events`, of a node that records: shard, time in ms,
+    /// group id and JSON, both in UTF-8.
+    recorded: Py<PyList>,
     /// The time in ms at which to call `step` again; None: nothing is waiting.
     next_timeout_ms: Option<i64>,
 }
@@ -51,6 +55,8 @@ type GroupConfigRow = (String, Option<i32>, Option<i32>, Option<i32>);
 #[pyclass(name = "Node", module = "pykcoord._native")]
 pub struct PyNode {
     pub(crate) node: Node,
+    tells: bool,
+    records: bool,
 }
 
 #[pymethods]
@@ -63,7 +69,8 @@ impl PyNode {
         if shards == 0 {
             return Err(PyValueError::new_err("shards: at least 1"));
         }
-        Ok(PyNode { node: Node::new(config_from(config)?, shards, seed) })
+        let node = Node::new(config_from(config)?, shards, seed);
+        Ok(PyNode { node, tells: false, records: false })
     }
 
     /// The number of shards.
@@ -171,7 +178,7 @@ impl PyNode {
             })
             .collect();
         let turn = py.detach(|| node.step(now_ms, &borrowed, &committed));
-        into_python(py, turn, &mut self.node)
+        into_python(py, turn, self)
     }
 
     /// Error codes as native-endian int16, one for each heartbeat.
@@ -266,7 +273,14 @@ impl PyNode {
 
     /// Whether steps tell events besides findings from now on.
     fn tell_events(&mut self, on: bool) {
-        self.node.tell_events(on);
+        self.tells = on;
+        self.node.tell_events(on || self.records);
+    }
+
+    /// Whether steps have `recorded` from now on.
+    fn record_events(&mut self, on: bool) {
+        self.records = on;
+        self.node.tell_events(on || self.tells);
     }
 
     /// Forgets the parked request of a client that is gone. Its membership stays.
@@ -287,7 +301,7 @@ impl PyNode {
     fn drop_shard(&mut self, py: Python<'_>, shard: usize) -> PyResult<PyTurn> {
         self.check(shard)?;
         let turn = self.node.drop_shard(shard);
-        into_python(py, turn, &mut self.node)
+        into_python(py, turn, self)
     }
 }
 
@@ -301,8 +315,10 @@ impl PyNode {
     }
 }
 
-/// Appends are copied; their memory goes back to where it came from.
-fn into_python(py: Python<'_>, turn: Turn, node: &mut Node) -> PyResult<PyTurn> {
+/// Appends are copied; their memory goes back to where it came from. Events are rows where somebody is
+/// told, records where they are kept.
+fn into_python(py: Python<'_>, turn: Turn, of: &mut PyNode) -> PyResult<PyTurn> {
+    let node = &mut of.node;
     let appends: Vec<_> = turn
         .appends
         .into_iter()
@@ -322,13 +338,25 @@ fn into_python(py: Python<'_>, turn: Turn, node: &mut Node) -> PyResult<PyTurn> 
     for (ticket, pieces) in turn.long_replies {
         replies.append((ticket, joined(py, pieces)?))?;
     }
+    let recorded = PyList::empty(py);
+    if of.records {
+        let shards = turn.events_of.iter().flat_map(|(shard, count)| repeat_n(*shard, *count));
+        for (shard, event) in shards.zip(&turn.events) {
+            let key = PyBytes::new(py, event.group_id.as_bytes());
+            let value = PyBytes::new(py, event_json(event).as_bytes());
+            recorded.append((shard, event.timestamp_ms, key, value))?;
+        }
+    }
+    let told = turn.events.into_iter().filter(|event| of.tells || event.is_finding());
+    let events = told.map(event_row).collect();
     Ok(PyTurn {
         parts: parts.unbind(),
         replies: replies.unbind(),
         appends: PyList::new(py, appends)?.unbind(),
         foreign: turn.foreign,
         invalid: turn.invalid,
-        events: turn.events.into_iter().map(event_row).collect(),
+        recorded: recorded.unbind(),
+        events,
         next_timeout_ms: turn.next_timeout_ms,
     })
 }

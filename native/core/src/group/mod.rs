@@ -20,6 +20,7 @@ pub mod registry;
 pub mod replay;
 pub mod telling;
 pub mod text;
+pub mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -78,6 +79,8 @@ pub struct Machine {
     pub topics_created_version: u64,
     /// For the host.
     pub events: Events,
+    /// What events say beyond the moment.
+    pub watching: watching::Watching,
     /// Records of unknown types, by type.
     pub unknown_records: BTreeMap<i16, u64>,
     /// The last of them for each key: not interpreted, and kept.
@@ -108,6 +111,7 @@ impl Machine {
             topics_version: 1,
             topics_created_version: 1,
             events: Events::default(),
+            watching: watching::Watching::default(),
             unknown_records: BTreeMap::new(),
             kept_records: KeptRecords::new(),
             scratch_key: Vec::new(),

@@ -45,6 +45,8 @@ impl Machine {
         if !self.events.is_on() {
             return;
         }
+        self.watch_owners(group);
+        let detail = self.events.take_detail();
         let member = match cause {
             RebalanceCause::MemberJoined
             | RebalanceCause::LeaderRejoined
@@ -58,7 +60,7 @@ impl Machine {
             | RebalanceCause::TopicsChanged
             | RebalanceCause::Downgraded => None,
         };
-        self.push_event(group, EventKind::RebalanceStarted { cause, member });
+        self.push_event(group, EventKind::RebalanceStarted { cause, member, detail });
     }
 
     /// `last`: the member by whose JoinGroup the phase ended.
@@ -72,16 +74,24 @@ impl Machine {
         }
     }
 
-    pub fn tell_group_stable(&mut self, group: u32) {
+    pub fn tell_group_stable(&mut self, now_ms: i64, group: u32) {
         if self.events.is_on() {
             let members = self.classic(group).member_count();
-            self.push_event(group, EventKind::GroupStable { members });
+            let (leader, moves) = (self.told_leader(group), self.settled_moves(now_ms, group));
+            self.push_event(group, EventKind::GroupStable { members, leader, moves });
         }
     }
 
     /// To be called while the member is still there. A rebalance that comes of it names it.
-    pub fn tell_member_gone(&mut self, member: u32, cause: GoneCause, reason: Option<&str>) {
+    pub fn tell_member_gone(
+        &mut self,
+        now_ms: i64,
+        member: u32,
+        cause: GoneCause,
+        reason: Option<&str>,
+    ) {
         if self.events.is_on() {
+            self.watch_gone(now_ms, member, cause);
             let group = self.registry.members[member].group;
             let member = self.event_member(member, reason);
             self.push_member_gone(group, cause, member, None);
@@ -92,6 +102,7 @@ impl Machine {
     /// shard is loaded, or when nothing ran for a while.
     pub fn tell_session_expired(&mut self, now_ms: i64, member: u32) {
         if self.events.is_on() {
+            self.watch_gone(now_ms, member, GoneCause::SessionExpired);
             let row = &self.registry.members[member];
             let timeout_ms = match row.has(flag::NEW) {
                 true => self.config.new_member_join_timeout_ms,
@@ -114,10 +125,20 @@ impl Machine {
         self.push_event(group, EventKind::MemberGone { cause, member, silent_ms });
     }
 
+    /// An id that was handed out did not come back, and others wait for it. No rebalance comes of it.
+    pub fn tell_never_joined(&mut self, pending: u32) {
+        if self.events.is_on() {
+            let group = self.registry.members[pending].group;
+            let (cause, member) = (GoneCause::NeverJoined, self.event_member(pending, None));
+            self.push_event(group, EventKind::MemberGone { cause, member, silent_ms: None });
+        }
+    }
+
     /// To be called while the group is still there.
     pub fn tell_group_deleted(&mut self, group: u32, cause: DeletionCause) {
         if self.events.is_on() {
             self.push_event(group, EventKind::GroupDeleted { cause });
+            self.watching.forget(group);
         }
     }
 
@@ -129,7 +150,7 @@ impl Machine {
         self.counters.events_dropped += u64::from(!was_taken);
     }
 
-    fn event_member(&self, member: u32, reason: Option<&str>) -> Box<EventMember> {
+    pub fn event_member(&self, member: u32, reason: Option<&str>) -> Box<EventMember> {
         let details = self.registry.members[member].details_but_protocols();
         Box::new(EventMember {
             member_id: details.member_id.into(),

@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use kcoord_core::ErrorCode;
 use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
-use kcoord_core::event::{Event, EventKind, EventMember};
+use kcoord_core::event::{Event, EventKind, EventMember, Moves};
 use kcoord_core::record::consumer::ConsumerGroupRecord;
 use kcoord_core::record::{Batches, GroupMetadataValue, OffsetCommitValue, RecordKey};
 use kcoord_core::response::Response;
@@ -79,11 +79,22 @@ pub fn event(event: &Event, names: &Names) -> String {
     let (of, name) = (format!("{group_id} generation={generation_id}"), kind.name());
     let more = match kind {
         EventKind::GroupCreated => String::new(),
-        EventKind::RebalanceStarted { cause, member } => {
+        EventKind::RebalanceStarted { cause, member, detail } => {
             let member = member.as_ref().map(|member| event_member(member, names));
-            format!(" cause={}{}", cause.name(), member.unwrap_or_default())
+            let detail = detail.as_ref().map(|detail| format!(" changed=\"{detail}\""));
+            let (member, detail) = (member.unwrap_or_default(), detail.unwrap_or_default());
+            format!(" cause={}{detail}{member}", cause.name())
         }
-        EventKind::MemberJoined { member } => event_member(member, names),
+        EventKind::MemberJoined { member } | EventKind::MemberRejoined { member } => {
+            event_member(member, names)
+        }
+        EventKind::HeartbeatLate { member, silent_ms, count } => {
+            format!(" silent={silent_ms} count={count}{}", event_member(member, names))
+        }
+        EventKind::RequestRefused { api, error_code, member, count } => {
+            let code = error_code.name();
+            format!(" {api} {code} count={count}{}", event_member(member, names))
+        }
         EventKind::JoinPhaseCompleted { members, protocol_name, last } => {
             let protocol = protocol_name.as_deref().unwrap_or("-");
             let last = last.as_ref().map(|last| event_member(last, names)).unwrap_or_default();
@@ -96,9 +107,12 @@ pub fn event(event: &Event, names: &Names) -> String {
         EventKind::TargetComputed { members, assignor } => {
             format!(" members={members} assignor={assignor}")
         }
-        EventKind::RevocationAwaited { member, partitions }
-        | EventKind::MemberReconciled { member, partitions } => {
+        EventKind::RevocationAwaited { member, partitions } => {
             format!(" partitions={partitions}{}", event_member(member, names))
+        }
+        EventKind::MemberReconciled { member, partitions, gains } => {
+            let gains = gains.as_deref().map(moves).unwrap_or_default();
+            format!(" partitions={partitions}{}{gains}", event_member(member, names))
         }
         EventKind::MemberFenced { cause, member } => {
             format!(" cause={}{}", cause.name(), event_member(member, names))
@@ -107,7 +121,11 @@ pub fn event(event: &Event, names: &Names) -> String {
             let member = member.as_ref().map(|member| event_member(member, names));
             format!(" cause={} members={members}{}", cause.name(), member.unwrap_or_default())
         }
-        EventKind::GroupStable { members } => format!(" members={members}"),
+        EventKind::GroupStable { members, leader, moves: of } => {
+            let leader = leader.as_ref().map(|leader| event_member(leader, names));
+            let of = of.as_deref().map(moves).unwrap_or_default();
+            format!(" members={members}{}{of}", leader.unwrap_or_default())
+        }
         EventKind::MemberGone { cause, member, silent_ms } => {
             let silent = silent_ms.map(|silent_ms| format!(" silent={silent_ms}"));
             let silent = silent.unwrap_or_default();
@@ -120,6 +138,14 @@ pub fn event(event: &Event, names: &Names) -> String {
         }
     };
     format!("event {name} {of}{more}\n")
+}
+
+fn moves(of: &Moves) -> String {
+    let Moves { partitions, moved, least, unowned, unowned_ms, longest_ms, refused_commits } = of;
+    format!(
+        " of={partitions} moved={moved}/{least} unowned={unowned}/{unowned_ms}/{longest_ms} \
+         refused={refused_commits}"
+    )
 }
 
 fn event_member(member: &EventMember, names: &Names) -> String {

@@ -53,7 +53,7 @@ impl Machine {
             Ok(()) => {
                 self.classic_mut(group).assigner = Assigner::Coordinator;
                 self.counters.assigned(strategy);
-                self.tell_group_stable(group);
+                self.tell_group_stable(now_ms, group);
                 true
             }
             Err(reason) => {

@@ -48,7 +48,7 @@ impl Machine {
             return self.settle(group);
         }
         for member in late {
-            self.tell_member_gone(member, GoneCause::SyncExpired, None);
+            self.tell_member_gone(now_ms, member, GoneCause::SyncExpired, None);
             self.remove_member(member);
             self.counters.members_expired += 1;
         }

@@ -31,10 +31,10 @@ impl Machine {
         let (state, generation_id) = (of.state, of.generation_id);
         let member = match self.identify(group, request.member_id, request.group_instance_id) {
             Ok(member) => member,
-            Err(error_code) => return error_code,
+            Err(error_code) => return self.heartbeat_refused(request, error_code),
         };
         if request.generation_id != generation_id {
-            return ErrorCode::IllegalGeneration;
+            return self.heartbeat_refused(request, ErrorCode::IllegalGeneration);
         }
         self.renew_session(member, now_ms);
         match state {

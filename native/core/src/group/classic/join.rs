@@ -11,6 +11,7 @@ use crate::error::ErrorCode;
 use crate::event::GoneCause;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
+use crate::group::watching::Asking;
 use crate::limits;
 use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::Response;
@@ -50,6 +51,9 @@ impl Machine {
             joined
         });
         if let Err((error_code, member_id)) = joined {
+            let instance_id = request.group_instance_id;
+            let asking = Asking::of(context, request.group_id, request.member_id, instance_id);
+            self.tell_refused("JoinGroup", asking, error_code);
             self.refuse_join(context.ticket, member_id, error_code);
         }
     }
@@ -99,7 +103,7 @@ impl Machine {
             }
         };
         if !self.accepts_joining_member(group, request.member_id) {
-            self.forget_refused_member(group, request.member_id);
+            self.forget_refused_member(now_ms, group, request.member_id);
             self.settle(group);
             return Err((ErrorCode::GroupMaxSizeReached, ""));
         }
@@ -130,9 +134,9 @@ impl Machine {
     }
 
     /// Kafka does not look here whether all others have joined by now (probe P1c).
-    fn forget_refused_member(&mut self, group: u32, member_id: &str) {
+    fn forget_refused_member(&mut self, now_ms: i64, group: u32, member_id: &str) {
         if let Some(member) = self.registry.find_member(group, member_id) {
-            self.tell_member_gone(member, GoneCause::GroupTooLarge, None);
+            self.tell_member_gone(now_ms, member, GoneCause::GroupTooLarge, None);
             self.remove_member(member);
         }
         if let Some(pending) = self.find_pending(group, member_id) {
@@ -214,6 +218,7 @@ impl Machine {
             State::Empty => return Err(ErrorCode::UnknownMemberId),
             State::PreparingRebalance => {
                 self.update_and_park(member, context, request);
+                self.tell_member_rejoined(now_ms, member, request.reason);
                 self.maybe_complete_join(now_ms, group, Some(member));
             }
             State::CompletingRebalance if is_unchanged => self.answer_now(group, member, context),
@@ -223,7 +228,13 @@ impl Machine {
                     // First: a member cannot wait for both of its answers.
                     self.refuse_parked_syncs(now_ms, group, ErrorCode::RebalanceInProgress);
                 }
+                let changed = match is_unchanged {
+                    true => self.subscribed_for_event(group),
+                    false => self.changed_metadata(member, request),
+                };
                 self.update_and_park(member, context, request);
+                self.tell_member_rejoined(now_ms, member, request.reason);
+                self.events.set_detail(changed);
                 self.due_to(member, request.reason);
                 let cause = match is_unchanged {
                     true => RebalanceCause::LeaderRejoined,

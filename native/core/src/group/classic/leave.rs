@@ -34,7 +34,7 @@ impl Machine {
                 member_id: entry.member_id.into(),
                 group_instance_id: entry.group_instance_id.map(Into::into),
                 error_code: match group {
-                    Some(group) => self.leave(group, entry),
+                    Some(group) => self.leave(now_ms, group, entry),
                     None => ErrorCode::UnknownMemberId,
                 },
             });
@@ -62,14 +62,15 @@ impl Machine {
         }
     }
 
-    fn leave(&mut self, group: u32, entry: &LeaveGroupMember<'_>) -> ErrorCode {
+    fn leave(&mut self, now_ms: i64, group: u32, entry: &LeaveGroupMember<'_>) -> ErrorCode {
         if entry.member_id.is_empty() {
             // An administrator removes a static member: no fencing (KIP-345).
             let instance_id = entry.group_instance_id;
             let member = instance_id.and_then(|id| self.registry.find_static_member(group, id));
             return match member {
                 Some(member) => {
-                    self.remove_leaving_member(member, GoneCause::RemovedByAdmin, entry.reason)
+                    let cause = GoneCause::RemovedByAdmin;
+                    self.remove_leaving_member(now_ms, member, cause, entry.reason)
                 }
                 None => ErrorCode::UnknownMemberId,
             };
@@ -79,18 +80,19 @@ impl Machine {
             return ErrorCode::None;
         }
         match self.identify(group, entry.member_id, entry.group_instance_id) {
-            Ok(member) => self.remove_leaving_member(member, GoneCause::Left, entry.reason),
+            Ok(member) => self.remove_leaving_member(now_ms, member, GoneCause::Left, entry.reason),
             Err(error_code) => error_code,
         }
     }
 
     fn remove_leaving_member(
         &mut self,
+        now_ms: i64,
         member: u32,
         cause: GoneCause,
         reason: Option<&str>,
     ) -> ErrorCode {
-        self.tell_member_gone(member, cause, reason);
+        self.tell_member_gone(now_ms, member, cause, reason);
         self.refuse_parked_join(member);
         self.remove_member(member);
         ErrorCode::None

@@ -129,7 +129,7 @@ impl Machine {
         };
         let rows = self.classic(group).member_rows();
         for member in rows.filter(is_gone).collect::<Vec<u32>>() {
-            self.tell_member_gone(member, GoneCause::RebalanceTimeout, None);
+            self.tell_member_gone(now_ms, member, GoneCause::RebalanceTimeout, None);
             self.remove_member(member);
         }
         let progress = self.join_progress(group);

@@ -50,11 +50,14 @@ fn operation(row: &Member, member: u32) -> DelayedOperation {
 
 impl Machine {
     /// Restarts the session timer ("RT" in states section 4) of a member that is heard of.
-    #[inline]
+    #[inline(always)]
     pub fn renew_session(&mut self, member: u32, now_ms: i64) {
         let row = &mut self.registry.members[member];
-        let timeout_ms = row.session_timeout_ms;
+        let (timeout_ms, left_ms) = (row.session_timeout_ms, row.deadline_ms - now_ms);
         restart(row, member, &mut self.wheel, now_ms, timeout_ms);
+        if left_ms < i64::from(timeout_ms >> 2) {
+            self.heard_late(member, i64::from(timeout_ms) - left_ms);
+        }
     }
 
     /// Restarts the session timer as part of a rebalance, with the member's session timeout.
@@ -130,6 +133,9 @@ impl Machine {
         let is_preparing = self.classic(group).state == State::PreparingRebalance;
         let join = is_preparing.then(|| self.join_progress(group));
         let expiry = PendingMember::on_expiration(true, join);
+        if is_preparing {
+            self.tell_never_joined(fired.member);
+        }
         self.remove_pending(fired.member);
         if expiry == PendingExpiry::DropAndCompleteJoin {
             self.complete_join(now_ms, group, None);

@@ -26,7 +26,7 @@ impl Machine {
         let group = self.registry.members[member].group;
         let old_leader_id: Box<str> = self.leader_id(group).into();
         self.fence(member);
-        self.tell_member_gone(member, GoneCause::StaticMemberReplaced, None);
+        self.tell_member_gone(now_ms, member, GoneCause::StaticMemberReplaced, None);
         self.registry.rename_member(member, member_id);
         self.registry.members[member].clear(flag::NEW);
         // With the session timeout that the old id had.

@@ -6,6 +6,7 @@ use super::state::State;
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::counters::RebalanceCause;
+use crate::group::watching::Asking;
 use crate::request::{RequestContext, SyncGroupRequest, Ticket};
 use crate::response::{Response, SyncGroupResponse};
 
@@ -53,12 +54,27 @@ impl Machine {
     ) {
         let found = self.registry.find(request.group_id);
         let Some(group) = found.filter(|group| self.registry.is_consumer(*group)) else {
+            self.tell_refused_sync(context, request, error_code);
             return self.refuse_sync(context.ticket, error_code);
         };
         match self.sync_in_consumer_group(now_ms, group, request) {
             Ok(response) => self.respond_for_group(group, context.ticket, response),
-            Err(error_code) => self.refuse_sync(context.ticket, error_code),
+            Err(error_code) => {
+                self.tell_refused_sync(context, request, error_code);
+                self.refuse_sync(context.ticket, error_code);
+            }
         }
+    }
+
+    fn tell_refused_sync(
+        &mut self,
+        context: &RequestContext<'_>,
+        request: &SyncGroupRequest<'_>,
+        error_code: ErrorCode,
+    ) {
+        let instance_id = request.group_instance_id;
+        let asking = Asking::of(context, request.group_id, request.member_id, instance_id);
+        self.tell_refused("SyncGroup", asking, error_code);
     }
 
     fn syncing_member(&self, request: &SyncGroupRequest<'_>) -> Result<(u32, u32), ErrorCode> {
@@ -111,7 +127,7 @@ impl Machine {
             self.refuse_parked_syncs(now_ms, group, error_code);
             return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
         }
-        self.tell_group_stable(group);
+        self.tell_group_stable(now_ms, group);
         for member in waiting {
             self.restart_session(member, now_ms);
             if let Some(ticket) = self.unpark(member) {

@@ -41,7 +41,7 @@ impl Machine {
         for (row, entry) in &leaving {
             let is_by_admin = entry.member_id.is_empty();
             let cause = if is_by_admin { GoneCause::RemovedByAdmin } else { GoneCause::Left };
-            self.tell_consumer_gone(*row, cause, entry.reason);
+            self.tell_consumer_gone(now_ms, *row, cause, entry.reason);
         }
         let rows: Vec<u32> = leaving.iter().map(|(row, _)| *row).collect();
         let group = self.fence_members(now_ms, group, &rows, EpochCause::MemberLeft);

@@ -12,7 +12,7 @@ use crate::record::consumer::{
 impl Machine {
     /// Returns the row of its group, which may be a classic one now.
     pub fn fence_member(&mut self, now_ms: i64, row: u32, cause: GoneCause) -> u32 {
-        self.tell_consumer_gone(row, cause, None);
+        self.tell_consumer_gone(now_ms, row, cause, None);
         self.fence_told_member(now_ms, row, cause)
     }
 

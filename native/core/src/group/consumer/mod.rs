@@ -28,7 +28,7 @@ mod metadata_hash;
 mod offsets;
 mod pattern;
 mod preferred_assignor;
-mod reconcile;
+pub mod reconcile;
 mod reconciling;
 mod records;
 mod regexes;

@@ -53,6 +53,7 @@ impl Machine {
         let at = |had: &AssignedPartition| had.at;
         let is_same = next.assigned.iter().map(at).eq(member.assigned.iter().map(at));
         let member_id = Arc::clone(&member.id);
+        self.watch_step(now_ms, row, &next);
         self.emit_consumer(now_ms, group, &current_record(&member_id, &next));
         self.tell_member_step(row, &next);
         MemberStep { is_written: true, has_other_partitions: !is_same }

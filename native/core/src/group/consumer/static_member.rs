@@ -13,7 +13,7 @@ use crate::record::consumer::{
 impl Machine {
     /// The row of the member that has the place from now on. Its id may be the same.
     pub fn replace_member(&mut self, now_ms: i64, row: u32, member_id: &str) -> u32 {
-        self.tell_consumer_gone(row, GoneCause::StaticMemberReplaced, None);
+        self.tell_consumer_gone(now_ms, row, GoneCause::StaticMemberReplaced, None);
         self.cancel_consumer_timers(row);
         let member = &self.registry.consumer_members[row];
         let (group, old_id) = (member.group, Arc::clone(&member.id));

@@ -9,6 +9,7 @@ use crate::event::{
     EpochCause, EventKind, EventMember, FencedCause, GoneCause, MigrationCause, bounded_reason,
 };
 use crate::group::Machine;
+use crate::group::watching::Asking;
 use crate::record::consumer::MemberState;
 use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
 use crate::response::Refusal;
@@ -23,8 +24,15 @@ impl Machine {
     }
 
     /// To be called while the member is still there.
-    pub fn tell_consumer_gone(&mut self, row: u32, cause: GoneCause, reason: Option<&str>) {
+    pub fn tell_consumer_gone(
+        &mut self,
+        now_ms: i64,
+        row: u32,
+        cause: GoneCause,
+        reason: Option<&str>,
+    ) {
         if self.events.is_on() {
+            self.watch_consumer_gone(now_ms, row, cause);
             let (group, member) = self.described(row, reason);
             self.push_member_gone(group, cause, member, None);
         }
@@ -33,6 +41,7 @@ impl Machine {
     /// The same of a session that ended.
     pub fn tell_consumer_session_expired(&mut self, now_ms: i64, row: u32) {
         if self.events.is_on() {
+            self.watch_consumer_gone(now_ms, row, GoneCause::SessionExpired);
             let member = &self.registry.consumer_members[row];
             let timeout_ms = match &member.classic {
                 Some(classic) => classic.session_timeout_ms,
@@ -82,8 +91,8 @@ impl Machine {
             }
             // One that waits for newer targets has not arrived.
             MemberState::Stable if next.member_epoch == self.group(group).generation_id() => {
-                let partitions = next.assigned.len();
-                self.push_event(group, EventKind::MemberReconciled { member, partitions });
+                let (partitions, gains) = (next.assigned.len(), self.take_gains(row));
+                self.push_event(group, EventKind::MemberReconciled { member, partitions, gains });
             }
             MemberState::Stable | MemberState::UnreleasedPartitions | MemberState::Unknown => {}
         }
@@ -97,8 +106,13 @@ impl Machine {
         request: &ConsumerGroupHeartbeatRequest<'_>,
         refusal: &Refusal,
     ) {
-        if !self.events.is_on() || refusal.error_code != ErrorCode::FencedMemberEpoch {
+        if !self.events.is_on() {
             return;
+        }
+        if refusal.error_code != ErrorCode::FencedMemberEpoch {
+            let of = (request.group_id, request.member_id, request.instance_id);
+            let asking = Asking::of(context, of.0, of.1, of.2);
+            return self.tell_refused("ConsumerGroupHeartbeat", asking, refusal.error_code);
         }
         let group =
             self.registry.find(request.group_id).filter(|row| self.registry.is_consumer(*row));
@@ -139,6 +153,7 @@ impl Machine {
                 client_host: context.client_host.into(),
                 reason: None,
             };
+            self.watching.forget(group);
             let (cause, member) = (MigrationCause::Upgraded, Some(Box::new(member)));
             self.push_event(group, EventKind::GroupMigrated { cause, member, members });
         }
@@ -152,6 +167,7 @@ impl Machine {
         members: usize,
     ) {
         if self.events.is_on() {
+            self.watching.forget(group);
             let cause = MigrationCause::Downgraded;
             self.push_event(group, EventKind::GroupMigrated { cause, member, members });
         }
@@ -163,7 +179,7 @@ impl Machine {
     }
 
     /// The group of a member, and what an event says of it.
-    fn described(&self, row: u32, reason: Option<&str>) -> (u32, Box<EventMember>) {
+    pub fn described(&self, row: u32, reason: Option<&str>) -> (u32, Box<EventMember>) {
         let member = &self.registry.consumer_members[row];
         (member.group, Box::new(described(member, reason)))
     }

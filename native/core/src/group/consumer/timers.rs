@@ -20,6 +20,11 @@ impl Machine {
     /// The same with a session of this length: a classic member has its own.
     #[inline]
     pub fn renew_consumer_session_with(&mut self, now_ms: i64, row: u32, timeout_ms: i32) {
+        let member = &self.registry.consumer_members[row];
+        let is_late = member.deadline_ms - now_ms < i64::from(timeout_ms >> 2);
+        if is_late && !member.session_timer.is_none() {
+            self.consumer_heard_late(now_ms, row, timeout_ms);
+        }
         let member = &mut self.registry.consumer_members[row];
         let armed_ms = (!member.session_timer.is_none()).then_some(member.deadline_ms);
         member.deadline_ms = deadline(now_ms, timeout_ms);

@@ -2,6 +2,7 @@
 
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::group::watching::Asking;
 use crate::limits::{MAX_STRING_BYTES, check_partitions};
 use crate::offset::commit;
 use crate::request::{OffsetCommitRequest, RequestContext};
@@ -28,6 +29,9 @@ impl Machine {
         let group = match accepted {
             Ok(group) => group,
             Err(error_code) => {
+                let of = (request.group_id, request.member_id, request.group_instance_id);
+                let asking = Asking::of(context, of.0, of.1, of.2);
+                self.tell_refused("OffsetCommit", asking, error_code);
                 let response = Response::OffsetCommit(commit::refuse(request, error_code));
                 return self.outbox.respond(context.ticket, response);
             }
