@@ -165,6 +165,42 @@ class Config:
         long=True,
         ours=True,
     )
+    group_events_enable: bool = _yes_or_no(
+        True,
+        "Whether what happens to groups is kept, beside the log of a directory "
+        "([more](events.md#what-is-kept)).",
+    )
+    group_events_retention_ms: int = _setting(
+        604_800_000,
+        "How long events of groups are kept.",
+        unit="ms",
+        minimum=1,
+        long=True,
+        ours=True,
+    )
+    group_events_retention_bytes: int = _setting(
+        16_777_216,
+        "How much of them is kept of each shard, the newest.",
+        unit="bytes",
+        minimum=1,
+        long=True,
+        ours=True,
+    )
+    group_events_segment_bytes: int = _setting(
+        262_144,
+        "Size at which their log begins a new segment file; a full one is written anew, smaller.",
+        unit="bytes",
+        minimum=4_096,
+        ours=True,
+    )
+    group_events_group_bytes: int = _setting(
+        4_194_304,
+        "How much a full segment keeps of one group, in JSON, the newest.",
+        unit="bytes",
+        minimum=4_096,
+        long=True,
+        ours=True,
+    )
     offsets_topic_num_partitions: int = _setting(
         50,
         "Shards, one partition of __consumer_offsets each. Must not change for a directory.",

@@ -7,6 +7,7 @@ coordinator.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import Callable, Mapping
@@ -26,10 +27,14 @@ from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
 from pykcoord.group_config import native_group_configs
+from pykcoord.lag_watch import LagWatch
 from pykcoord.leading import FixedShards
 from pykcoord.log import Holding, LogDirectory, Part
+from pykcoord.log.events import EventLimits
 from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
 from pykcoord.log.state_file import StateFile
+from pykcoord.observers import tell
+from pykcoord.recorder import RecordedFiles, Recorder, watch_topics
 from pykcoord.runtime import Runtime, RuntimeMetrics
 from pykcoord.server_assignors import Given, ServerAssignors, configured
 from pykcoord.snapshots import start_snapshots
@@ -39,6 +44,8 @@ __all__ = ["Directory", "Engine", "Observer", "Topics", "begin_topics", "tell_to
 logger = logging.getLogger("pykcoord.engine")
 
 _SEED_BYTES = 32
+# How often each shard's groups are looked at for partitions that fall behind.
+_LAG_SECONDS = 30.0
 
 Topics = Mapping[str, int] | TopicCatalogue
 """Name to number of partitions, for a catalogue that is kept with the log; or a catalogue."""
@@ -79,6 +86,8 @@ class Engine:
         self.log = log
         self.runtime = runtime
         self.catalogue = catalogue
+        self.recorder: Recorder | None = None
+        self.event_files: RecordedFiles | None = None
 
     @classmethod
     def open(
@@ -109,11 +118,12 @@ class Engine:
         names, own = configured(config) if assignors is None else assignors
         native = config.native()
         native["consumer"]["assignors"] = [*names]
+        clock = clock or Clock()
 
         def assemble(node: Node, log: Log, topics: TopicCatalogue) -> Engine:
             node.send_in_parts()
             node.compute_targets_aside()
-            runtime = new_runtime(node, log, clock or Clock(), observer)
+            runtime = new_runtime(node, log, clock, observer)
             runtime.tell_events(tells_events)
             if own:
                 timeout_ms = config.group_consumer_assignor_timeout_ms
@@ -133,6 +143,8 @@ class Engine:
             engine = assemble(
                 node, log, _catalogue(catalogue, store.topics_in(log.state_file(STATE_FILE)))
             )
+            if config.group_events_enable:
+                engine._record(store.path, clock)
             engine._load(log)
         except BaseException:
             log.close()
@@ -142,7 +154,33 @@ class Engine:
     def close(self) -> None:
         """Close the log: all appends so far are written and synced. Raises OSError or LogError
         where that fails."""
+        if self.recorder is not None:
+            self.recorder.close()
         self.log.close()
+
+    def _record(self, directory: Path, clock: Clock) -> None:
+        """Keep what happens from now on, beside the log."""
+        of, node = self.config, self.node
+        limits = EventLimits(
+            of.group_events_segment_bytes,
+            of.group_events_retention_ms,
+            of.group_events_retention_bytes,
+            of.group_events_group_bytes,
+        )
+        self.recorder = Recorder(
+            directory, limits, clock.now_ms, lambda: int(node.stats()["events_dropped_total"])
+        )
+        self.event_files = RecordedFiles(directory, of.offsets_topic_num_partitions)
+        self.runtime.record(self.recorder)
+        watch_topics(self.recorder, self.catalogue)
+        lag = LagWatch(node, self.catalogue, self.recorder.take)
+
+        async def look() -> None:
+            while True:
+                await asyncio.sleep(_LAG_SECONDS / node.shards)
+                tell(lag.look, clock.now_ms())
+
+        self.runtime.beside.append(look)
 
     def __enter__(self) -> Self:
         return self

@@ -47,6 +47,8 @@ class Turn(Protocol):
     @property
     def events(self) -> list[EventRow]: ...
     @property
+    def recorded(self) -> list[tuple[int, int, bytes, bytes]]: ...
+    @property
     def next_timeout_ms(self) -> int | None: ...
 
 
@@ -77,6 +79,7 @@ class Node(Protocol):
     def bring_targets(self, number: int, targets: Any) -> None: ...
     def refuse_targets(self, number: int, reason: str) -> None: ...
     def tell_events(self, on: bool) -> None: ...
+    def record_events(self, on: bool) -> None: ...
     def abandon(self, ticket: int) -> None: ...
     def set_away(self, shard: int, away: bool) -> None: ...
     def drop_shard(self, shard: int) -> Turn: ...
@@ -128,13 +131,22 @@ class RuntimeMetrics(Protocol):
     def append_failed(self, shard: int) -> None: ...
 
 
+class EventRecorder(Protocol):
+    """Keeps events: see `pykcoord.recorder`."""
+
+    def take(self, recorded: list[tuple[int, int, bytes, bytes]]) -> None: ...
+    def shard_loaded(self, shard: int) -> None: ...
+    def lose(self) -> None: ...
+
+
 class Runtime:
     """Drives one node with one log and one transport.
 
     `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait;
     `stop()` at the end. `on_fatal` is called once, on the loop, with the exception of a broken
     invariant: nothing is served afterwards. `on_event` is called on the loop with what happens to
-    groups: with findings always, with the rest once `tell_events` was called.
+    groups: with findings always, with the rest once `tell_events` was called. `beside`: what
+    `start` is to `spawn`.
 
     A shard is served once it is adopted: with the state that `Log.take` gave. `release` ends that.
     Where an append fails, the runtime releases the shard and calls `on_shard_lost`, on the loop:
@@ -155,6 +167,8 @@ class Runtime:
         self.on_fatal: Callable[[BaseException], None] | None = None
         self.on_shard_lost: Callable[[int, Failure], None] | None = None
         self.on_event: Callable[[Event], None] | None = None
+        self.recorder: EventRecorder | None = None
+        self.beside: list[Callable[[], Coroutine[Any, Any, None]]] = []
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: Transport | None = None
         self._awake = False
@@ -204,6 +218,8 @@ class Runtime:
         self.node.adopt(shard, loader)
         self.node.loaded(shard, self._clock.now_ms(), next_offset)
         self._dropped.discard(shard)
+        if self.recorder is not None:
+            self.recorder.shard_loaded(shard)
         self.wake()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
@@ -228,6 +244,8 @@ class Runtime:
         self._running = True
         self._settled.set()
         self.wake()
+        for work in self.beside:
+            self.spawn(work())
         if self._log_lost is not None:
             self._from_a_thread(self._fail, self._log_lost, LOG_LOST_TEXT)
 
@@ -292,6 +310,11 @@ class Runtime:
         """Whether events are logged, and given to `on_event`, from now on; findings always are."""
         self.node.tell_events(on)
 
+    def record(self, recorder: EventRecorder) -> None:
+        """Have the recorder keep what happens from now on."""
+        self.recorder = recorder
+        self.node.record_events(True)
+
     async def stop(self) -> None:
         """Wait for appends in flight, answer what is parked NOT_COORDINATOR, and end."""
         if not self._running:
@@ -355,6 +378,8 @@ class Runtime:
             self._transport.refuse(ticket, reason)
         if turn.foreign:
             self._transport.foreign(turn.foreign)
+        if self.recorder is not None and turn.recorded:
+            tell(self.recorder.take, turn.recorded)
         for event in map(Event.of, turn.events):
             tell(log_event, event)
             if self.on_event is not None:
@@ -459,6 +484,8 @@ class Runtime:
     def _fail(self, error: BaseException, text: str) -> None:
         if not self._running:
             return
+        if self.recorder is not None and isinstance(error, LOG_LOST):
+            self.recorder.lose()
         # What is no fault of ours is logged once, by `on_fatal`.
         expected = isinstance(error, KcoordError)
         if not expected or self.on_fatal is None:

@@ -154,6 +154,7 @@ async def serve(config: Config, options: Options, lines: LineQueue, role: Role) 
             metrics=metrics,
             broker_configs={name: _config_text(value) for name, value in config.values().items()},
             peers=role.peers,
+            event_files=engine.event_files,
         )
         await asyncio.sleep(0)  # a signal that came meanwhile is heard now
         if not asked.done():

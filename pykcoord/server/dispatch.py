@@ -144,7 +144,10 @@ class Dispatcher:
         if api.wait_ms is not None:
             job.wait_ms = api.wait_ms(request, fields)
         # The request may have created topics, and other requests may have changed them meanwhile.
-        if cluster_version == cluster.version:
+        is_fetch = api.key == fetch.KEY
+        if cluster_version == cluster.version and not (
+            is_fetch and not fetch.is_repeatable(fields)
+        ):
             self._remember(job, cluster_version)
 
     def _remember(self, job: Job, cluster_version: tuple[int, int]) -> None:

@@ -19,6 +19,7 @@ from pykcoord.errors import KcoordError
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import Connection, Hub
 from pykcoord.server.accepting import Listener
+from pykcoord.server.api.events_topic import EventFiles, EventsTopic
 from pykcoord.server.api.node_api import Cluster, Peers
 from pykcoord.server.api.registry import LONGEST_FRAMES
 from pykcoord.server.dispatch import Dispatcher
@@ -63,7 +64,8 @@ class Server:
     address that answers give to clients, by default where the server listens. `auto_create_topics`:
     whether asking for an unknown topic makes it, with one partition; off unless wanted, since a
     topic here holds no records and a misspelt one would only hide the mistake. `broker_configs` are
-    shown by DescribeConfigs. `peers` are the nodes of a cluster, this one among them; None: it is
+    shown by DescribeConfigs. `event_files`: what happened to groups, as an internal topic; None:
+    that is not kept. `peers` are the nodes of a cluster, this one among them; None: it is
     alone.
     """
 
@@ -81,6 +83,7 @@ class Server:
         auto_create_topics: bool = False,
         max_connections_by_ip: Mapping[str, int] | None = None,
         peers: Peers | None = None,
+        event_files: EventFiles | None = None,
     ) -> None:
         self._config = config
         self._runtime = runtime
@@ -96,6 +99,7 @@ class Server:
             peers=peers,
             furthest=runtime.furthest_offsets,
             has_consumer_groups=config.has_consumer_groups,
+            events=EventsTopic(event_files) if event_files is not None else None,
         )
         self.hub = Hub(
             self,

@@ -37,6 +37,7 @@ def gate(
     monkeypatch.setattr(counts, "compiler", lambda: options.pop("compiler", "rustc 1.95.0"))
     monkeypatch.setattr(counts, "count_all", lambda axes: {axis: found[axis] for axis in axes})
     monkeypatch.setattr(counts, "_commit", lambda: "fedcba9")
+    monkeypatch.setattr(counts, "gate_events", lambda found: [])
     chosen = {"set": False, "only": None, **{k: v for k, v in options.items() if k != "compiler"}}
     return counts.gate_counts(argparse.Namespace(**chosen))
 
@@ -50,6 +51,15 @@ def test_a_tenth_more_fails_and_says_all(monkeypatch: pytest.MonkeyPatch, tmp_pa
     for said in ("heartbeat", "133.0", "11% over", "120.0 of abc1234", "callgrind_annotate"):
         assert said in failure
     assert "make bench-gate BENCH_ARGS=--set" in failure
+
+
+def test_events_may_cost_so_much_and_no_more() -> None:
+    def told(axis: str, arguments: tuple[str, ...]) -> float:
+        assert arguments == ("--events",)
+        return {"join-sync": 149.9, "commit-1": 202.2}[axis]
+
+    (failure,) = counts.gate_events({"join-sync": 100.0, "commit-1": 200.0, "range": 1.0}, told)
+    assert failure == "commit-1: 1.1% more instructions while events are told (allowed: 1%)"
 
 
 def test_another_compiler_gets_more_room(

@@ -33,6 +33,7 @@ SETTINGS = {
     "offsets.retention.check.interval.ms": "100",
     "group.consumer.max.session.timeout.ms": str(SESSION_TIMEOUT_MS),
     "group.consumer.session.timeout.ms": str(SESSION_TIMEOUT_MS),
+    "group.events.enable": "false",  # its thread writes when it likes; calls are counted here
 }
 # COORDINATOR_LOAD_IN_PROGRESS, COORDINATOR_NOT_AVAILABLE, NOT_COORDINATOR: clients ask again.
 RETRIABLE = {14, 15, 16}

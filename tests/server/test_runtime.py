@@ -484,7 +484,7 @@ def test_what_the_node_found_is_logged_with_its_group(run, caplog):
     async def main():
         runtime, node, _, wire = made()
         node.events = [
-            ("finding", "billing", 7, kind, None, 2, "t-0 to m", 0, None) for kind in kinds
+            ("finding", "billing", 7, kind, None, 2, "t-0 to m", 0, None, None) for kind in kinds
         ]
         wire.send(HEARTBEAT)
         await until(lambda: wire.replies)

@@ -1,4 +1,4 @@
-"""Fetch (1): a long poll on partitions that hold no records.
+"""Fetch (1): a long poll on partitions that hold no records, but for those of group events.
 
 A fetch at any offset waits for its max_wait_ms and comes back empty. It is never
 OFFSET_OUT_OF_RANGE (but for negative offsets): a consumer that resumes at a committed offset
@@ -49,29 +49,30 @@ class _Responses:
         self._version = version
         self._cluster = cluster
         self._topics, self._answered = Seen(len(asked)), Seen()
-        self._has_partitions = self._has_errors = False
+        self._has_partitions = self._has_errors = self._has_records = False
+        self.is_repeatable = True
 
     @property
     def may_wait(self) -> bool:
         """Whether Kafka would wait for records: not where nothing is asked for, or on any error."""
-        return self._has_partitions and not self._has_errors
+        return self._has_partitions and not self._has_errors and not self._has_records
 
     def __len__(self) -> int:
         return len(self._asked)
 
     def __iter__(self) -> Iterator[Fields]:
-        catalogue = self._cluster.catalogue
+        cluster = self._cluster
         for asked in self._asked:
             topic: Topic | None
             if self._version >= 13:
                 identity = {"topic_id": asked.topic_id}
                 name = asked.topic_id.bytes if asked.topic_id is not None else None
-                topic = catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
+                topic = cluster.topic_by_id(asked.topic_id)
                 absent = ErrorCode.unknown_topic_id
             else:
                 identity = {"topic": asked.topic}
                 name = asked.topic
-                topic = catalogue.topics().get(asked.topic)
+                topic = cluster.topic(asked.topic)
                 absent = ErrorCode.unknown_topic_or_partition
             number = self._topics.place(name)
             yield {**identity, "partitions": self._partitions(topic, absent, asked, number)}
@@ -84,10 +85,26 @@ class _Responses:
             if not self._answered.add(None, (number << 32) + partition.partition):
                 yield PAUSE
                 continue
-            fields = _partition(topic, absent, partition)
+            fields = self._fields(topic, absent, partition)
             self._has_partitions = True
             self._has_errors |= fields["error_code"] is not NONE
             yield fields
+
+    def _fields(self, topic: Topic | None, absent: ErrorCode, asked: Any) -> Fields:
+        """Of one partition. An answer of the topic of events may be another the next time."""
+        fields = _partition(topic, absent, asked)
+        events = self._cluster.events_of(topic)
+        if events is None or fields["error_code"] is not NONE:
+            return fields
+        self.is_repeatable = False
+        start, end, records = events.read(
+            asked.partition, asked.fetch_offset, asked.partition_max_bytes
+        )
+        self._has_records |= bool(records)
+        if not start <= asked.fetch_offset <= end:
+            return {**fields, "error_code": ErrorCode.offset_out_of_range}
+        ends = {"high_watermark": end, "last_stable_offset": end, "log_start_offset": start}
+        return {**fields, **ends, "records": records}
 
 
 def _partition(topic: Topic | None, absent: ErrorCode, asked: Any) -> Fields:
@@ -120,6 +137,12 @@ def _wait_ms(request: Any, fields: Fields) -> int:
     if request.min_bytes <= 0 or not responses or not responses.may_wait:
         return 0
     return max(0, int(request.max_wait / _MILLISECOND))
+
+
+def is_repeatable(fields: Fields) -> bool:
+    """Whether the same Fetch has the same answer as long as the cluster stays as it is."""
+    responses = fields["responses"]
+    return isinstance(responses, list) or responses.is_repeatable
 
 
 API = NodeApi(KEY, "Fetch", 4, 18, _answer, wait_ms=_wait_ms)

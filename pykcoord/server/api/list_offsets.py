@@ -63,14 +63,14 @@ def _partitions(
     cluster: Cluster,
 ) -> Iterator[Fields]:
     """Each once; what is asked for twice is an invalid request (ReplicaManager.fetchOffset)."""
-    topic = cluster.catalogue.topics().get(asked.name)
+    topic = cluster.topic(asked.name)
     partitions = iter(asked.partitions)
     while some := list(islice(partitions, SLICE_ELEMENTS)):
         found = []
         for partition in some:
             identity = number + partition.partition_index
             if not twice.has(None, identity):
-                found.append((_partition(topic, partition, version), partition))
+                found.append((_of(cluster, topic, partition, version), partition))
             elif told.add(None, identity):
                 refused = _fields(partition, ErrorCode.invalid_request)
                 found.append((refused, partition))
@@ -79,7 +79,7 @@ def _partitions(
             for fields, partition in found
             if partition.timestamp == _LATEST and fields["error_code"] is NONE
         ]
-        if topic is not None and latest:
+        if topic is not None and latest and cluster.events_of(topic) is None:
             ends = cluster.ends(topic, [fields["partition_index"] for fields in latest])
             for fields, end in zip(latest, ends, strict=True):
                 fields["offset"] = end
@@ -97,6 +97,23 @@ def _fields(asked: Any, error: ErrorCode, offset: int = _UNKNOWN) -> dict[str, A
         "leader_epoch": NO_LEADER_EPOCH,
         "offset": offset,
     }
+
+
+def _of(cluster: Cluster, topic: Topic | None, asked: Any, version: int) -> dict[str, Any]:
+    """A partition of any topic: only that of group events has records."""
+    fields = _partition(topic, asked, version)
+    events = cluster.events_of(topic)
+    if events is None or fields["error_code"] is not NONE:
+        return fields
+    start, end = events.ends(asked.partition_index)
+    if asked.timestamp == _LATEST:
+        fields["offset"] = end
+    elif asked.timestamp < 0:
+        fields["offset"] = start if fields["offset"] == 0 else fields["offset"]
+    else:
+        found = events.offset_at(asked.partition_index, asked.timestamp)
+        fields["offset"], fields["timestamp"] = found
+    return fields
 
 
 def _partition(topic: Topic | None, asked: Any, version: int) -> dict[str, Any]:

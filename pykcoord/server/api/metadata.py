@@ -1,4 +1,4 @@
-"""Metadata (3): the brokers and the catalogue's topics. Never reveals internal topics."""
+"""Metadata (3): the brokers and the catalogue's topics; that of group events if it is named."""
 
 from __future__ import annotations
 
@@ -68,12 +68,12 @@ def _is_by_id(asked: Any, version: int) -> bool:
 def _topic(asked: Any, version: int, cluster: Cluster, may_create: bool) -> Fields:
     catalogue = cluster.catalogue
     if _is_by_id(asked, version):
-        by_id = catalogue.by_id(asked.topic_id) if asked.topic_id is not None else None
+        by_id = cluster.topic_by_id(asked.topic_id)
         if by_id is None:
             name = None if version >= 12 else ""
             return unknown_topic(name, asked.topic_id, ErrorCode.unknown_topic_id)
         return _whole(by_id, cluster)
-    topic = catalogue.topics().get(asked.name)
+    topic = cluster.topic(asked.name)
     if topic is not None:
         return _whole(topic, cluster)
     try:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
 from pykcoord.catalogue import Catalogue, Topic
+from pykcoord.server.api.events_topic import EventsTopic
 from pykcoord.server.api.messages import Fields
 from pykcoord.server.rarely import Rarely
 from pykcoord.session import Session
@@ -53,7 +54,7 @@ class Cluster:
     """This node as clients see it. `host` and `port` are the advertised ones. Without `peers` it
     is alone, and coordinates every group. `furthest` says of partitions of a topic what was
     committed for them at the most, by any group; 0 where nothing was. `has_consumer_groups`: the
-    protocol `consumer` is enabled."""
+    protocol `consumer` is enabled. `events`: the internal topic of group events."""
 
     catalogue: Catalogue
     cluster_id: str
@@ -67,12 +68,28 @@ class Cluster:
     furthest: Furthest | None = None
     ends_elsewhere: dict[tuple[uuid.UUID, int], int] = field(default_factory=dict)
     has_consumer_groups: bool = True
+    events: EventsTopic | None = None
     produced: Rarely = field(default_factory=Rarely)  # requests of producers, for the log
 
     @property
     def version(self) -> tuple[int, int]:
         """Another one after each change of the topics or the nodes."""
         return self.catalogue.version, self.peers.version if self.peers is not None else 0
+
+    def topic(self, name: str) -> Topic | None:
+        """A topic of the catalogue, or the internal one."""
+        found = self.catalogue.topics().get(name)
+        return found or (self.events.by_name(name) if self.events is not None else None)
+
+    def topic_by_id(self, topic_id: uuid.UUID | None) -> Topic | None:
+        """The same by its id."""
+        found = self.catalogue.by_id(topic_id) if topic_id is not None else None
+        return found or (self.events.by_id(topic_id) if self.events is not None else None)
+
+    def events_of(self, topic: Topic | None) -> EventsTopic | None:
+        """The internal topic, if it is this one."""
+        is_it = self.events is not None and topic is self.events.topic
+        return self.events if is_it else None
 
     def brokers(self) -> list[Broker]:
         """All nodes; this one is always among them."""

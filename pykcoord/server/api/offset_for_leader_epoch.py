@@ -19,10 +19,8 @@ _BEYOND_EVERY_POSITION = 2**63 - 1
 
 
 def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
-    topics = cluster.catalogue.topics()
-
     def told(asked: Any) -> Fields:
-        topic = topics.get(asked.topic)
+        topic = cluster.topic(asked.topic)
         partitions = Each(lambda partition: _partition(topic, partition), asked.partitions)
         return {"topic": asked.topic, "partitions": partitions}
 

@@ -39,7 +39,7 @@ def known_topic(topic: Topic, partitions: range, cluster: Cluster) -> Fields:
         "error_code": NONE,
         "name": topic.name,
         "topic_id": topic.topic_id,
-        "is_internal": False,
+        "is_internal": cluster.events_of(topic) is not None,
         "partitions": Each(told, partitions),
         "topic_authorized_operations": NO_AUTHORIZED_OPERATIONS,
     }

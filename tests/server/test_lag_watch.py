@@ -1,0 +1,64 @@
+"""Partitions that fall behind while their owner commits nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pykcoord.catalogue import TopicCatalogue
+from pykcoord.consumer_protocol import encode_assignment
+from pykcoord.events import Event
+from pykcoord.explain import explain
+from pykcoord.lag_watch import LagWatch
+
+MINUTE = 60_000
+
+
+class Rows:
+    """A node of one shard, with one group of one member that has orders-0 and orders-1."""
+
+    shards = 1
+
+    def __init__(self) -> None:
+        self.committed = {0: 10, 1: 10}
+        self.members = True
+
+    def offsets(self, shard: int) -> list[tuple[Any, ...]]:
+        rest = (-1, "", 0, -1, bytes(16))
+        return [("g", "orders", one, offset, *rest) for one, offset in self.committed.items()]
+
+    def groups(self, shard: int) -> list[tuple[Any, ...]]:
+        assignment = encode_assignment([("orders", 0), ("orders", 1)])
+        member = ("app-1", None, "app", "/10.0.0.1", 1, 1, b"", assignment, None)
+        members = [member] if self.members else []
+        return [("g", "classic", "Stable", "consumer", 1, "range", "app-1", 0, members, None)]
+
+
+def test_it_is_told_when_it_grows_and_again_when_it_has_doubled() -> None:
+    rows, catalogue = Rows(), TopicCatalogue({"orders": 2})
+    told: list[Event] = []
+
+    def take(recorded: list[tuple[int, int, bytes, bytes]]) -> None:
+        told.extend(Event.of_json(json.loads(one[3])) for one in recorded)
+
+    watch = LagWatch(rows, catalogue, take)
+    watch.look(0)  # nothing is known of ends
+    for minute in range(10):
+        catalogue.set_end_offsets({("orders", 0): 20 + 10 * minute, ("orders", 1): 20})
+        rows.committed[1] = 10 + minute
+        watch.look(minute * MINUTE)
+    assert [(event.detail, event.count, event.silent_ms) for event in told] == [
+        ("orders-0", 20, MINUTE),
+        ("orders-0", 50, 4 * MINUTE),
+    ]
+    (pattern,) = explain(told, "g").patterns
+    assert pattern.name == "lag_without_commits"
+    assert "app-1 at 10.0.0.1" in pattern.text
+    told.clear()
+    rows.committed[0] = 110
+    watch.look(10 * MINUTE)
+    rows.members = False
+    for minute in range(11, 20):
+        catalogue.set_end_offsets({("orders", 0): 200 + minute})
+        watch.look(minute * MINUTE)
+    assert told == []
