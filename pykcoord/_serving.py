@@ -24,6 +24,7 @@ from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
 from pykcoord.event_stream import EventStream, EventStreams
 from pykcoord.leading import FixedShards
 from pykcoord.log.protocol import Log
+from pykcoord.recorder import Recorder
 from pykcoord.runtime import Runtime
 from pykcoord.server_assignors import Given
 
@@ -72,6 +73,7 @@ class Serving:
         self._runtime: Runtime | None = None
         self._parts: Parts | None = None
         self._streams = EventStreams()
+        self.recorder: Recorder | None = None
         self.clock = Clock()
         self.closed = False
         _known.add(self)
@@ -213,6 +215,7 @@ class Serving:
             self._store, self._config, self._topics, clock=self.clock, assignors=self._assignors
         )
         runtime = self._runtime = engine.runtime
+        self.recorder = engine.recorder
         try:
             if not isinstance(self._store, Directory):
                 FixedShards(runtime).lead()

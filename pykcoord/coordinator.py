@@ -25,6 +25,7 @@ from pykcoord.consumer_member import ConsumerMember
 from pykcoord.engine import Directory
 from pykcoord.errors import ArgumentError
 from pykcoord.event_stream import EventStream
+from pykcoord.explain import explain
 from pykcoord.log.protocol import Flush, Log, OnCorruption
 from pykcoord.member import Listener, Member
 from pykcoord.protocol import decode_response, encode_request
@@ -305,6 +306,20 @@ class Coordinator:
         """What happens to groups from now on: an iterator, also an async one, of
         `pykcoord.events.Event`. At most `limit` wait for their reader: see `EventStream`."""
         return self._serving.events(limit)
+
+    def explain(self, group_id: str, since_ms: int | None = None) -> dict[str, Any]:
+        """Why a group rebalanced: what `pykcoord explain --json` prints (docs/explain.md), of what
+        the directory keeps. `since_ms` (ms since the epoch): only what happened then or later.
+        Blocks for a moment; from any thread but the coordinator's. Raises ArgumentError where
+        nothing is kept: over another kind of store, or with `group.events.enable` off; and
+        CoordinatorClosedError in a child of fork."""
+        arguments.text("group_id", group_id)
+        self.check_process()
+        recorder = self._serving.recorder
+        if recorder is None:
+            raise ArgumentError("group_id", "this coordinator keeps no events of groups")
+        recorder.flush()
+        return explain(recorder.events_of(group_id), group_id, since_ms).fields()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Run a coroutine on the coordinator's loop; its future, for any thread."""

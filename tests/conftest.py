@@ -73,6 +73,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="how long groups come and go in them (default: 10)",
     )
     group.addoption(
+        "--fault-book", action="store_true", help="the faults of tests/explain with real clients"
+    )
+    group.addoption(
         "--spark-all", action="store_true", help="the long tests of tests/spark as well"
     )
 

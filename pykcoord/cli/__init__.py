@@ -1,5 +1,5 @@
-"""The command line: `pykcoord serve`, `demo`, `log`, `offsets`, `watch`, `assign`, `cluster`, `lab`
-and `zookeeper`.
+"""The command line: `pykcoord serve`, `demo`, `explain`, `log`, `offsets`, `watch`, `assign`,
+`cluster`, `lab` and `zookeeper`.
 
 Every error is one line on stderr (what, where, what to do): exit 1 for a failure, 2 for wrong
 usage. Commands are imported when they are called, so that `--help` and `demo` start at once.
@@ -14,7 +14,9 @@ import click
 
 from pykcoord.cli.running import load_command, run_commands
 
-_COMMANDS = ("assign", "cluster", "demo", "lab", "log", "offsets", "serve", "watch", "zookeeper")
+_COMMANDS = (
+    "assign", "cluster", "demo", "explain", "lab", "log", "offsets", "serve", "watch", "zookeeper",
+)  # fmt: skip
 
 
 class _Commands(click.Group):

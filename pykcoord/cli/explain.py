@@ -1,0 +1,173 @@
+"""`pykcoord explain`: why a group rebalanced, from a running server or from a data directory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import click
+
+from pykcoord.cli.events_client import fetch_events
+from pykcoord.cli.listing import Listing, print_listings
+from pykcoord.cli.plain import counted, time_text
+from pykcoord.cli.types import MomentType
+from pykcoord.errors import KcoordError
+from pykcoord.events import Event
+from pykcoord.explain import Cost, Report, costliest, costliest_of, explain
+from pykcoord.explain.text import duration, safe
+from pykcoord.log.events import EVENTS_TOPIC, EventRecord, event_shards, read_events
+
+_COLUMNS = ("group", "rebalances", "without owner", "rebalancing", "refused", "patterns")
+
+
+@click.command(short_help="Say why a group rebalanced, and what to do about it.")
+@click.argument("group_id", metavar="[GROUP]", required=False)
+@click.argument(
+    "path", metavar="[PATH]", required=False, type=click.Path(exists=True, path_type=Path)
+)
+@click.option(
+    "--bootstrap-servers",
+    "servers",
+    metavar="HOST:PORT",
+    help="A running server; all of its nodes are asked. 127.0.0.1:9092 where no PATH is given.",
+)
+@click.option(
+    "--since",
+    "since_ms",
+    type=MomentType(),
+    help="Only what happened since: how long ago (90s, 15m, 2h, 7d), or ISO 8601 "
+    "(2026-11-25T08:30; UTC unless it says +01:00).",
+)
+@click.option("--json", "as_json", is_flag=True, help="JSON instead of sentences.")
+def command(
+    group_id: str | None,
+    path: Path | None,
+    servers: str | None,
+    since_ms: int | None,
+    as_json: bool,
+) -> int:
+    """Say why GROUP rebalanced: a story in the order of time, then what repeats, each with one
+    thing to do. Without GROUP: the ten groups that cost most.
+
+    Read from a running server, or from the data directory PATH, running or not. The exit code is 0
+    where nothing needs to be done, 1 where something does.
+
+    \b
+    Example:
+      pykcoord explain billing --bootstrap-servers 127.0.0.1:9092 --since 2h
+      pykcoord explain billing pykcoord-data
+      pykcoord explain pykcoord-data
+    """
+    if group_id is not None and path is None and servers is None:
+        named = Path(group_id)
+        if _is_data(named):
+            group_id, path = None, named
+    if path is not None and servers is not None:
+        raise click.UsageError("PATH and --bootstrap-servers: name one of them")
+    partitions, missing = _partitions(path, servers, group_id)
+    for line in missing:
+        click.echo(f"pykcoord: not asked: {line}", err=True)
+    if group_id is None:
+        costs = [one for of in partitions for one in costliest(of, since_ms=since_ms)]
+        return _print_costs(costliest_of(costs), as_json)
+    events = next((of for of in partitions if _has(of, group_id)), [])
+    report = explain(events, group_id, since_ms)
+    if not report.events and not as_json:
+        raise KcoordError(_nothing_known(group_id, since_ms, partitions))
+    if as_json:
+        click.echo(json.dumps(report.fields(), indent=1, ensure_ascii=True))
+    else:
+        _print(report)
+    return 0 if report.is_healthy else 1
+
+
+def _is_data(path: Path) -> bool:
+    return path.is_dir() and (bool(event_shards(path)) or any(path.glob("__consumer_offsets-*")))
+
+
+def _has(events: list[Event], group_id: str) -> bool:
+    return any(event.group_id == group_id for event in events)
+
+
+def _partitions(
+    path: Path | None, servers: str | None, group_id: str | None
+) -> tuple[list[list[Event]], list[str]]:
+    """The events of each partition, since what concerns the coordinator stands in all of them; and
+    who could not be asked."""
+    if path is not None:
+        if not path.is_dir():
+            raise KcoordError(f"{path}: name a data directory")
+        if not event_shards(path):
+            raise KcoordError(
+                f"{path}: no events of groups are kept here: nothing happened since "
+                "group.events.enable was set, or this is another directory"
+            )
+        return [read(records) for records in read_events(path).values()], []
+    asked = servers or "127.0.0.1:9092"
+    served = fetch_events(asked, group_id)
+    if served is None:
+        raise KcoordError(
+            f"{asked}: this server has no topic {EVENTS_TOPIC}. If it is Kafka: `pykcoord watch "
+            f"--bootstrap-servers {asked}` keeps what its log tells. If it is pykcoord: set "
+            "group.events.enable=true"
+        )
+    return [read(records) for records in served.partitions.values()], served.missing
+
+
+def read(records: Iterable[EventRecord]) -> list[Event]:
+    """The events that records hold; what cannot be read is left out."""
+    found: list[Event] = []
+    for record in records:
+        try:
+            found.append(Event.of_json(json.loads(record.value)))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return found
+
+
+def _nothing_known(group_id: str, since_ms: int | None, partitions: list[list[Event]]) -> str:
+    name = safe(group_id)
+    if since_ms is not None and any(_has(events, group_id) for events in partitions):
+        return f"group {name}: nothing happened since then; leave out --since to see more"
+    return f"group {name}: nothing that happened to it is kept; `pykcoord explain` lists groups"
+
+
+def _print(report: Report) -> None:
+    click.echo(f"Group {safe(report.group_id)}: {_summary(report)}\n")
+    for line in report.lines:
+        click.echo(f"{time_text(line.at_ms)}  {line.text}")
+    if report.is_healthy:
+        click.echo("\nNothing here needs to be done.")
+        return
+    click.echo("\nWhat to do:")
+    for number, pattern in enumerate(report.patterns, 1):
+        click.echo(f"{number}. {pattern.text}")
+        click.echo(f"   {pattern.suggestion}")
+        click.echo(f"   Seen: {pattern.evidence}.")
+
+
+def _summary(report: Report) -> str:
+    unowned = sum(of.unowned_ms for of in report.rebalances)
+    text = f"{counted(len(report.rebalances), 'rebalance')}, {counted(report.events, 'event')}"
+    return f"{text}; partitions were without an owner for {duration(unowned)}, all together."
+
+
+def _print_costs(costs: list[Cost], as_json: bool) -> int:
+    if as_json:
+        shown = {"groups": [cost.fields() for cost in costs]}
+        click.echo(json.dumps(shown, indent=1, ensure_ascii=True))
+    else:
+        rows = [
+            (
+                safe(cost.group_id),
+                str(cost.rebalances),
+                duration(cost.unowned_ms),
+                duration(cost.busy_ms),
+                str(cost.refused),
+                ", ".join(cost.patterns),
+            )
+            for cost in costs
+        ]
+        print_listings([Listing("Groups that cost most", _COLUMNS, rows)])
+    return 1 if any(cost.patterns for cost in costs) else 0

@@ -1,0 +1,345 @@
+"""What happened, in plain sentences: one for each cause, and one for what came of it.
+
+The sentences of causes stand in docs/explain.md as they are printed here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from pykcoord.events import Event
+from pykcoord.explain.rebalances import Rebalance, Trigger
+from pykcoord.explain.text import counted, duration, listed, member_text, safe, who
+
+__all__ = ["Line", "cause_sentence", "course_sentence", "single_lines"]
+
+# What clients say when the application did not call poll() in time: Java's and kafka-python's.
+POLL_REASONS = ("consumer poll timeout has expired", "max.poll.interval", "poll timeout")
+# Less is not worth a word.
+_WAIT_MS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One line of a story: when, what, and the event or rebalance it tells of."""
+
+    at_ms: int
+    text: str
+    fields: dict[str, Any]
+
+
+def is_poll_timeout(reason: str | None) -> bool:
+    """Whether a client says that its application did not call poll() in time."""
+    return reason is not None and any(known in reason.lower() for known in POLL_REASONS)
+
+
+def cause_sentence(rebalance: Rebalance) -> str:
+    """Why it began."""
+    trigger = rebalance.trigger
+    tell = _CAUSES.get(trigger.cause)
+    text = tell(trigger) if tell is not None else f"Cause: {safe(trigger.cause)}."
+    if trigger.after_failover_ms is not None and trigger.cause in _FAILOVER:
+        text += (
+            f" The coordinator had loaded the group {duration(trigger.after_failover_ms)} before,"
+            " when the sessions of its members began anew."
+        )
+    return text
+
+
+def _joined(trigger: Trigger) -> str:
+    name = member_text(trigger.member)
+    if trigger.returned_after_ms is not None and trigger.member is not None:
+        came = f"Member {name} joined: {_client(trigger)} is back, {_ago(trigger)} after it went."
+    elif trigger.is_first:
+        came = f"The group had no members, and {name} joined."
+    else:
+        came = f"Member {name} joined."
+    return came + _says(trigger)
+
+
+def _client(trigger: Trigger) -> str:
+    assert trigger.member is not None
+    return safe(trigger.member.group_instance_id or trigger.member.client_id or "its client")
+
+
+def _ago(trigger: Trigger) -> str:
+    return duration(trigger.returned_after_ms or 0)
+
+
+def _says(trigger: Trigger) -> str:
+    reason = trigger.member.reason if trigger.member is not None else None
+    return f' It says: "{_words(reason)}".' if reason else ""
+
+
+def _words(reason: str) -> str:
+    return safe(reason.removesuffix("."))
+
+
+def _left(trigger: Trigger) -> str:
+    name = member_text(trigger.member)
+    reason = trigger.member.reason if trigger.member is not None else None
+    if is_poll_timeout(reason):
+        return (
+            f"Member {name} left because its application did not call poll() within "
+            f'max.poll.interval.ms. It says: "{_words(reason or "")}".'
+        )
+    if reason:
+        return f'Member {name} left. It says: "{_words(reason)}".'
+    return f"Member {name} left and gave no reason."
+
+
+def _expired(trigger: Trigger) -> str:
+    name = member_text(trigger.member)
+    if trigger.silent_ms is None:
+        return f"Member {name} was removed: its session timed out."
+    silent = duration(trigger.silent_ms)
+    return f"Member {name} was removed: nothing was heard of it for {silent}, its session timeout."
+
+
+def _topics(trigger: Trigger) -> str:
+    changes = listed([_topic_change(one) for one in trigger.topics])
+    if trigger.member is not None:
+        name = member_text(trigger.member)
+        return f"The leader, {name}, asked for another assignment after {changes}." + _says(trigger)
+    if trigger.topics:
+        return f"Topics changed: {changes}."
+    return "Topics that the group reads came, went or grew."
+
+
+def _topic_change(event: Event) -> str:
+    figures = event.figures or {}
+    before, after = figures.get("partitions_before", 0), figures.get("partitions", 0)
+    name = safe(event.detail or "")
+    if not before:
+        return f"topic {name} was created with {counted(after, 'partition')}"
+    if not after:
+        return f"topic {name} was deleted"
+    return f"topic {name} grew from {before} to {counted(after, 'partition')}"
+
+
+def _metadata(trigger: Trigger) -> str:
+    name, detail = member_text(trigger.member), trigger.detail or ""
+    if detail.startswith("topics: "):
+        changes = [_subscribed(word) for word in detail.removeprefix("topics: ").split(" ")]
+        return f"Member {name} changed its subscription: {listed(changes)}." + _says(trigger)
+    if detail.startswith("protocols: "):
+        return (
+            f"Member {name} came with other assignors: "
+            f"{safe(detail.removeprefix('protocols: '))}." + _says(trigger)
+        )
+    what = safe(detail) or "metadata"
+    return f"Member {name} joined again with another {what}." + _says(trigger)
+
+
+def _subscribed(word: str) -> str:
+    return f"{'no longer ' if word.startswith('-') else ''}{safe(word[1:])}"
+
+
+_CAUSES: dict[str, Callable[[Trigger], str]] = {
+    "member_joined": _joined,
+    "left": _left,
+    "member_left": _left,
+    "removed_by_admin": lambda of: (
+        f"An administrator removed {member_text(of.member)}." + _says(of)
+    ),
+    "session_expired": _expired,
+    "sync_expired": lambda of: (
+        f"Member {member_text(of.member)} was removed: it joined, but sent no SyncGroup within "
+        "the rebalance timeout."
+    ),
+    "rebalance_timeout": lambda of: (
+        f"Member {member_text(of.member)} was removed: it did not give up its partitions within "
+        "the rebalance timeout."
+    ),
+    "static_member_replaced": lambda of: (
+        f"Another process came as {member_text(of.member)}, with another subscription." + _says(of)
+    ),
+    "group_too_large": lambda of: (
+        "The group has more members than group.max.size, and its members were asked to join again."
+    ),
+    "cooperative_step": lambda of: (
+        f"Member {member_text(of.member)} had given up partitions, and joined again so that others "
+        "can have them: the second step of a cooperative rebalance."
+    ),
+    "metadata_changed": _metadata,
+    "subscription_changed": lambda of: (
+        f"Member {member_text(of.member)} changed its subscription." + _says(of)
+    ),
+    "assignor_changed": lambda of: f"Member {member_text(of.member)} asks for another assignor.",
+    "leader_rejoined": lambda of: (
+        f"The leader, {member_text(of.member)}, asked for another assignment." + _says(of)
+    ),
+    "topics_changed": _topics,
+    "regex_resolved": lambda of: "The regular expression of a member matches other topics now.",
+    "record_refused": lambda of: "The record of the group became too large to be written.",
+    "downgraded": lambda of: (
+        "The last member of the consumer protocol went; the group is a classic group now."
+    ),
+}
+# What may be due to the coordinator's own start.
+_FAILOVER = ("session_expired", "member_joined", "group_too_large")
+
+
+def course_sentence(rebalance: Rebalance) -> str:
+    """What came of it: how long it took, who was waited for, what moved."""
+    parts = [*_phases(rebalance), *_company(rebalance), *_partitions(rebalance)]
+    if refused := _refused_commits(rebalance):
+        parts.append(refused)
+    return " ".join(parts)
+
+
+def _phases(of: Rebalance) -> Iterator[str]:
+    before, after = of.generation_before, of.generation_after
+    name = "Epoch" if of.kind == "consumer" else "Generation"
+    numbers = f"{name} {before} to {after}" if after is not None else f"{name} {before}"
+    if of.members == 0:
+        yield f"{numbers}: the group is empty."
+        return
+    if of.ended_ms is None:
+        yield f"{numbers}: " + (
+            "another one began before its end." if of.interrupted else _open(of)
+        )
+    else:
+        yield f"{numbers} in {duration(of.ended_ms - of.started_ms)}{_members(of)}."
+    if of.kind == "classic":
+        yield from _join_phase(of)
+    for member, partitions, waited_ms in of.revoked:
+        if waited_ms >= _WAIT_MS:
+            what = counted(partitions, "partition")
+            yield f"{duration(waited_ms)} until {member_text(member)} had given up {what}."
+
+
+def _open(of: Rebalance) -> str:
+    return "members have not all joined yet." if of.joined_ms is None else "it goes on."
+
+
+def _members(of: Rebalance) -> str:
+    return f", {counted(of.members, 'member')}" if of.members is not None else ""
+
+
+def _join_phase(of: Rebalance) -> Iterator[str]:
+    late = [one for one in of.went if one.cause == "rebalance_timeout"]
+    never = [one for one in of.went if one.cause == "never_joined"]
+    if of.joined_ms is None:
+        return
+    took = duration(of.joined_ms - of.started_ms)
+    if late:
+        names = listed([member_text(one.member) for one in late])
+        yield f"The others waited {took} for {names}, which did not join again and was removed."
+    elif never:
+        names = listed([member_text(one.member) for one in never])
+        yield f"{took} were spent on {names}, which asked for a member id and never joined."
+    elif of.waited_ms is not None and of.waited_ms >= _WAIT_MS:
+        yield f"All waited {duration(of.waited_ms)} for {member_text(of.last)}."
+    if of.ended_ms is not None and of.ended_ms - of.joined_ms >= _WAIT_MS and of.leader is not None:
+        yield (
+            f"The leader, {member_text(of.leader)}, took {duration(of.ended_ms - of.joined_ms)} "
+            "to assign."
+        )
+
+
+def _company(of: Rebalance) -> Iterator[str]:
+    """Who else came and went meanwhile."""
+    own = of.trigger.member.member_id if of.trigger.member is not None else None
+    came = [member_text(one) for one in of.came if one.member_id != own]
+    late = ("rebalance_timeout", "never_joined")
+    went = [
+        member_text(one.member)
+        for one in of.went
+        if one.cause not in late and one.member is not None and one.member.member_id != own
+    ]
+    for names, what in ((came, "joined"), (went, "went")):
+        if names:
+            yield f"{listed(names)} {what} meanwhile."
+
+
+def _partitions(of: Rebalance) -> Iterator[str]:
+    figures = of.figures
+    if not figures:
+        return
+    if of.kind == "classic":
+        moved, least = figures.get("moved", 0), figures.get("least", 0)
+        all_of = counted(figures.get("partitions", 0), "partition")
+        yield f"{moved:,} of {all_of} moved, {least:,} had to."
+    elif figures.get("moved"):
+        yield f"{counted(figures['moved'], 'partition')} moved."
+    if unowned := figures.get("unowned", 0):
+        longest = duration(figures.get("longest_ms", 0))
+        yield f"{counted(unowned, 'partition')} had no owner for up to {longest}."
+
+
+def _refused_commits(of: Rebalance) -> str:
+    count = of.figures.get("refused_commits", 0)
+    return f"{counted(count, 'commit')} {'was' if count == 1 else 'were'} refused." if count else ""
+
+
+_SINGLE: dict[str, Callable[[Event], str]] = {
+    "group_created": lambda of: "The group was created.",
+    "group_deleted": lambda of: (
+        "The group was deleted by request."
+        if of.cause == "requested"
+        else "The group was removed: it was empty, and its last offset had expired."
+    ),
+    "coordinator_started": lambda of: "The coordinator started.",
+    "coordinator_stopped": lambda of: "The coordinator was stopped.",
+    "shard_loaded": lambda of: "The coordinator loaded the group.",
+    "topics_changed": lambda of: _topic_change(of)[0].upper() + _topic_change(of)[1:] + ".",
+    "events_dropped": lambda of: f"{counted(of.count or 0, 'event')} of this time were not kept.",
+    "group_migrated": lambda of: (
+        "The group is a consumer group now."
+        if of.cause == "upgraded"
+        else "The group is a classic group now."
+    ),
+    "member_fenced": lambda of: (
+        f"Member {member_text(of.member)} was fenced: it came with "
+        + {"old_epoch": "an epoch that is over", "newer_epoch": "an epoch it was never given"}.get(
+            of.cause or "", "a state that is not known here"
+        )
+        + ", and has to join again."
+    ),
+    "heartbeat_late": lambda of: (
+        f"Member {member_text(of.member)} was heard of again after {duration(of.silent_ms or 0)} "
+        "of silence, shortly before its session timeout."
+    ),
+    "request_refused": lambda of: (
+        f"{safe(of.detail or '')} of {member_text(of.member)} was refused with "
+        f"{safe(of.cause or '')}"
+        + (f", {of.count:,} times by now." if (of.count or 0) > 1 else ".")
+    ),
+    "finding": lambda of: f"Assignment: {safe(of.cause or '')} ({safe(of.detail or '')}).",
+    "lag_grows": lambda of: (
+        f"Partition {safe(of.detail or '')} is {counted(of.count or 0, 'record')} behind, and "
+        f"its owner has committed nothing for {duration(of.silent_ms or 0)}."
+    ),
+}
+
+
+def single_lines(events: Iterable[Event]) -> Iterator[Line]:
+    """Lines for events that are no part of a rebalance."""
+    for event in events:
+        tell = _SINGLE.get(event.kind)
+        if tell is not None:
+            yield Line(event.timestamp_ms, tell(event), event_fields(event))
+
+
+def event_fields(event: Event) -> dict[str, Any]:
+    """An event as JSON has it."""
+    fields: dict[str, Any] = {"kind": event.kind, "timestamp_ms": event.timestamp_ms}
+    for name in ("generation_id", "cause", "count", "detail", "silent_ms"):
+        value = getattr(event, name)
+        if value is not None:
+            fields[name] = value
+    if event.member is not None:
+        fields["member"] = {
+            name: value
+            for name in ("member_id", "group_instance_id", "client_id", "client_host", "reason")
+            if (value := getattr(event.member, name)) is not None
+        }
+    return fields | dict(event.figures or {})
+
+
+def clients_of(events: Iterable[Event]) -> set[str]:
+    """Who the members of these events are, beyond one life of them."""
+    return {who(event.member) for event in events if event.member is not None}
