@@ -77,7 +77,8 @@ class Listing:
                 by_node[node.node_id] = await builder.add(await self._reading.listing(node))
             except (OSError, KcoordError, ValueError, IndexError) as error:
                 unreachable[node.node_id] = str(error) or type(error).__name__
-        if unreachable and unreachable != self.unreachable:
+        # Of one node that ends there is nobody to tell.
+        if unreachable and unreachable != self.unreachable and len(self._source.nodes()) > 1:
             logger.warning(
                 "console: no groups of node %s: %s",
                 ", ".join(map(str, unreachable)),

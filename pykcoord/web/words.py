@@ -57,10 +57,11 @@ def sentence(event: Event) -> str:
         text = _GONE.get(event.cause or "", "{who} is gone: {cause}")
     else:
         text = _OTHERS.get(event.kind, event.kind.replace("_", " "))
-    text = text[:1].upper() + text[1:] if not text.startswith("{") else text
+    if text.startswith("{who}"):  # whose name is written as it is
+        text = f"Member {text}"
     said = text.format_map(_fields(event))
     reason = event.member.reason if event.member is not None else None
-    return f"{said[:1].upper()}{said[1:]}" + (f"; it says: {reason}" if reason else ".")
+    return said + (f"; it says: {reason}" if reason else ".")
 
 
 def _cause(event: Event) -> str:

@@ -23,22 +23,24 @@ def _console(tmp_path: Path, options: WebOptions) -> Iterator[Console]:
         yield Console(coordinator.web_url)
 
 
-@pytest.fixture
-def reader(tmp_path: Path) -> Iterator[Console]:
+@pytest.fixture(scope="module")
+def reader(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Read-only, without a token."""
-    yield from _console(tmp_path, WebOptions(("127.0.0.1", 0)))
+    yield from _console(tmp_path_factory.mktemp("data"), WebOptions(("127.0.0.1", 0)))
 
 
-@pytest.fixture
-def admin(tmp_path: Path) -> Iterator[Console]:
+@pytest.fixture(scope="module")
+def admin(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Allows changes."""
-    yield from _console(tmp_path, WebOptions(("127.0.0.1", 0), allows_changes=True))
+    yield from _console(
+        tmp_path_factory.mktemp("data"), WebOptions(("127.0.0.1", 0), allows_changes=True)
+    )
 
 
-@pytest.fixture
-def guarded(tmp_path: Path) -> Iterator[Console]:
+@pytest.fixture(scope="module")
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Console]:
     """Wants a token."""
-    yield from _console(tmp_path, WebOptions(("127.0.0.1", 0), token=TOKEN))
+    yield from _console(tmp_path_factory.mktemp("data"), WebOptions(("127.0.0.1", 0), token=TOKEN))
 
 
 @pytest.mark.parametrize(

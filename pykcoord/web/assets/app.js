@@ -2,7 +2,7 @@
 
 import { clusterPage } from "./cluster.js";
 import { keysDialog } from "./dialogs.js";
-import { get, h, post, replace } from "./dom.js";
+import { get, h, post } from "./dom.js";
 import { groupPage } from "./group.js";
 import { groupsPage } from "./groups.js";
 import { follow } from "./live.js";
@@ -30,7 +30,7 @@ function show() {
     if (link.dataset.page === page.name) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  replace(main, page.element);
+  main.replaceChildren(page.element);
   follow(page.groupId ?? null, tick);
   refresh();
 }
