@@ -13,7 +13,7 @@ import pytest
 from support.kio_client import ask
 
 from pykcoord._native import Node
-from pykcoord.catalogue import TopicCatalogue
+from pykcoord.catalogue import TooManyConfigsError, TopicCatalogue
 from pykcoord.config import Config
 from pykcoord.log.state_file import StateFile
 
@@ -49,10 +49,17 @@ async def replace(client: Client, name: str, configs: dict[str, str]) -> tuple[i
     return int(result.error_code.value), result.error_message
 
 
-async def described(client: Client, name: str, keys: Any = None) -> dict[str, Any]:
+async def described(
+    client: Client, name: str, keys: Any = None, *, documentation: bool = False
+) -> dict[str, Any]:
     resource = {"resource_type": GROUP, "resource_name": name, "configuration_keys": keys}
     response = await ask(
-        client, 32, 4, resources=[resource], include_synonyms=True, include_documentation=False
+        client,
+        32,
+        4,
+        resources=[resource],
+        include_synonyms=True,
+        include_documentation=documentation,
     )
     (result,) = response.results
     assert result.error_code == 0
@@ -209,6 +216,9 @@ def test_what_holds_for_a_group_is_described(run):
                 INTERVAL: [(f"group.{INTERVAL}", "1000", 5)],
             }  # fmt: skip
             assert (await described(client, "never", [HEARTBEAT, "nope"])).keys() == {HEARTBEAT}
+            assert {of.documentation for of in configs.values()} == {None}
+            told = await described(client, "g", documentation=True)
+            assert all("consumer group" in of.documentation for of in told.values()), told
 
     run(main())
 
@@ -281,6 +291,30 @@ def test_settings_survive_in_the_catalogue(tmp_path: Path):
     assert again.group_configs() == {"g": {SESSION: "50000"}}
     assert again.topics() == catalogue.topics()
     assert again.cluster_id == catalogue.cluster_id
+
+
+def test_what_another_process_has_set_is_read(tmp_path: Path):
+    store = StateFile(tmp_path / "catalogue.json")
+    here, there = TopicCatalogue({"orders": 1}, store), TopicCatalogue(None, store)
+    told: list[Any] = []
+    there.on_change(lambda: told.append(dict(there.group_configs())))
+    here.set_group_configs("g", {SESSION: "50000"})
+    there.reload()
+    here.set_group_configs("g", {})
+    there.reload()
+    assert told == [{"g": {SESSION: "50000"}}, {}]
+
+
+def test_only_so_many_groups_have_settings(monkeypatch):
+    monkeypatch.setattr("pykcoord.catalogue.MAX_CONFIGURED_GROUPS", 1)
+    catalogue = TopicCatalogue({"orders": 1})
+    catalogue.set_group_configs("g", {SESSION: "50000"})
+    with pytest.raises(TooManyConfigsError, match="at most 1 groups"):
+        catalogue.set_group_configs("h", {SESSION: "50000"})
+    catalogue.set_group_configs("g", {SESSION: "51000"})
+    catalogue.set_group_configs("g", {})
+    catalogue.set_group_configs("h", {INTERVAL: "0"})
+    assert catalogue.group_configs() == {"h": {INTERVAL: "0"}}
 
 
 def heartbeat(epoch: int, member_id: str = "m") -> dict[str, Any]:
