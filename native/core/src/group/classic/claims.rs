@@ -165,6 +165,6 @@ impl Withheld {
 
 /// Whether members that have voted for this protocol keep their partitions while they join. Only
 /// the name says so: `cooperative-sticky`, and any other name with `cooperative` in it.
-fn is_cooperative(protocol: &str) -> bool {
+pub fn is_cooperative(protocol: &str) -> bool {
     protocol.to_ascii_lowercase().contains("cooperative")
 }

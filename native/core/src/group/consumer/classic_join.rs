@@ -8,6 +8,7 @@ use crate::consumer_protocol::Subscription;
 use crate::error::ErrorCode;
 use crate::event::EpochCause;
 use crate::group::Machine;
+use crate::group::classic::claims::is_cooperative;
 use crate::group::classic::join::MEMBER_ID_REQUIRED_VERSION;
 use crate::group::classic::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::record::consumer::{ClassicMemberMetadata, ClassicProtocol, MemberState};
@@ -44,10 +45,16 @@ impl Machine {
         }
         let member_id = if request.member_id.is_empty() { &made_id } else { request.member_id };
         let who = self.who_joins(group, request)?;
-        let metadata = request.protocols.first().map_or(&[][..], |protocol| protocol.metadata);
+        let first = request.protocols.first();
+        let metadata = first.map_or(&[][..], |protocol| protocol.metadata);
         let subscription = Subscription::decode(metadata);
         let subscription = subscription.map_err(|_| ErrorCode::InconsistentGroupProtocol)?;
         let owned = self.by_id(&subscription.owned_partitions);
+        // It was one, and has not heard that its partitions may be another one's by now. Kafka takes it.
+        let keeps = first.is_some_and(|protocol| is_cooperative(protocol.name));
+        if matches!(who, Who::New) && keeps && !owned.is_empty() {
+            return Err(ErrorCode::UnknownMemberId);
+        }
         let known = match who {
             Who::New => None,
             Who::Known(row) | Who::Replaces(row) => Some(row),

@@ -55,7 +55,7 @@ impl Machine {
     }
 
     /// REBALANCE_IN_PROGRESS tells it to join again: its target is a newer one, it has partitions to
-    /// give up, or what it waited for is free.
+    /// give up, what it waited for is free, or nobody else is there to have a new target computed.
     pub fn heartbeat_of_classic_member(
         &mut self,
         now_ms: i64,
@@ -69,11 +69,22 @@ impl Machine {
             Err(error_code) => return error_code,
         };
         self.renew_consumer_session_with(now_ms, row, session_timeout_ms);
-        if !self.must_join_again(group, row) {
+        if !self.must_join_again(group, row) && !self.must_have_target(now_ms, group) {
             return ErrorCode::None;
         }
         self.await_join(now_ms, row);
         ErrorCode::RebalanceInProgress
+    }
+
+    /// Whether new targets are due that no heartbeat of the consumer protocol will ask for, because all
+    /// members are classic ones. Kafka leaves such a group in Assigning.
+    fn must_have_target(&mut self, now_ms: i64, group: u32) -> bool {
+        let of = self.registry.consumer(group);
+        if of.classic_count() < of.members.len() {
+            return false;
+        }
+        self.update_group_epoch(now_ms, group, None, None);
+        self.is_target_due(now_ms, group)
     }
 
     fn must_join_again(&mut self, group: u32, row: u32) -> bool {

@@ -1,6 +1,7 @@
 //! A classic group becomes a consumer group, because a member of the consumer protocol joins it
 //! (`convertToConsumerGroup`, consumer-protocol section 8.1). Its members stay as they are, with what
-//! they were last assigned, and go on using JoinGroup and SyncGroup.
+//! they were last assigned, and go on using JoinGroup and SyncGroup. A cooperative member that was
+//! assigned less than it had may read the rest still: nobody gets that before it has joined again.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +11,7 @@ use crate::catalogue::known;
 use crate::consumer_protocol::{Assignment, Subscription};
 use crate::error::ErrorCode;
 use crate::group::Machine;
+use crate::group::classic::claims::is_cooperative;
 use crate::group::classic::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::record::consumer::{
     ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMetadataValue,
@@ -26,6 +28,8 @@ struct Converted {
     /// Its record of type 5.
     metadata: Vec<u8>,
     partitions: Vec<TopicPartition>,
+    /// What it said that it has, and was not assigned again.
+    revoking: Vec<TopicPartition>,
     session_timeout_ms: i32,
 }
 
@@ -102,6 +106,10 @@ impl Machine {
             }
             members.push(converted);
         }
+        for member in &mut members {
+            // What another one claims as well, or has been assigned, is claimed by mistake.
+            member.revoking.retain(|partition| owned.insert(*partition));
+        }
         members.sort_unstable_by(|left, right| left.id.cmp(&right.id));
         Ok(members)
     }
@@ -125,12 +133,16 @@ impl Machine {
         }
         let chosen = self.classic(group).protocol_name();
         let chosen = chosen.and_then(|name| details.protocols.iter().find(|of| of.0 == name));
-        let Some((_, metadata)) = chosen else {
+        let Some((protocol, metadata)) = chosen else {
             // No generation began yet, or it joins with others than this one has.
             let reason = "a member has no metadata for the group's protocol";
             return Err(self.not_upgraded(group, ErrorCode::UnknownServerError, reason));
         };
         let subscription = Subscription::decode(metadata).map_err(malformed)?;
+        let revoking = match is_cooperative(protocol) {
+            true => self.by_id(&subscription.owned_partitions),
+            false => Vec::new(),
+        };
         let mut names = subscription.topics;
         names.sort_unstable();
         names.dedup();
@@ -153,7 +165,7 @@ impl Machine {
         }
         .encode(&mut metadata);
         let (id, session_timeout_ms) = (details.member_id.into(), member.session_timeout_ms);
-        Ok(Converted { id, metadata, partitions, session_timeout_ms })
+        Ok(Converted { id, metadata, partitions, revoking, session_timeout_ms })
     }
 
     /// Partitions by name as partitions by id. Topics that are not there are left out.
@@ -184,13 +196,16 @@ impl Machine {
         let value =
             TargetAssignmentMetadataValue { assignment_epoch: epoch, assignment_timestamp: 0 };
         self.emit_consumer(now_ms, group, &RecordChange::TargetAssignmentMetadata(Some(value)));
-        for Converted { id: member_id, partitions, .. } in members {
+        for Converted { id: member_id, partitions, revoking, .. } in members {
             let value = Some(CurrentMemberAssignmentValue {
                 member_epoch: epoch,
                 previous_member_epoch: epoch,
-                state: MemberState::Stable,
+                state: match revoking.is_empty() {
+                    true => MemberState::Stable,
+                    false => MemberState::UnrevokedPartitions,
+                },
                 assigned_partitions: at_epoch(partitions, epoch),
-                partitions_pending_revocation: Vec::new(),
+                partitions_pending_revocation: at_epoch(revoking, epoch),
             });
             let record = RecordChange::CurrentMemberAssignment { member_id, value };
             self.emit_consumer(now_ms, group, &record);
