@@ -10,10 +10,12 @@ use kcoord_core::Config;
 use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_core::record::batch::{Attributes, BatchHeader};
+use kcoord_core::record::consumer::ConsumerGroupRecord;
 use kcoord_core::record::{
     Batches, GroupMetadataValue, OffsetCommitValue, RecordKey, TransactionResult,
 };
-use kcoord_node::{Frame, Node, Session, Turn};
+use kcoord_core::request::Uuid;
+use kcoord_node::{Frame, Node, Session, Topic, Turn};
 use kcoord_wire::header::{Incoming, open_request};
 
 const SHARDS: usize = 2;
@@ -22,9 +24,15 @@ const FRAME_HEADER: usize = 3;
 
 /// A session: frames of any peers into one node, with time that passes between them and a log
 /// whose answer may be late. Afterwards the log is read by another node, which must know as many
-/// offsets.
+/// offsets, and the same of every consumer group.
 pub fn session(data: &[u8]) {
+    play(data);
+}
+
+/// The same; the types that the group `group` had after each frame.
+pub fn play(data: &[u8]) -> Vec<&'static str> {
     let mut host = Host::new();
+    let mut types = Vec::new();
     let mut rest = data;
     while rest.len() > FRAME_HEADER {
         let control = rest[0];
@@ -33,6 +41,7 @@ pub fn session(data: &[u8]) {
         host.is_late = control & 1 != 0;
         host.now_ms += [0, 1, 100, 3_000, 70_000, 700_000][usize::from(control >> 1) % 6];
         host.turn(frame);
+        types.extend(host.type_of_group());
         if control & 0x80 != 0 {
             host.node.abandon(host.tickets);
         }
@@ -42,6 +51,7 @@ pub fn session(data: &[u8]) {
     host.turn(&[]);
     host.turn(&[]);
     host.check();
+    types
 }
 
 /// A chunk of a log, as the log layer hands it on when its CRCs are right: records of any
@@ -49,7 +59,9 @@ pub fn session(data: &[u8]) {
 pub fn log(data: &[u8]) {
     for batch in Batches::new(data).flatten() {
         for record in batch.records().flatten() {
-            let _ = record.key.map(RecordKey::parse);
+            if let Some(Ok(RecordKey::ConsumerGroup(key))) = record.key.map(RecordKey::parse) {
+                let _ = ConsumerGroupRecord::parse(&key, record.value);
+            }
             let _ = record.key.map(TransactionResult::parse_key);
             let _ = record.value.map(GroupMetadataValue::parse);
             let _ = record.value.map(OffsetCommitValue::parse);
@@ -84,8 +96,17 @@ pub fn member_data(data: &[u8]) {
 
 /// The same every time, down to the member ids that it hands out.
 pub fn node() -> Node {
-    let config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
+    let mut config = Config { group_initial_rebalance_delay_ms: 0, ..Config::default() };
+    config.consumer.assignment_interval_ms = 0;
     let mut node = Node::new(config, SHARDS, &[3; 32]);
+    let topic = |name: &str, id, partitions| Topic {
+        name: name.into(),
+        id: Uuid(id),
+        partitions,
+        end_offsets: Default::default(),
+        racks: Default::default(),
+    };
+    node.set_topics(vec![topic("orders", 1, 4), topic("payments", 2, 2)]);
     node.send_in_parts();
     node
 }
@@ -195,6 +216,16 @@ impl Host {
             again.node.loaded(shard, self.now_ms, self.next_offsets[shard]);
             let known = |node: &Node| node.shard(shard).counts().offsets;
             assert_eq!(known(&again.node), known(&self.node), "offsets of shard {shard}");
+            for group in self.node.shard(shard).groups() {
+                let id = &group.group_id;
+                let records = |node: &Node| node.shard(shard).consumer_records(id);
+                assert_eq!(records(&again.node), records(&self.node), "records of {id:?}");
+            }
         }
+    }
+
+    fn type_of_group(&self) -> Option<&'static str> {
+        let found = (0..SHARDS).find_map(|shard| self.node.shard(shard).group("group"));
+        found.map(|group| group.group_type)
     }
 }

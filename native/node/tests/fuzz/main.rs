@@ -4,6 +4,7 @@
 //! With `FUZZ_CORPUS=DIR` the honest ones are written there, for `cargo fuzz` to begin with.
 
 mod entry;
+mod migrations;
 mod seeds;
 
 use std::time::{Duration, Instant};
@@ -90,7 +91,18 @@ fn run(name: &str, seeds: &[Vec<u8>], entry: fn(&[u8])) -> u64 {
 
 #[test]
 fn sessions_of_peers_that_err() {
-    assert!(run("session", &seeds::sessions(), entry::session) > 10);
+    let sessions = [seeds::sessions(), migrations::sessions()].concat();
+    assert!(run("session", &sessions, entry::session) > 10);
+}
+
+#[test]
+fn honest_migrations_change_the_kind_of_a_group() {
+    let [there, back] = ["consumer", "classic"];
+    for session in migrations::sessions() {
+        let mut types = entry::play(&session);
+        types.dedup();
+        assert!(types == [there, back] || types == [back, there, back], "{types:?}");
+    }
 }
 
 #[test]

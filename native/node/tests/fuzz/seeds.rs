@@ -15,7 +15,7 @@ use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response, open_res
 use crate::entry;
 
 /// The form of `entry::session`: no time passes before the frame, and the log answers at once.
-const AT_ONCE: u8 = 0;
+pub const AT_ONCE: u8 = 0;
 
 /// One session for each version of each API, which a stable member asks; and each API alone.
 pub fn sessions() -> Vec<Vec<u8>> {
@@ -42,7 +42,16 @@ pub fn sessions() -> Vec<Vec<u8>> {
 pub fn logs() -> Vec<Vec<u8>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/segments");
     let mut logs = Vec::new();
-    for scenario in ["classic-1", "compacted-1", "consumer-1", "offsets-1", "transactions-1"] {
+    for scenario in [
+        "classic-1",
+        "compacted-1",
+        "consumer-1",
+        "consumer-2",
+        "migration-1",
+        "migration-3",
+        "offsets-1",
+        "transactions-1",
+    ] {
         let mut folders = vec![root.join(scenario)];
         while let Some(folder) = folders.pop() {
             let mut entries: Vec<_> = fs::read_dir(&folder)
@@ -94,12 +103,12 @@ pub fn member_data() -> Vec<Vec<u8>> {
     seeds
 }
 
-fn part(control: u8, frame: &[u8]) -> Vec<u8> {
+pub fn part(control: u8, frame: &[u8]) -> Vec<u8> {
     let length = u16::try_from(frame.len()).expect("a short frame").to_be_bytes();
     [&[control, length[0], length[1]], frame].concat()
 }
 
-fn frame(api: ApiKey, version: i16, body: &RequestBody<'_>) -> Vec<u8> {
+pub fn frame(api: ApiKey, version: i16, body: &RequestBody<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let start = begin_request(&mut out, api, version, 77, Some("client"));
     api::encode_request(&mut out, version, body);
@@ -107,7 +116,7 @@ fn frame(api: ApiKey, version: i16, body: &RequestBody<'_>) -> Vec<u8> {
     out.split_off(4)
 }
 
-fn join(member_id: &str) -> RequestBody<'_> {
+pub fn join(member_id: &str) -> RequestBody<'_> {
     RequestBody::JoinGroup(JoinGroupRequest {
         group_id: "group",
         session_timeout_ms: 30_000,
@@ -124,7 +133,7 @@ fn join(member_id: &str) -> RequestBody<'_> {
 }
 
 /// The node of `entry::session` hands out the same ids every time.
-fn first_member_id() -> String {
+pub fn first_member_id() -> String {
     let mut node = entry::node();
     (0..node.shard_count()).for_each(|shard| node.loaded(shard, 0, 0));
     let bytes = frame(ApiKey::JoinGroup, 3, &join(""));
@@ -146,7 +155,7 @@ fn first_member_id() -> String {
     }
 }
 
-fn body(api: ApiKey, member_id: &str, version: i16) -> RequestBody<'_> {
+pub fn body(api: ApiKey, member_id: &str, version: i16) -> RequestBody<'_> {
     match api {
         ApiKey::JoinGroup => join(member_id),
         ApiKey::SyncGroup => RequestBody::SyncGroup(SyncGroupRequest {
