@@ -203,6 +203,10 @@ impl ConsumerGroup {
             }
             None => {
                 debug_assert_eq!(by, 1);
+                if self.subscriptions.is_empty() {
+                    // Nearly all groups have one list: no room for more is kept.
+                    self.subscriptions.reserve_exact(1);
+                }
                 self.subscriptions.push((Arc::clone(names), 1));
             }
         }
