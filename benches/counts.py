@@ -133,6 +133,12 @@ def weigh(groups: int, offset_groups: int) -> list[float]:
     return [float(figure) for figure in result.stdout.split()]
 
 
+def weigh_consumers(groups: int) -> float:
+    """Allocated bytes of a consumer group of one; of the program that was built."""
+    command = [PROGRAM, "weigh-consumers", str(groups)]
+    return float(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+
+
 def compiler() -> str:
     result = subprocess.run(["rustc", "--version"], stdout=subprocess.PIPE, text=True, check=True)
     return result.stdout.strip()

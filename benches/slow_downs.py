@@ -108,6 +108,11 @@ SLOW_DOWNS = [
         _copies(3, "request.member_id"),
     ),
     SlowDown(
+        ("consumer-heartbeat",), "the member id copied, 3 times",
+        f"{CORE}/group/consumer/heartbeat.rs",
+        "let (home, who) = self.locate(request)?;", _copies(3, "request.member_id"),
+    ),
+    SlowDown(
         ("join-sync",), "the group id copied, 40 times", f"{CORE}/group/classic/sync.rs",
         "let (group, member) = match self.syncing_member(request)",
         _copies(40, "request.group_id"),
@@ -148,10 +153,17 @@ SLOW_DOWNS = [
         "let mut member_id = member_id;", "rest += MEMBER + partitions.len();",
     ),
     SlowDown(
-        ("load-commits", "load-groups"), "the key copied for each record, 4 times",
+        ("load-commits", "load-groups", "load-consumers"),
+        "the key copied for each record, 4 times",
         f"{CORE}/group/replay.rs",
         "let before = recent.take();",
         "for _ in 0..4 { core::hint::black_box(record.key.map(<[u8]>::to_vec)); }",
+    ),
+    SlowDown(
+        ("targets-100", "targets-50"), "10 passes more over all members for each topic",
+        f"{CORE}/targets/compute.rs",
+        "self.add_members(&mut builder, &by_id, hasher);",
+        _passes(10, "self.members.len() * by_id.len()"),
     ),
     SlowDown(
         ("codec-heartbeat",), "an allocation", f"{WIRE}/api/heartbeat.rs",

@@ -2,6 +2,7 @@
 // nothing to recover, and figures taken after it would be wrong.
 #define _GNU_SOURCE
 #include "client.h"
+#include "wire.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -51,7 +52,7 @@ static struct {
     int size;
 } out;
 
-static void put_bytes(const void *bytes, int size) {
+void put_bytes(const void *bytes, int size) {
     if (size > REQUEST_MAX - out.size) die("a request of more than %d bytes", REQUEST_MAX);
     memcpy(out.bytes + out.size, bytes, (size_t)size);
     out.size += size;
@@ -63,12 +64,12 @@ static void put_int(int64_t value, int size) {
     put_bytes(bytes, size);
 }
 
-static void put_int8(int value) { put_int(value, 1); }
-static void put_int16(int value) { put_int(value, 2); }
-static void put_int32(int value) { put_int(value, 4); }
+void put_int8(int value) { put_int(value, 1); }
+void put_int16(int value) { put_int(value, 2); }
+void put_int32(int value) { put_int(value, 4); }
 static void put_int64(int64_t value) { put_int(value, 8); }
 
-static void put_string(const char *text) {
+void put_string(const char *text) {
     int size = (int)strlen(text);
     put_int16(size);
     put_bytes(text, size);
@@ -77,18 +78,23 @@ static void put_string(const char *text) {
 static void put_null(void) { put_int16(-1); }
 
 // prefix-0000123: by hand, since printf takes a good part of what a request costs here.
-static void put_group(const struct member *member) {
+void put_group_name(const struct member *member) {
     char number[GROUP_DIGITS];
-    int prefix_bytes = (int)strlen(workload.prefix);
     for (int i = GROUP_DIGITS - 1, rest = member->group; i >= 0; i--, rest /= 10)
         number[i] = (char)('0' + rest % 10);
-    put_int16(prefix_bytes + 1 + GROUP_DIGITS);
-    put_bytes(workload.prefix, prefix_bytes);
+    put_bytes(workload.prefix, (int)strlen(workload.prefix));
     put_bytes("-", 1);
     put_bytes(number, GROUP_DIGITS);
 }
 
-static void begin(struct member *member, int api_key, int version) {
+int group_name_bytes(void) { return (int)strlen(workload.prefix) + 1 + GROUP_DIGITS; }
+
+static void put_group(const struct member *member) {
+    put_int16(group_name_bytes());
+    put_group_name(member);
+}
+
+void begin(struct member *member, int api_key, int version) {
     out.size = LENGTH_BYTES;
     put_int16(api_key);
     put_int16(version);
@@ -96,7 +102,7 @@ static void begin(struct member *member, int api_key, int version) {
     put_string("load");  // client id
 }
 
-static void finish(struct member *member, enum state state) {
+void finish(struct member *member, enum state state) {
     int size = out.size;
     out.size = 0;
     put_int32(size - LENGTH_BYTES);
@@ -261,18 +267,18 @@ bool receive(struct member *member) {
     return true;
 }
 
-static const uint8_t *take(int size) {
+const uint8_t *take(int size) {
     if (size < 0 || size > in_end - in) die("a reply that ends early");
     in += size;
     return in - size;
 }
 
-static int take_int16(void) {
+int take_int16(void) {
     const uint8_t *bytes = take(2);
     return (int16_t)(bytes[0] << 8 | bytes[1]);
 }
 
-static int take_int32(void) { return big_endian(take(4)); }
+int take_int32(void) { return big_endian(take(4)); }
 
 static int64_t take_int64(void) {
     int64_t high = take_int32();
@@ -296,7 +302,7 @@ static void skip_bytes(void) {
     if (size > 0) take(size);
 }
 
-static void begin_reply(struct member *member) {
+void begin_reply(struct member *member) {
     in = member->reply + LENGTH_BYTES;
     in_end = member->reply + member->reply_bytes;
     member->reply_bytes = 0;

@@ -110,10 +110,10 @@ class Load:
         return {line["phase"]: line for line in lines}
 
 
-def create_topic(server: Server) -> None:
+def create_topic(server: Server, name: str = TOPIC, partitions: int = PARTITIONS) -> None:
     """Where the server was not told of the topic on its command line."""
     admin = AdminClient({"bootstrap.servers": server.address})
-    admin.create_topics([NewTopic(TOPIC, PARTITIONS, 1)])[TOPIC].result(30)
+    admin.create_topics([NewTopic(name, partitions, 1)])[name].result(60)
 
 
 def measure_rounds(size: Size, load: Load, servers: dict[str, Server]) -> dict[str, list[Run]]:

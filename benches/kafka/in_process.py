@@ -83,6 +83,20 @@ def _of_service(what: str, benchmark: str, axis: str, least: float, each: int = 
     )  # fmt: skip
 
 
+def _consumer_heartbeats(groups: int, least: float) -> Pair:
+    """With a context and a ticket each: there is no other way to ask."""
+    name = f"heartbeats of {groups:,} consumer groups"
+    asked = ("ConsumerGroups.heartbeat",), ("consumer-heartbeat",)
+    return Pair(name, "M/s", *asked, groups, least)
+
+
+def _new_target(members: int, each: int, work: float) -> Pair:
+    """One more member joins, until the targets of all are computed, applied and written."""
+    name = f"new target: consumer group of {members:,}, {members * each:,} partitions"
+    asked = ("ConsumerGroups.target",), (f"targets-{each}",)
+    return Pair(name, "M members/s", *asked, members, 3, each=each, work=work)
+
+
 PAIRS = [
     _heartbeats(1_000, 5),
     _heartbeats(100_000, 20),
@@ -115,6 +129,15 @@ PAIRS = [
     Pair(
         "log of commits read", "M records/s", ("Loading.load",), ("load-commits",), 1_000_000, 5,
         log="commits",
+    ),
+    _consumer_heartbeats(1_000, 5),
+    _consumer_heartbeats(100_000, 15),
+    _consumer_heartbeats(1_000_000, 15),
+    _new_target(1_000, 100, work=0.03),
+    _new_target(10_000, 50, work=0.1),
+    Pair(
+        "log of consumer groups read", "M records/s", ("Loading.load",), ("load-consumers",),
+        200_000, 5, log="consumers",
     ),
     Pair(
         "log of groups read", "M records/s", ("Loading.load",), ("load-groups",), 200_000, 5,
@@ -217,12 +240,25 @@ def weigh(is_smoke: bool) -> list[Row]:
     ]  # fmt: skip
 
 
+def weigh_consumers(is_smoke: bool) -> list[Row]:
+    """Bytes of a consumer group of one: 64 bytes of subscription, ten partitions."""
+    groups = 1_000 if is_smoke else 100_000
+    kafka = float(_output(_java("pykcoord.benches.WeighConsumers", str(groups))))
+    name = "memory of a one-member consumer group"
+    own = counts.weigh_consumers(groups)
+    return [Row(name, "B, live", kafka, own, most=1 / 4, note="in process")]
+
+
 def measurements(rounds: int, is_smoke: bool) -> dict[str, Callable[[], list[Row]]]:
     """By name, so that some can be chosen."""
     works: dict[str, Callable[[], list[Row]]] = {
         pair.name: functools.partial(measure, pair, rounds, is_smoke) for pair in PAIRS
     }
-    return {**works, "memory": lambda: weigh(is_smoke)}
+    return {
+        **works,
+        "memory": lambda: weigh(is_smoke),
+        "memory of consumer groups": lambda: weigh_consumers(is_smoke),
+    }
 
 
 def _output(command: list[str]) -> str:

@@ -36,8 +36,9 @@
 #include <unistd.h>
 
 #include "client.h"
+#include "measure.h"
 
-enum { ERROR_CODES = 128, EVENTS = 2048 };
+enum { EVENTS = 2048 };
 static const double LIMIT_SECONDS = 120;       // of a phase that waits for all
 static const double RETRY_SECONDS = 0.1;       // after an error that passes
 static const double STORM_BEAT_SECONDS = 0.05; // how often members ask whether to rejoin
@@ -48,84 +49,9 @@ static int crowd;      // members of a group, where there is more than one
 static bool *settled;  // by group: of a crowd
 static int *leaving;   // by group: members whose leaving is to be answered, in `lose`
 static bool rebalancing, storming;
-static int server_pid, epoll;
+static int epoll;
 static double phase_seconds;
-
-// What the phase under way counts.
 static enum state repeated;  // answered requests of this kind are sent again
-static long done, errors[ERROR_CODES];
-static double *latencies;
-static long latency_count, latency_capacity;
-static double server_cpu_mark, own_cpu_mark;
-
-// CPU seconds of all threads of the server.
-static double server_cpu(void) {
-    char path[64], line[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", server_pid);
-    FILE *file = fopen(path, "r");
-    if (!file) die("no process %d", server_pid);
-    line[fread(line, 1, sizeof line - 1, file)] = 0;
-    fclose(file);
-    const char *after_name = strrchr(line, ')');
-    unsigned long user = 0, kernel = 0;
-    if (!after_name || sscanf(after_name + 2, "%*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
-                              &user, &kernel) != 2)
-        die("%s cannot be read", path);
-    return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
-}
-
-static double own_cpu(void) {
-    struct rusage usage;
-    getrusage(RUSAGE_SELF, &usage);
-    return (double)(usage.ru_utime.tv_sec + usage.ru_stime.tv_sec) +
-           (double)(usage.ru_utime.tv_usec + usage.ru_stime.tv_usec) * 1e-6;
-}
-
-static void begin_phase(void) {
-    done = latency_count = 0;
-    memset(errors, 0, sizeof errors);
-    server_cpu_mark = server_cpu();
-    own_cpu_mark = own_cpu();
-}
-
-static int by_size(const void *left, const void *right) {
-    double a = *(const double *)left, b = *(const double *)right;
-    return a < b ? -1 : a > b;
-}
-
-static double percentile_ms(double part) {
-    return latencies[(long)((double)(latency_count - 1) * part)] * 1e3;
-}
-
-static void report(const char *phase, double seconds, long count) {
-    printf("{\"phase\":\"%s\",\"seconds\":%.4f,\"count\":%ld,\"server_cpu_s\":%.2f", phase, seconds,
-           count, server_cpu() - server_cpu_mark);
-    printf(",\"load_cpu_s\":%.2f", own_cpu() - own_cpu_mark);
-    if (latency_count > 0) {
-        qsort(latencies, (size_t)latency_count, sizeof *latencies, by_size);
-        printf(",\"p50_ms\":%.3f,\"p99_ms\":%.3f,\"max_ms\":%.3f", percentile_ms(0.5),
-               percentile_ms(0.99), percentile_ms(1));
-    }
-    printf(",\"errors\":{");
-    const char *comma = "";
-    for (int code = 0; code < ERROR_CODES; code++) {
-        if (errors[code] == 0) continue;
-        printf("%s\"%d\":%ld", comma, code, errors[code]);
-        comma = ",";
-    }
-    printf("}}\n");
-    fflush(stdout);
-}
-
-static void count_error(int code) { errors[code > 0 && code < ERROR_CODES ? code : 0]++; }
-
-static void add_latency(double seconds) {
-    if (latency_count == latency_capacity) {
-        latency_capacity = latency_capacity ? 2 * latency_capacity : 1 << 20;
-        latencies = realloc(latencies, (size_t)latency_capacity * sizeof *latencies);
-    }
-    latencies[latency_count++] = seconds;
-}
 
 // Counts a reply of the phase's kind, and sends the request again while the phase lasts.
 static void again(struct member *member, enum state kind, void (*send)(struct member *)) {

@@ -22,14 +22,14 @@ import time
 from pathlib import Path
 
 from benches.counts import compiler, write_table
-from benches.kafka import cold, in_process
+from benches.kafka import cold, consumer_wire, in_process
 from benches.kafka.compare import BUILD, FULL, SMOKE, Run, Size, compare, console
 from benches.kafka.rows import Row, headlines, markdown, show
 from benches.kafka.servers import VERSION
 
 ROOT = Path(__file__).parents[2]
 MARK = "<!-- make bench-kafka -->\n"
-WIRE, COLD = "wire", "cold start"
+WIRE, CONSUMERS, COLD = "wire", "wire, consumer groups", "cold start"
 ROUNDS_IN_PROCESS = 3
 WHOLE, PART = BUILD / "compare.json", BUILD / "compare-part.json"
 
@@ -42,9 +42,13 @@ def measure(
     runs: dict[str, list[Run]] = {}
     if WIRE in names:
         runs, rows = compare(size, arguments.pin)
+    if CONSUMERS in names:
+        of_consumers, more = consumer_wire.measure(size)
+        runs |= {f"consumers {name}": each for name, each in of_consumers.items()}
+        rows += more
     if COLD in names:
         rows += cold.measure(size, 1 if arguments.smoke else cold.STARTS)
-    chosen = [name for name in names if name not in (WIRE, COLD)]
+    chosen = [name for name in names if name not in (WIRE, CONSUMERS, COLD)]
     if chosen:
         in_process.build()
     works = in_process.measurements(arguments.rounds or ROUNDS_IN_PROCESS, arguments.smoke)
@@ -96,7 +100,7 @@ def write_documents(rows: list[Row], on: dict[str, object]) -> None:
 
 
 def main() -> int:
-    names = [WIRE, COLD, *in_process.measurements(1, is_smoke=True)]
+    names = [WIRE, CONSUMERS, COLD, *in_process.measurements(1, is_smoke=True)]
     parser = argparse.ArgumentParser(
         prog="python -m benches.kafka.run",
         description="pykcoord beside Kafka, in turns, over the wire and in process.",

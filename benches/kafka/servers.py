@@ -15,6 +15,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,6 +37,11 @@ _JVM_OPTIONS = (
     "-server", "-XX:+UseG1GC", "-XX:MaxGCPauseMillis=20", "-XX:InitiatingHeapOccupancyPercent=35",
     "-XX:MaxInlineLevel=15", "-Djava.awt.headless=true",
 )  # fmt: skip
+# Of all servers: nothing waits for a time that is no work.
+_SETTINGS = {
+    "group.initial.rebalance.delay.ms": "0",
+    "group.consumer.assignment.interval.ms": "0",
+}
 _READY_TIMEOUT_S = 90.0
 _STOP_TIMEOUT_S = 60.0
 
@@ -132,8 +138,16 @@ class Server:
 class Pykcoord(Server):
     """`pykcoord serve` with one flush policy."""
 
-    def __init__(self, directory: Path, flush: str, *, one_core: bool = False) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        flush: str,
+        *,
+        one_core: bool = False,
+        topics: Mapping[str, int] | None = None,
+    ) -> None:
         super().__init__(directory)
+        self._topics = topics or {TOPIC: PARTITIONS}
         self.name = f"pykcoord --flush {flush}"
         self._flush = flush
         self._pin = ["taskset", "-c", "0"] if one_core else []
@@ -142,8 +156,9 @@ class Pykcoord(Server):
         return [
             *self._pin,
             *(sys.executable, "-c", _AS_INSTALLED, "serve", os.fspath(self.directory)),
-            *("--listen", self.address, "--topic", f"{TOPIC}:{PARTITIONS}"),
-            *("--flush", self._flush, "--set", "group.initial.rebalance.delay.ms=0"),
+            *("--listen", self.address, "--flush", self._flush),
+            *(f"--topic={name}:{partitions}" for name, partitions in self._topics.items()),
+            *(f"--set={name}={value}" for name, value in _SETTINGS.items()),
         ]
 
     def is_ready(self, output: str) -> bool:
@@ -211,7 +226,7 @@ class Kafka(Server):
             "listener.security.protocol.map": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT",
             "log.dirs": os.fspath(self.directory / "data"),
             "num.partitions": str(PARTITIONS),
-            "group.initial.rebalance.delay.ms": "0",
+            **_SETTINGS,
             # 2,000 clients connect at once: the default of 50 has most of them wait for seconds.
             "socket.listen.backlog.size": "4096",
             "group.coordinator.threads": str(self.threads),
@@ -258,11 +273,13 @@ def _java(options: list[str]) -> list[str]:
     return ["java", "-cp", classes, *options, f"-Dlog4j2.configurationFile={logging}"]
 
 
-def build_load_generator(build: Path) -> Path:
-    """Compile load.c where it is newer than the program in `build`."""
-    sources = [_HERE / "load.c", _HERE / "client.c"]
-    program = build / "load"
-    newest = max(path.stat().st_mtime for path in [*sources, _HERE / "client.h"])
+def build_load_generator(build: Path, name: str = "load") -> Path:
+    """Compile a load generator, `load` or `consumer_load`, where its sources are newer than the
+    program in `build`."""
+    parts = ["client", "measure", *(["consumer_client"] if name == "consumer_load" else [])]
+    sources = [_HERE / f"{part}.c" for part in (name, *parts)]
+    program = build / name
+    newest = max(path.stat().st_mtime for path in [*sources, *_HERE.glob("*.h")])
     if not program.exists() or program.stat().st_mtime < newest:
         build.mkdir(parents=True, exist_ok=True)
         compiler = shutil.which(os.environ.get("CC", "cc"))

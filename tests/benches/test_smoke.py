@@ -15,6 +15,9 @@ ROOT = Path(__file__).parents[2]
 CONNECTIONS, SECONDS, PARTITIONS = 20, 0.2, 5
 PHASES = ["find", "join", "hb", "commit", "fetch", "storm", "leave"]
 CROWDS = ["find", "crowd=10", "lose=2", "leave"]
+BEATS = ["find", "join", "hb", "leave"]
+STORM = ["find", "join", "storm", "leave"]
+CROWD = ["find", "crowd", "more=3", "leave"]
 FILLS = ["find", "join", "fill=40", "fill-offsets=40"]
 
 
@@ -35,12 +38,16 @@ def test_cold_start() -> None:
     assert "by snapshots (" in result.stdout
 
 
-@pytest.fixture
-def load_generator(tmp_path: Path) -> Path:
-    program = tmp_path / "load"
-    sources = [str(ROOT / "benches" / "kafka" / name) for name in ("load.c", "client.c")]
+def compiled(directory: Path, name: str, *parts: str) -> Path:
+    program = directory / name
+    sources = [str(ROOT / f"benches/kafka/{part}.c") for part in (name, *parts)]
     subprocess.run(["cc", "-O1", "-Wall", "-Werror", "-o", str(program), *sources], check=True)
     return program
+
+
+@pytest.fixture
+def load_generator(tmp_path: Path) -> Path:
+    return compiled(tmp_path, "load", "client", "measure")
 
 
 @pytest.mark.parametrize("phases", [PHASES, CROWDS, FILLS], ids=["phases", "crowds", "fills"])
@@ -48,6 +55,21 @@ def test_load_generator(tmp_path: Path, load_generator: Path, phases: list[str])
     with PykcoordServer(tmp_path / "data", topics={"topic": PARTITIONS}) as server:
         command = [str(load_generator), server.address, str(server.pid), str(CONNECTIONS)]
         command += [str(SECONDS), str(PARTITIONS), "smoke-group", *phases]
+        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+        assert result.returncode == 0, result.stderr
+        assert server.stop() == 0
+    told = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [line["phase"] for line in told] == [phase.partition("=")[0] for phase in phases]
+    assert all(line["count"] > 0 for line in told), result.stdout
+
+
+@pytest.mark.parametrize("phases", [BEATS, STORM, CROWD], ids=["beats", "storm", "crowd"])
+def test_load_generator_of_consumer_groups(tmp_path: Path, phases: list[str]) -> None:
+    program = compiled(tmp_path, "consumer_load", "consumer_client", "client", "measure")
+    settings = {"group.consumer.assignment.interval.ms": "0"}
+    with PykcoordServer(tmp_path / "data", topics={"topic": 40}, settings=settings) as server:
+        command = [str(program), server.address, str(server.pid), str(CONNECTIONS)]
+        command += [str(SECONDS), "topic", "40", "smoke-group", *phases]
         result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
         assert result.returncode == 0, result.stderr
         assert server.stop() == 0

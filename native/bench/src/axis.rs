@@ -7,6 +7,7 @@ use kcoord_core::assignor::Strategy;
 
 use crate::assigning::Assigning;
 use crate::codec::{Codec, NodeBeats, OverNode};
+use crate::consumers::{ConsumerBeats, NewTargets};
 use crate::groups::{Beats, Commits, Fetches, Joins, ManyBeats, Storm};
 use crate::loading::{Kind, Loading};
 use crate::rows::AsRows;
@@ -29,7 +30,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 41] = [
+pub static AXES: [Axis; 45] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -41,6 +42,7 @@ pub static AXES: [Axis; 41] = [
     }),
     axis!("heartbeat", "a heartbeat, 256 in a batch, groups at random", 2_000, Beats::new),
     axis!("heartbeat-many", "the same, without tickets: codes back", 2_000, ManyBeats::new),
+    axis!("consumer-heartbeat", "the same, of consumer groups", 2_000, ConsumerBeats::new),
     axis!("join-sync", "a new group of one: joined, synced, recorded", 1_000, Joins::new),
     axis!("storm", "a group of one that gets a member: until stable", 500, Storm::new),
     axis!("commit-1", "a commit of one partition, recorded", 1_000, |n| Commits::new(n, 1)),
@@ -68,6 +70,13 @@ pub static AXES: [Axis; 41] = [
     axis!("load-groups", "a record of a log of groups of one", 2_000, |n| {
         Loading::new(n, Kind::Groups)
     }),
+    axis!("load-consumers", "a record of a log of consumer groups of one", 2_000, |n| {
+        Loading::new(n, Kind::Consumers)
+    }),
+    axis!("targets-100", "a member of 100 partitions: a new target, written", 500, |n| {
+        NewTargets::new(n, 100)
+    }),
+    axis!("targets-50", "the same, of 50 partitions", 500, |n| NewTargets::new(n, 50)),
     axis!("codec-heartbeat", "a request read, its answer written", 5_000, Codec::heartbeats),
     axis!("codec-commit-5", "the same, of five partitions", 2_000, Codec::commits),
     axis!("codec-fetch-5", "the same, of five offsets", 2_000, Codec::fetches),

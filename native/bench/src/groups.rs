@@ -14,7 +14,7 @@ use crate::work::{Work, shuffled};
 
 /// The same requests again in each round, in batches; a round lasts as long as a member takes to
 /// beat again.
-struct Repeated {
+pub struct Repeated {
     hosted: Hosted,
     requests: Vec<Asked>,
 }
@@ -30,7 +30,12 @@ impl Repeated {
         Repeated { hosted, requests }
     }
 
-    fn round(&mut self) -> u64 {
+    /// Of members that are there.
+    pub fn of(hosted: Hosted, requests: Vec<Asked>) -> Self {
+        Repeated { hosted, requests }
+    }
+
+    pub fn round(&mut self) -> u64 {
         let mut answered = 0;
         let (began_ms, batches) = (self.hosted.now_ms, self.requests.len().div_ceil(BATCH));
         for (at, batch) in self.requests.chunks(BATCH).enumerate() {

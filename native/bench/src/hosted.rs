@@ -155,6 +155,7 @@ pub fn succeeded(response: &Response) -> bool {
     let none = |code: ErrorCode| code == ErrorCode::None;
     match response {
         Response::Heartbeat(code) => none(*code),
+        Response::ConsumerGroupHeartbeat(beaten) => beaten.is_ok(),
         Response::JoinGroup(joined) => none(joined.error_code),
         Response::SyncGroup(synced) => none(synced.error_code),
         Response::OffsetCommit(response) => {

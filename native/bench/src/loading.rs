@@ -1,4 +1,4 @@
-//! A log is read into a new shard: commits of five partitions, or records of groups of one member.
+//! A log is read into a new shard: commits of five partitions, or records of groups of one member, classic or consumer groups.
 
 use kcoord_core::record::batch::BATCH_OVERHEAD;
 use kcoord_core::record::offset_commit::OFFSET_COMMIT_KEY_TYPE;
@@ -10,6 +10,7 @@ use kcoord_core::record::{
 use kcoord_core::request::Uuid;
 use kcoord_core::{Config, Shard};
 
+use crate::consumers;
 use crate::requests::{NOW_MS, TOPIC, group_id};
 use crate::work::Work;
 
@@ -34,6 +35,7 @@ fn subscription() -> Vec<u8> {
 pub enum Kind {
     Commits,
     Groups,
+    Consumers,
 }
 
 pub struct Loading {
@@ -70,12 +72,17 @@ pub struct Log {
 }
 
 impl Log {
-    /// Commits of all partitions of groups in turns; or groups, each in five generations.
+    /// Commits of all partitions of groups in turns; or groups, each in five generations; or what a
+    /// shard wrote for consumer groups.
     pub fn new(records: usize, kind: Kind) -> Self {
         let mut log = Log { chunks: Vec::new(), records: 0, open: Vec::new(), open_count: 0 };
         let groups = match kind {
             Kind::Commits => (records / PARTITIONS / 2).max(1),
             Kind::Groups => (records / 5).max(1),
+            Kind::Consumers => {
+                (log.chunks, log.records) = consumers::log(records, CHUNK_BYTES);
+                return log;
+            }
         };
         for number in 0.. {
             if log.records >= records {
@@ -88,6 +95,7 @@ impl Log {
                     log.commit(&group, first as i32);
                 }
                 Kind::Groups => log.group(&group, 1 + (number / groups) as i32),
+                Kind::Consumers => unreachable!("a shard has written them"),
             }
         }
         log.end_batch();

@@ -4,6 +4,7 @@
 mod assigning;
 mod axis;
 mod codec;
+mod consumers;
 mod groups;
 mod hosted;
 mod loading;
@@ -35,11 +36,13 @@ Runs one hot path of the group coordinator alone, and says how long each round t
 Usage: kcoord-bench list
        kcoord-bench AXIS [--entries N] [--rounds N] [--seconds S] [--events]
        kcoord-bench AXIS [--entries N] --asked
-       kcoord-bench write-log commits|groups RECORDS FILE
+       kcoord-bench write-log commits|groups|consumers RECORDS FILE
        kcoord-bench weigh GROUPS OFFSET_GROUPS
+       kcoord-bench weigh-consumers GROUPS
 
   list            the axes: name, entries of a small run, what counts as one operation
-  weigh           allocated bytes of a group of one, of an offset at 100 a group, of a single one
+  weigh           allocated bytes of a group of one, of an offset at 100 a group, of a single one;
+                  weigh-consumers: of a consumer group of one
   --entries N     groups, timers, records or partitions (default: as listed)
   --rounds N      how often (default 1)
   --seconds S     further rounds until so much time was measured
@@ -100,6 +103,9 @@ fn run() -> Result<(), Failure> {
             let [group, offset, single] = weighing::weigh(groups.parse()?, offset_groups.parse()?);
             say(&format!("{group} {offset} {single}\n"))
         }
+        ["weigh-consumers", groups] => {
+            say(&format!("{}\n", weighing::weigh_consumers(groups.parse()?)))
+        }
         [name] => {
             let axis = AXES.iter().find(|axis| axis.name == *name);
             let axis = axis.ok_or_else(|| format!("{name} is no axis (`kcoord-bench list`)"))?;
@@ -154,7 +160,8 @@ fn write_log(kind: &str, records: usize, file: PathBuf) -> Result<(), Failure> {
     let kind = match kind {
         "commits" => Kind::Commits,
         "groups" => Kind::Groups,
-        other => return Err(format!("{other}: neither commits nor groups").into()),
+        "consumers" => Kind::Consumers,
+        other => return Err(format!("{other}: not commits, groups or consumers").into()),
     };
     Ok(std::fs::write(file, Log::new(records, kind).chunks.concat())?)
 }

@@ -3,6 +3,7 @@
 use kcoord_core::request::Request;
 use kcoord_core::response::Response;
 
+use crate::consumers;
 use crate::hosted::Hosted;
 use crate::requests::{MemberOf, commit, group_id, join, sync};
 
@@ -39,6 +40,15 @@ pub fn weigh(groups: usize, offset_groups: usize) -> [f64; 3] {
     let many = scale.bytes_each(offset_groups, OFFSETS_A_GROUP);
     let one = scale.bytes_each(groups, 1);
     [group, (many - group) / f64::from(OFFSETS_A_GROUP), one - group]
+}
+
+/// Bytes of a consumer group of one, with 64 bytes of subscription and ten partitions.
+pub fn weigh_consumers(groups: usize) -> f64 {
+    let mut hosted = consumers::scale();
+    (0..WARM_UP).for_each(|at| consumers::make_group(&mut hosted, at));
+    let before = used_bytes();
+    (WARM_UP..WARM_UP + groups).for_each(|at| consumers::make_group(&mut hosted, at));
+    (used_bytes() - before) as f64 / groups as f64
 }
 
 struct Scale {
@@ -97,5 +107,7 @@ mod tests {
         assert!((300.0..500.0).contains(&group), "{group}");
         assert!((30.0..50.0).contains(&offset), "{offset}");
         assert!((60.0..120.0).contains(&single), "{single}");
+        let consumers = weigh_consumers(2_000);
+        assert!((500.0..1_600.0).contains(&consumers), "{consumers}");
     }
 }

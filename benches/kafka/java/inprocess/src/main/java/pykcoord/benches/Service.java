@@ -29,7 +29,7 @@ import org.apache.kafka.common.protocol.ApiKeys;
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.record.internal.RecordBatch;
 import org.apache.kafka.common.requests.RequestContext;
-import org.apache.kafka.common.utils.BufferSupplier;
+import org.apache.kafka.common.utils.internals.BufferSupplier;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorLoader;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorPlayback;
@@ -90,7 +90,7 @@ public class Service {
             .withCoordinatorRuntimeMetrics(new GroupCoordinatorRuntimeMetrics(new Metrics()))
             .withGroupCoordinatorMetrics(new GroupCoordinatorMetrics())
             .withGroupConfigManager(new GroupConfigManager(
-                Map.of(), config, ShareGroupConfig.fromProps(Map.of())))
+                config, ShareGroupConfig.fromProps(Map.of())))
             .withPersister(new NoOpStatePersister())
             .withAuthorizerPlugin(Optional.empty())
             .withPartitionMetadataClient(new NoMetadata())

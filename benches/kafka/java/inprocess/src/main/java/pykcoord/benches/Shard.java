@@ -35,7 +35,7 @@ import org.apache.kafka.common.requests.RequestContext;
 import org.apache.kafka.common.requests.RequestHeader;
 import org.apache.kafka.common.security.auth.KafkaPrincipal;
 import org.apache.kafka.common.security.auth.SecurityProtocol;
-import org.apache.kafka.common.utils.LogContext;
+import org.apache.kafka.common.utils.internals.LogContext;
 import org.apache.kafka.common.utils.Time;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorExecutor;
 import org.apache.kafka.coordinator.common.runtime.CoordinatorMetadataImage;
@@ -81,10 +81,16 @@ final class Shard implements AutoCloseable {
     private long offset;
 
     Shard() {
-        Map<String, Object> properties = Map.of("group.initial.rebalance.delay.ms", 0);
+        this(CoordinatorMetadataImage.EMPTY);
+    }
+
+    /** One that knows topics, for consumer groups. */
+    Shard(CoordinatorMetadataImage topics) {
+        Map<String, Object> properties = Map.of(
+            "group.initial.rebalance.delay.ms", 0, "group.consumer.assignment.interval.ms", 0);
         GroupCoordinatorConfig config = GroupCoordinatorConfig.fromProps(properties);
         GroupConfigManager groups =
-            new GroupConfigManager(Map.of(), config, ShareGroupConfig.fromProps(Map.of()));
+            new GroupConfigManager(config, ShareGroupConfig.fromProps(Map.of()));
         TopicPartition partition = new TopicPartition("__consumer_offsets", 0);
         GroupCoordinatorShard.Builder shard = new GroupCoordinatorShard.Builder(config, groups);
         shard.withAuthorizerPlugin(Optional.empty());
@@ -97,10 +103,14 @@ final class Shard implements AutoCloseable {
             .withCoordinatorMetrics(new GroupCoordinatorMetrics())
             .withTopicPartition(partition)
             .build();
-        coordinator.onLoaded(CoordinatorMetadataImage.EMPTY);
+        coordinator.onLoaded(topics);
         for (ApiKeys key : List.of(ApiKeys.JOIN_GROUP, ApiKeys.SYNC_GROUP, ApiKeys.HEARTBEAT,
-                ApiKeys.OFFSET_COMMIT)) {
-            short version = (short) (key == ApiKeys.OFFSET_COMMIT ? 7 : 3);
+                ApiKeys.OFFSET_COMMIT, ApiKeys.CONSUMER_GROUP_HEARTBEAT)) {
+            short version = switch (key) {
+                case OFFSET_COMMIT -> 7;
+                case CONSUMER_GROUP_HEARTBEAT -> 1;
+                default -> 3;
+            };
             contexts.put(key, context(key, version));
         }
     }
@@ -135,6 +145,19 @@ final class Shard implements AutoCloseable {
             result.appendFuture().complete(null);
         }
         return result.response();
+    }
+
+    /** Applies records that are in the log. */
+    void load(List<CoordinatorRecord> records) {
+        for (CoordinatorRecord record : records) {
+            coordinator.replay(offset, -1L, (short) -1, record);
+            offset++;
+        }
+        commit(offset);
+    }
+
+    long endOffset() {
+        return offset;
     }
 
     /** Ends the batch: it counts as durable at once. */
@@ -194,7 +217,8 @@ final class Shard implements AutoCloseable {
             for (JoinGroupRequestData join : some) {
                 CompletableFuture<JoinGroupResponseData> answer = new CompletableFuture<>();
                 joined.add(answer);
-                write(coordinator.classicGroupJoin(context(ApiKeys.JOIN_GROUP), join, answer));
+                write(coordinator.classicGroupJoin(
+                    context(ApiKeys.JOIN_GROUP), join, answer, true));
             }
             settle(joined);
             List<CompletableFuture<SyncGroupResponseData>> synced = new ArrayList<>();
@@ -234,7 +258,7 @@ final class Shard implements AutoCloseable {
         int committed = 0;
         for (var batch : MemoryRecords.readableRecords(log.duplicate()).batches()) {
             try (var iterator = batch.streamingIterator(
-                    org.apache.kafka.common.utils.BufferSupplier.NO_CACHING)) {
+                    org.apache.kafka.common.utils.internals.BufferSupplier.NO_CACHING)) {
                 while (iterator.hasNext()) {
                     Record record = iterator.next();
                     coordinator.replay(record.offset(), batch.producerId(), batch.producerEpoch(),
@@ -334,7 +358,7 @@ final class Shard implements AutoCloseable {
         @Override
         public <R> boolean schedule(
                 String key, TaskRunnable<R> task, TaskOperation<CoordinatorRecord, R> operation) {
-            throw new IllegalStateException("classic groups run nothing beside the shard");
+            throw new IllegalStateException("what is measured runs nothing beside the shard");
         }
 
         @Override

@@ -66,7 +66,7 @@ public final class Weigh {
         }
     }
 
-    private static long heap() {
+    static long heap() {
         Runtime runtime = Runtime.getRuntime();
         long least = Long.MAX_VALUE;
         for (int round = 0; round < 4; round++) {
