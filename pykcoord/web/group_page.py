@@ -7,16 +7,19 @@ from typing import Any
 
 from pykcoord.catalogue import Topic
 from pykcoord.events import Event
+from pykcoord.explain import explain
 from pykcoord.web.reading import Group, Member, Place
 from pykcoord.web.timeline import spans
 from pykcoord.web.words import sentence
 
-__all__ = ["MOST_EVENTS", "MOST_MEMBERS", "MOST_PLACES", "group_page"]
+__all__ = ["MOST_EVENTS", "MOST_MEMBERS", "MOST_PLACES", "MOST_REBALANCES", "group_page"]
 
 MOST_PLACES = 5_000
 """Partitions on the page of one group; those beyond are counted."""
 MOST_MEMBERS = 1_000
 """Members on it, likewise."""
+MOST_REBALANCES = 20
+"""Rebalances with their causes on it: the newest."""
 MOST_EVENTS = 100
 """Sentences on it: the newest."""
 
@@ -52,9 +55,25 @@ def group_page(
         "places_left_out": left_out,
         "owners": owners,
         "spans": spans(events),
+        "why": _why(group_id, events),
         "story": [
             {"at_ms": one.timestamp_ms, "kind": one.kind, "text": sentence(one)}
             for one in events[-MOST_EVENTS:]
+        ],
+    }
+
+
+def _why(group_id: str, events: Sequence[Event]) -> dict[str, Any]:
+    """What `pykcoord explain` says of these events: causes of rebalances, and what repeats."""
+    report = explain(events, group_id)
+    rebalances = [line for line in report.lines if "rebalance" in line.fields]
+    return {
+        "rebalances": [
+            {"at_ms": line.at_ms, "text": line.text} for line in rebalances[-MOST_REBALANCES:]
+        ],
+        "patterns": [
+            {"text": one.text, "suggestion": one.suggestion, "evidence": one.evidence}
+            for one in report.patterns
         ],
     }
 

@@ -223,6 +223,8 @@ def _schemas() -> Schema:
             "groups": _MAYBE_NUMBER,
         }
     )
+    line = _object({"at_ms": _MS, "text": _TEXT})
+    pattern = _object({"text": _TEXT, "suggestion": _TEXT, "evidence": _TEXT})
     counts = _object({"states": _COUNTS, "types": _COUNTS})
     return {
         "Error": _object({"error": _TEXT}),
@@ -266,6 +268,7 @@ def _schemas() -> Schema:
                 "places_left_out": _NUMBER,
                 "lag": _MAYBE_NUMBER,
                 "spans": _list(span),
+                "why": _object({"rebalances": _list(line), "patterns": _list(pattern)}),
                 "story": _list(_object({"at_ms": _MS, "kind": _TEXT, "text": _TEXT})),
                 "shard": _NUMBER,
                 "node": _MAYBE_NUMBER,

@@ -35,6 +35,9 @@ _GONE = {
 _OTHERS = {
     "group_created": "The group was created",
     "member_joined": "{who} joined",
+    "member_rejoined": "{who} joined again",
+    "heartbeat_late": "{who} was heard of late: it had been silent for {silent}",
+    "request_refused": "A request of {who} was refused: {detail} {cause}",
     "join_phase_completed": "Generation {generation} begins, with {count}",
     "group_stable": "Generation {generation} is stable: {count} can have their partitions",
     "target_computed": "The assignor {detail} has decided; {count} have another target",

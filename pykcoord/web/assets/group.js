@@ -19,6 +19,7 @@ export function groupPage(query, session, app) {
   const owners = h("div", { id: "owners", class: "owners" });
   const members = h("div");
   const time = h("div");
+  const why = h("div", { id: "why" });
   const story = h("ol", { class: "story", id: "story" });
   const offsets = h("div");
   const curves = new Map();
@@ -93,10 +94,17 @@ export function groupPage(query, session, app) {
     replace(time, timeline(of.spans, from, of.at_ms, of.events_since_ms));
   }
 
+  function showWhy(of) {
+    const patterns = of.why.patterns.map((one) => h("div", { class: "notice" }, h("p", null, h("b", null, text(one.text))),
+      h("p", null, text(one.suggestion)), h("p", { class: "muted" }, text(one.evidence))));
+    const lines = [...of.why.rebalances].reverse().map((one) => h("li", null, stamp(one.at_ms), text(one.text)));
+    replace(why, patterns, h("ol", { class: "story" }, lines.length ? lines : h("li", { class: "muted" }, stamp(of.events_since_ms), h("span", null, "No rebalance since the console began to listen."))));
+  }
+
   function showStory(of) {
     const lines = [...of.story].reverse().map((one) => h("li", { "data-kind": one.kind }, stamp(one.at_ms), text(one.text)));
     const since = h("li", { class: "muted" }, stamp(of.events_since_ms),
-      h("span", null, "The console began to listen. There is no recorder: what happened before is not known."));
+      h("span", null, "The console began to listen. pykcoord explain knows what the recorder kept of before."));
     replace(story, lines, of.story.length < 100 ? since : null);
   }
 
@@ -136,6 +144,7 @@ export function groupPage(query, session, app) {
     replace(owners, of.offsets.length ? picture(of) : h("p", { class: "muted" }, "No partitions: nobody subscribes to a topic that exists, and nothing is committed."));
     replace(members, of.members.length ? memberTable(of, owners, session?.allows_changes ? expel : null) : h("p", { class: "muted" }, "No members."));
     showTime(of);
+    showWhy(of);
     showStory(of);
     showOffsets(of);
   }
@@ -148,6 +157,7 @@ export function groupPage(query, session, app) {
     element: h("div", { class: "group" }, head, notes, facts,
       section("h-owners", "Who owns what", null, owners, members),
       section("h-time", "Generations", ranges, time),
+      section("h-why", "Why it rebalanced", null, why),
       section("h-story", "What happened", null, story),
       section("h-offsets", "Offsets", null, offsets)),
     parameters: () => ({ id }),
