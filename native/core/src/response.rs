@@ -9,8 +9,9 @@ pub use consumer::{
     DescribedTopicPartitions, MemberType, Refusal,
 };
 pub use offset_fetch::{
-    OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
-    OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchPlace, OffsetFetchResponse, OffsetFetchResponseBuilder,
+    OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,
+    OffsetFetchStep,
 };
 
 use crate::error::ErrorCode;

@@ -8,7 +8,7 @@ use kcoord_core::response::{
 
 use super::gather::{Gather, Parts};
 use super::leaving::is_long;
-use super::pieces::Pieces;
+use super::pieces::{Piece, Pieces};
 use super::slots::Header;
 use super::turn::LONG_REPLY_BYTES;
 use super::{Node, Turn};
@@ -75,6 +75,16 @@ impl Node {
     ) {
         match response {
             Response::JoinGroup(joined) => self.leaving.push_joined(core_ticket, header, *joined),
+            Response::OffsetFetch(group) => {
+                let (mut pieces, version) = (Pieces::default(), header.version);
+                let out = pieces.room(64);
+                begin_response(out, header.api, version, header.correlation_id);
+                api::offset_fetch::begin_groups(out, version, 1);
+                let group = api::offset_fetch::GroupInSteps::new(version, group);
+                pieces.push(Piece::Group(Box::new(group)));
+                api::offset_fetch::end_groups(pieces.room(1), version);
+                self.leaving.push_encoded(core_ticket, header, pieces);
+            }
             response => {
                 let mut pieces = Pieces::default();
                 let out = pieces.room(bytes);

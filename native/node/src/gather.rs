@@ -11,12 +11,14 @@ use kcoord_core::response::{
     OffsetDeleteResponseTopic, OffsetFetchResponse, OffsetFetchResponseBuilder, Response,
 };
 
-use super::pieces::Pieces;
+use super::pieces::{Piece, Pieces};
 use super::topics::Topics;
+use super::turn::LONG_REPLY_BYTES;
 use kcoord_wire::api::describing::{
     DescribedGroup, GROUP_OPERATIONS, OPERATIONS_OMITTED, encode_group,
 };
-use kcoord_wire::api::{list_groups, offset_fetch};
+use kcoord_wire::api::list_groups;
+use kcoord_wire::api::offset_fetch::{self, GroupInSteps};
 
 /// One group of an OffsetFetch that is by id, or whose answer is.
 #[derive(Debug, Default)]
@@ -66,7 +68,7 @@ pub enum Parts {
 pub struct Groups {
     pieces: Pieces,
     next: usize,
-    early: BTreeMap<usize, Vec<u8>>,
+    early: BTreeMap<usize, Piece>,
 }
 
 impl Groups {
@@ -75,10 +77,24 @@ impl Groups {
         if part != self.next {
             let mut apart = Vec::with_capacity(bytes);
             encode(&mut apart);
-            self.early.insert(part, apart);
+            self.early.insert(part, Piece::Bytes(apart));
             return;
         }
         encode(self.pieces.room(bytes));
+        self.go_on();
+    }
+
+    /// The same of a piece.
+    fn push_piece(&mut self, part: usize, piece: Piece) {
+        if part != self.next {
+            self.early.insert(part, piece);
+            return;
+        }
+        self.pieces.push(piece);
+        self.go_on();
+    }
+
+    fn go_on(&mut self) {
         self.next += 1;
         while let Some(waited) = self.early.remove(&self.next) {
             self.pieces.push(waited);
@@ -170,7 +186,15 @@ impl Gather {
             (Parts::OffsetFetch { version, asked, groups }, Response::OffsetFetch(response)) => {
                 let group = fetched(take(&mut asked[part]), response, *version, topics);
                 let bytes = offset_fetch::group_bytes(&group);
-                groups.push(part, bytes, |out| offset_fetch::encode_group(out, *version, &group));
+                if bytes > LONG_REPLY_BYTES {
+                    let group = Box::new(GroupInSteps::new(*version, group));
+                    groups.push_piece(part, Piece::Group(group));
+                } else {
+                    let encode = |out: &mut Vec<u8>| {
+                        offset_fetch::encode_group(out, *version, &group);
+                    };
+                    groups.push(part, bytes, encode);
+                }
             }
             (
                 Parts::DescribeGroups { version, authorized_operations, groups },
@@ -226,6 +250,14 @@ fn fetched(
     if version < 10 || !asked.all && asked.unknown.is_empty() {
         return found;
     }
+    let found = if asked.all {
+        match found.with_topic_ids(|name| topics.topic_id(name)) {
+            Ok(whole) => return whole,
+            Err(partial) => partial,
+        }
+    } else {
+        found
+    };
     let (group_id, error_code) = (found.group_id(), found.error_code());
     let mut response =
         OffsetFetchResponseBuilder::with_room(group_id, error_code, found.topics_length());

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use kcoord_core::response::{JoinGroupResponse, Response};
 
 use super::Node;
-use super::pieces::Pieces;
+use super::pieces::{Piece, Pieces};
 use super::slots::{Header, PART_MASK};
 use super::turn::{MAX_REPLY_BYTES, Turn};
 use kcoord_wire::api::join_group;
@@ -43,9 +43,9 @@ struct Long {
 
 #[derive(Debug)]
 enum Rest {
-    /// It is encoded; of the first piece, what is before `at` is gone.
+    /// It is encoded, or will be piece by piece; of the first one, what is before `at` is gone.
     Encoded {
-        pieces: VecDeque<Vec<u8>>,
+        pieces: VecDeque<Piece>,
         at: usize,
     },
     Joined(Box<Joined>),
@@ -131,8 +131,9 @@ impl Leaving {
     /// A whole frame, but for its length.
     pub fn push_encoded(&mut self, ticket: u64, header: &Header, pieces: Pieces) {
         let bytes = pieces.bytes();
-        let mut pieces: VecDeque<Vec<u8>> = pieces.into_pieces().into();
-        pieces[0][..4].copy_from_slice(&(bytes as u32 - 4).to_be_bytes());
+        let mut pieces: VecDeque<Piece> = pieces.into_pieces().into();
+        let Some(Piece::Bytes(front)) = pieces.front_mut() else { unreachable!("its header") };
+        front[..4].copy_from_slice(&(bytes as u32 - 4).to_be_bytes());
         self.push(ticket, header, bytes, Rest::Encoded { pieces, at: 0 });
     }
 
@@ -185,15 +186,24 @@ impl Rest {
             let room = end - out.len();
             match self {
                 Rest::Encoded { pieces, at } => {
-                    let piece = pieces.front().expect("its bytes were counted");
-                    let bytes = &piece[*at..];
-                    let taken = bytes.len().min(room);
-                    out.extend_from_slice(&bytes[..taken]);
-                    *at += taken;
-                    if *at == piece.len() {
-                        pieces.pop_front();
-                        *at = 0;
+                    match pieces.front_mut().expect("its bytes were counted") {
+                        Piece::Bytes(piece) => {
+                            let taken = (piece.len() - *at).min(room);
+                            out.extend_from_slice(&piece[*at..*at + taken]);
+                            *at += taken;
+                            if *at < piece.len() {
+                                continue;
+                            }
+                        }
+                        Piece::Group(group) => {
+                            group.fill(out, group.left().min(room));
+                            if group.left() > 0 {
+                                continue;
+                            }
+                        }
                     }
+                    pieces.pop_front();
+                    *at = 0;
                 }
                 Rest::Joined(joined) => joined.fill(out, room),
             }

@@ -111,7 +111,7 @@ impl Turn {
     /// Takes a whole reply that begins with room for its length.
     pub(super) fn push_reply(&mut self, ticket: u64, pieces: Pieces) {
         let length = pieces.bytes();
-        let mut pieces = pieces.into_pieces();
+        let mut pieces = pieces.into_encoded();
         if length <= LONG_REPLY_BYTES || length > MAX_REPLY_BYTES || self.outcomes.is_some() {
             let start = self.buffer.len();
             self.buffer.reserve(length);

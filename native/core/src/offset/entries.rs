@@ -63,6 +63,19 @@ impl Entries {
         self.pages().iter().flatten()
     }
 
+    /// Topics with an entry, in the order of their indexes. Pages of one topic are passed over.
+    pub fn topics(&self) -> impl Iterator<Item = TopicIndex> {
+        let mut known = None;
+        self.pages().iter().flat_map(move |page| {
+            let last = page.last().map(|entry| entry.topic);
+            let new: &[Entry] = if last == known { &[] } else { page };
+            let before = core::mem::replace(&mut known, last);
+            new.chunk_by(|one, other| one.topic == other.topic)
+                .map(|run| run[0].topic)
+                .filter(move |topic| Some(*topic) != before)
+        })
+    }
+
     /// Entries from a key on, in order.
     pub fn iter_from(&self, key: Key) -> impl Iterator<Item = &Entry> {
         let (Ok(Place(page, at)) | Err(Place(page, at))) = self.locate(key);

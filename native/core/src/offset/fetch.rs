@@ -23,7 +23,11 @@ pub fn fetch(
     let bytes = |of: &OffsetFetchTopic<'_>| {
         OffsetFetchResponseBuilder::topic_bytes(of.name, of.partition_indexes.len())
     };
-    let room = wanted.iter().map(bytes).sum::<usize>().min(max_bytes);
+    let mut room = wanted.iter().map(bytes).sum::<usize>().min(max_bytes);
+    if request.topics.is_none() {
+        room = offsets.map_or(0, |of| OffsetFetchResponseBuilder::topic_bytes("", of.len()));
+        room = room.min(max_bytes);
+    }
     let mut response =
         OffsetFetchResponseBuilder::with_room(request.group_id, ErrorCode::None, room)
             .bounded(max_bytes);

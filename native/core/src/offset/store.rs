@@ -117,12 +117,7 @@ impl GroupOffsets {
 
     /// The topics with a committed offset, by name.
     pub(super) fn topics(&self, topics: &TopicTable) -> Vec<TopicIndex> {
-        let mut found: Vec<TopicIndex> = Vec::new();
-        for entry in self.entries.iter() {
-            if found.last() != Some(&entry.topic) {
-                found.push(entry.topic);
-            }
-        }
+        let mut found: Vec<TopicIndex> = self.entries.topics().collect();
         found.sort_unstable_by(|left, right| topics.name(*left).cmp(topics.name(*right)));
         found
     }

@@ -8,11 +8,15 @@
 //! larger one would be copied in other pieces than those in which it was just written, and each of
 //! those waits until older stores are done: the processor cannot forward what was stored in parts.
 
+mod steps;
+
 use core::fmt;
 
 use crate::error::ErrorCode;
 use crate::request::Uuid;
 use crate::utf8::utf8;
+
+pub use steps::{OffsetFetchPlace, OffsetFetchStep};
 
 /// What stands behind the group id: its length in bytes, the number of topics, the error.
 const TAIL_BYTES: usize = 10;
@@ -255,15 +259,9 @@ impl OffsetFetchResponse {
     pub fn topics(&self) -> impl Iterator<Item = OffsetFetchResponseTopic<'_>> {
         let mut rest = &self.bytes[..self.topics_length()];
         core::iter::from_fn(move || {
-            let (head, behind) = rest.split_first_chunk::<HEAD_BYTES>()?;
-            let topic_id = Uuid(u128::from_le_bytes(part(head, 0)));
-            let length_at = |at| u32::from_le_bytes(part(head, at)) as usize;
-            let (name, behind) = behind.split_at(length_at(16));
-            let (bytes, behind) = behind.split_at(length_at(20));
+            let (topic, behind) = first_topic(rest)?;
             rest = behind;
-            let count = u32::from_le_bytes(part(head, 24));
-            let partitions = OffsetFetchResponsePartitions { count, bytes };
-            Some(OffsetFetchResponseTopic { name, topic_id, partitions })
+            Some(topic)
         })
     }
 
@@ -351,6 +349,19 @@ impl fmt::Debug for OffsetFetchResponse {
             .field("topics", &self.topics().collect::<Vec<_>>())
             .finish()
     }
+}
+
+/// The topic with which these bytes begin, and those behind it.
+#[inline]
+fn first_topic(bytes: &[u8]) -> Option<(OffsetFetchResponseTopic<'_>, &[u8])> {
+    let (head, behind) = bytes.split_first_chunk::<HEAD_BYTES>()?;
+    let topic_id = Uuid(u128::from_le_bytes(part(head, 0)));
+    let length_at = |at| u32::from_le_bytes(part(head, at)) as usize;
+    let (name, behind) = behind.split_at(length_at(16));
+    let (bytes, behind) = behind.split_at(length_at(20));
+    let count = u32::from_le_bytes(part(head, 24));
+    let partitions = OffsetFetchResponsePartitions { count, bytes };
+    Some((OffsetFetchResponseTopic { name, topic_id, partitions }, behind))
 }
 
 #[inline]

@@ -1,5 +1,6 @@
 //! Long answers leave in parts, and many answers in several turns: no turn is long because of them.
 
+use kcoord_core::ErrorCode;
 use kcoord_core::request::{JoinGroupProtocol, JoinGroupRequest};
 use kcoord_wire::api::{RequestBody, ResponseBody};
 
@@ -126,6 +127,70 @@ fn a_description_of_many_mib_leaves_in_parts_and_gives_its_memory_back() {
         assert_eq!(groups.len(), 8);
         assert!(groups.iter().all(|group| *group.members[0].member_metadata == *metadata));
     }
+}
+
+/// A group with offsets in four topics.
+fn with_offsets(host: &mut Host) -> [(&'static str, u128, i32); 4] {
+    let topics = [("a", 7, 30_000), ("b", 8, 1), ("c", 9, 30_000), ("d", 10, 3)];
+    host.topics(&topics);
+    for (name, id, partitions) in topics {
+        let indexes: Vec<i32> = (0..partitions).collect();
+        host.ask(9, &commit("g", &[(name, id, &indexes)]));
+    }
+    topics
+}
+
+#[test]
+fn offsets_in_parts_are_those_of_one_piece() {
+    for version in 2..=10 {
+        let mut answers = Vec::new();
+        for in_parts in [false, true] {
+            let mut host = Host::new(1);
+            with_offsets(&mut host);
+            if in_parts {
+                host.node.send_in_parts();
+            }
+            let ticket = host.send(version, &fetch(&[("g", None)]));
+            let turns = turns_until(&mut host, ticket);
+            assert!(turns > 1 || !in_parts, "{turns} turns");
+            answers.push(fetched(host.take(ticket)));
+        }
+        assert_eq!(answers[0], answers[1], "version {version}");
+        let (_, code, topics) = &answers[0][0];
+        let found: Vec<(u128, usize)> =
+            topics.iter().map(|topic| (topic.topic_id, topic.partitions.len())).collect();
+        let id = |id| if version < 10 { 0 } else { id };
+        let expected = [(id(7), 30_000), (id(8), 1), (id(9), 30_000), (id(10), 3)];
+        assert_eq!((*code, &found[..]), (ErrorCode::None, &expected[..]));
+    }
+}
+
+#[test]
+fn offsets_that_have_begun_to_leave_are_those_of_one_time() {
+    let mut host = Host::new(1);
+    let [first, .., last] = with_offsets(&mut host);
+    host.node.send_in_parts();
+    let ticket = host.send(8, &fetch(&[("g", None)]));
+    while !host.partial.contains_key(&ticket) {
+        host.sleep(0);
+    }
+    assert!(host.waits(ticket));
+    // What is committed, and what goes, while it leaves.
+    for (name, id, _) in [first, last] {
+        let RequestBody::OffsetCommit(mut request) = commit("g", &[(name, id, &[0, 1, 2])]) else {
+            panic!()
+        };
+        request.topics[0].partitions.iter_mut().for_each(|of| of.committed_offset = 77);
+        host.ask(9, &RequestBody::OffsetCommit(request));
+    }
+    host.topics(&[first]);
+    turns_until(&mut host, ticket);
+    let answer = fetched(host.take(ticket));
+    let topics = &answer[0].2;
+    assert_eq!(topics.iter().map(|topic| &*topic.name).collect::<Vec<_>>(), ["a", "b", "c", "d"]);
+    let offsets = topics.iter().flat_map(|topic| &topic.partitions);
+    assert!(offsets.clone().count() == 60_004);
+    assert!(offsets.clone().all(|(at, offset, ..)| *offset == i64::from(*at) * 10));
 }
 
 #[test]

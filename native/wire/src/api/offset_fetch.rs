@@ -5,7 +5,8 @@ use kcoord_core::ErrorCode;
 use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{OffsetFetchRequest, OffsetFetchTopic};
 use kcoord_core::response::{
-    OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
+    OffsetFetchPlace, OffsetFetchResponse, OffsetFetchResponseBuilder,
+    OffsetFetchResponsePartition, OffsetFetchStep,
 };
 
 use super::{decode_topic, encode_topic};
@@ -134,17 +135,144 @@ fn encode_topics(out: &mut Writer<'_>, version: i16, group: &OffsetFetchResponse
         encode_topic(out, version, topic.name(), topic.topic_id);
         out.array_length(topic.partitions.len());
         for partition in topic.partitions {
-            out.i32(partition.partition_index);
-            out.i64(partition.committed_offset);
-            if version >= 5 {
-                out.i32(partition.committed_leader_epoch);
-            }
-            out.string(partition.metadata);
-            out.error_code(if failed { group.error_code() } else { partition.error_code });
-            out.tags();
+            let error_code = if failed { group.error_code() } else { partition.error_code };
+            encode_partition(out, version, &partition, error_code);
         }
         out.tags();
     }
+}
+
+#[inline(always)]
+fn encode_partition(
+    out: &mut Writer<'_>,
+    version: i16,
+    partition: &OffsetFetchResponsePartition<'_>,
+    error_code: ErrorCode,
+) {
+    out.i32(partition.partition_index);
+    out.i64(partition.committed_offset);
+    if version >= 5 {
+        out.i32(partition.committed_leader_epoch);
+    }
+    out.string(partition.metadata);
+    out.error_code(error_code);
+    out.tags();
+}
+
+/// A group whose bytes are made some at a time: what [`encode_group`] makes at once.
+#[derive(Debug)]
+pub struct GroupInSteps {
+    version: i16,
+    group: OffsetFetchResponse,
+    place: OffsetFetchPlace,
+    has_begun: bool,
+    left: usize,
+    /// What was made and had no room; of that, what is before `spilled` is gone.
+    spill: Vec<u8>,
+    spilled: usize,
+}
+
+impl GroupInSteps {
+    /// All of it.
+    pub fn new(version: i16, group: OffsetFetchResponse) -> Self {
+        let (place, left) = (OffsetFetchPlace::default(), encoded_bytes(version, &group));
+        let (spill, spilled) = (Vec::new(), 0);
+        GroupInSteps { version, group, place, has_begun: false, left, spill, spilled }
+    }
+
+    /// Bytes that are to come.
+    pub fn left(&self) -> usize {
+        self.left
+    }
+
+    /// Puts the next `most` bytes behind `out`, of which there are as many.
+    pub fn fill(&mut self, out: &mut Vec<u8>, most: usize) {
+        let end = out.len() + most;
+        self.left -= most;
+        let taken = most.min(self.spill.len() - self.spilled);
+        out.extend_from_slice(&self.spill[self.spilled..self.spilled + taken]);
+        self.spilled += taken;
+        while out.len() < end {
+            self.encode_next(out);
+        }
+        if out.len() > end {
+            self.spill = out.split_off(end);
+            self.spilled = 0;
+        }
+    }
+
+    fn encode_next(&mut self, out: &mut Vec<u8>) {
+        let GroupInSteps { version, group, place, .. } = self;
+        let (version, error_code) = (*version, group.error_code());
+        let mut out = Writer::new(out, API.spec().is_flexible(version));
+        let shows_topics = version < 2 || !error_code.is_error();
+        if !self.has_begun {
+            self.has_begun = true;
+            if version >= 8 {
+                out.string(group.group_id());
+            }
+            return out.array_length(if shows_topics { group.topic_count() } else { 0 });
+        }
+        match if shows_topics { group.step(place) } else { None } {
+            Some(OffsetFetchStep::Topic(topic)) => {
+                encode_topic(&mut out, version, topic.name(), topic.topic_id);
+                out.array_length(topic.partitions.len());
+                if topic.partitions.len() == 0 {
+                    out.tags();
+                }
+            }
+            Some(OffsetFetchStep::Partition(partition, is_last)) => {
+                let of_group = error_code.is_error();
+                let error_code = if of_group { error_code } else { partition.error_code };
+                encode_partition(&mut out, version, &partition, error_code);
+                if is_last {
+                    out.tags();
+                }
+            }
+            None => {
+                if version >= 2 {
+                    out.error_code(error_code);
+                }
+                if version >= 8 {
+                    out.tags();
+                }
+            }
+        }
+    }
+}
+
+/// Bytes that [`encode_group`] makes: without a look at each partition, where none has metadata.
+fn encoded_bytes(version: i16, group: &OffsetFetchResponse) -> usize {
+    let flexible = API.spec().is_flexible(version);
+    let tags = usize::from(flexible);
+    let count_bytes = |count: usize| if flexible { varint_bytes(count + 1) } else { 4 };
+    let string_bytes = |length: usize| length + if flexible { varint_bytes(length + 1) } else { 2 };
+    let mut bytes = match version {
+        ..2 => 0,
+        2..8 => 2,
+        _ => string_bytes(group.group_id().len()) + 2 + tags,
+    };
+    if version >= 2 && group.has_error() {
+        return bytes + count_bytes(0);
+    }
+    bytes += count_bytes(group.topic_count());
+    let epoch = if version >= 5 { 4 } else { 0 };
+    let row = 4 + 8 + epoch + string_bytes(0) + 2 + tags;
+    for topic in group.topics() {
+        let name = if version < 10 { string_bytes(topic.name().len()) } else { 16 };
+        let count = topic.partitions.len();
+        bytes += name + count_bytes(count) + count * row + tags;
+        if topic.partitions.have_metadata() {
+            let more = |length| string_bytes(length) - string_bytes(0);
+            bytes += topic.partitions.map(|of| more(of.metadata.len())).sum::<usize>();
+        }
+    }
+    bytes
+}
+
+/// Of an unsigned varint.
+fn varint_bytes(value: usize) -> usize {
+    value.max(1).ilog2() as usize / 7 + 1
 }
 
 /// The answer for one group that cannot be served. The partitions asked for are in it for v1's

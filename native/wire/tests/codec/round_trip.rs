@@ -3,10 +3,13 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
-use kcoord_core::response::{MemberType, OffsetFetchResponse, OffsetFetchResponseBuilder};
+use kcoord_core::response::{
+    MemberType, OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
+};
 use kcoord_wire::api::describing::{Described, OPERATIONS_OMITTED};
+use kcoord_wire::api::offset_fetch::{GroupInSteps, encode_group};
 use kcoord_wire::api::{self, RequestBody, ResponseBody, join_group};
-use kcoord_wire::header::APIS;
+use kcoord_wire::header::{APIS, ApiKey};
 use kcoord_wire::reader::Reader;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -53,6 +56,53 @@ fn responses_are_read_as_they_were_written() {
                 Ok(())
             });
             result.unwrap_or_else(|error| panic!("{} v{version}: {error}", spec.name));
+        }
+    }
+}
+
+fn in_steps(version: i16, group: &OffsetFetchResponse, most: usize) -> Vec<u8> {
+    let (mut group, mut out) = (GroupInSteps::new(version, group.clone()), Vec::new());
+    while group.left() > 0 {
+        let room = most.min(group.left());
+        let before = out.len();
+        group.fill(&mut out, room);
+        assert_eq!(out.len(), before + room);
+    }
+    out
+}
+
+#[test]
+fn the_offsets_of_a_group_in_steps_are_those_of_one_piece() {
+    let spec = ApiKey::OffsetFetch.spec();
+    for version in spec.min_version..=spec.max_version {
+        let mut runner = TestRunner::new(ProptestConfig::with_cases(200));
+        let cases = (random::responses(ApiKey::OffsetFetch), 1..50_usize);
+        let result = runner.run(&cases, |(response, most)| {
+            let ResponseBody::OffsetFetch(groups) = response else { unreachable!() };
+            for group in groups {
+                let mut whole = Vec::new();
+                encode_group(&mut whole, version, &group);
+                prop_assert_eq!(in_steps(version, &group, most), whole);
+            }
+            Ok(())
+        });
+        result.unwrap_or_else(|error| panic!("v{version}: {error}"));
+    }
+}
+
+#[test]
+fn metadata_of_any_length_is_counted() {
+    for length in [0, 1, 126, 127, 128, 16_381, 16_382, 16_383, 32_767] {
+        let metadata = "x".repeat(length);
+        let mut builder = OffsetFetchResponseBuilder::new("g", ErrorCode::None);
+        let absent = OffsetFetchResponsePartition::absent(1, ErrorCode::None);
+        let one = OffsetFetchResponsePartition { metadata: &metadata, ..absent };
+        builder.push_topic("t", Uuid(1), [one, absent, one].into_iter());
+        let group = builder.finish();
+        for version in [1, 5, 7, 8, 10] {
+            let mut whole = Vec::new();
+            encode_group(&mut whole, version, &group);
+            assert_eq!(in_steps(version, &group, 1_000), whole, "{length} bytes, v{version}");
         }
     }
 }
