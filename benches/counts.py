@@ -33,6 +33,8 @@ TOLERANCE = 0.10
 EVENTS_COST = {"commit-1": 0.01, "join-sync": 0.50}
 # The room for code of another compiler than that of the bounds.
 OTHER_COMPILER_TOLERANCE = 0.25
+# Less than this share of its bound: an axis no longer does what it is there to measure.
+LEAST_RATIO = 0.5
 # The function of native/bench around what is measured.
 MEASURED = "kcoord_bench_measured"
 _HEAD = """\
@@ -97,6 +99,12 @@ class Verdict:
             return (
                 f"{self.axis}: {self.found:,.1f} instructions, and no bound: "
                 "`make bench-gate BENCH_ARGS=--set` writes one"
+            )
+        if self.ratio < LEAST_RATIO:
+            return (
+                f"{self.axis}: {self.found:,.1f} instructions an operation, {self.ratio:.1%} of "
+                f"the {self.bound.instructions:,.1f} of {self.bound.commit}: does it still do "
+                "its work? If it does: make bench-gate BENCH_ARGS=--set"
             )
         if self.ratio <= 1 + self.tolerance:
             return None

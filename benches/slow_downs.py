@@ -143,6 +143,12 @@ SLOW_DOWNS = [
         "left = left.saturating_sub(cost);", "left += cost;",
     ),
     SlowDown(
+        ("turn-fetch-one",), "a long answer is encoded in one turn", f"{NODE}/gather.rs",
+        "if bytes > LONG_REPLY_BYTES {",
+        "let mut out = Vec::new(); offset_fetch::encode_group(&mut out, *version, &group); "
+        "core::hint::black_box(out);",
+    ),
+    SlowDown(
         ("turn-target",), "100 passes more over all members", f"{CORE}/group/consumer/target.rs",
         "let is_own = matches!(assignor, ServerAssignor::Own(_));",
         _passes(100, "self.registry.consumer(group).members.len()"),

@@ -46,6 +46,14 @@ def test_what_is_as_it_was_passes(monkeypatch: pytest.MonkeyPatch, tmp_path: Pat
     assert gate(monkeypatch, tmp_path, {"heartbeat": 131.0, "timer-add": 40.0}) == []
 
 
+def test_an_axis_that_does_next_to_nothing_fails(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A request that was refused for an unknown topic once passed for a fast one."""
+    (failure,) = gate(monkeypatch, tmp_path, {"heartbeat": 1.0, "timer-add": 60.0})
+    assert "heartbeat: 1.0 instructions an operation, 0.8% of the 120.0 of abc1234" in failure
+
+
 def test_a_tenth_more_fails_and_says_all(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (failure,) = gate(monkeypatch, tmp_path, {"heartbeat": 133.0, "timer-add": 60.0})
     for said in ("heartbeat", "133.0", "11% over", "120.0 of abc1234", "callgrind_annotate"):

@@ -30,7 +30,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 45] = [
+pub static AXES: [Axis; 46] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -58,6 +58,7 @@ pub static AXES: [Axis; 45] = [
     axis!("turn-join", "a turn: the last join of a rebalance, 20 KB a member", 400, OneTurn::joins),
     axis!("turn-delete", "a turn: a group of many offsets is deleted", 30_000, OneTurn::deletes),
     axis!("turn-fetch", "a turn: all of many offsets, ten times", 10_000, OneTurn::fetches),
+    axis!("turn-fetch-one", "a turn: all of many offsets, once", 300_000, OneTurn::fetches_once),
     axis!("turn-target", "a turn: new targets of 500,000 partitions are asked for", 10_000, |n| {
         OneTurn::asks_for_targets(n)
     }),

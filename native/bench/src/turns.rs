@@ -16,8 +16,9 @@ use crate::work::Work;
 
 /// Of each member of the group that rebalances.
 const METADATA_BYTES: usize = 20 << 10;
-/// Of 10,000 partitions each.
 const CONSUMED_TOPICS: i32 = 50;
+/// Of each.
+const CONSUMED_PARTITIONS: i32 = 10_000;
 /// The frame that costs much, of a node that was made ready for it.
 type Ready = fn(&mut Asked, usize) -> Vec<u8>;
 
@@ -78,14 +79,17 @@ impl OneTurn {
     pub fn fetches(offsets: usize) -> Self {
         OneTurn::new(offsets, |asked, offsets| {
             asked.commit(offsets);
-            let group = OffsetFetchRequest {
-                group_id: "g",
-                member_id: None,
-                member_epoch: -1,
-                topics: None,
-                require_stable: false,
-            };
-            framed(ApiKey::OffsetFetch, 8, &RequestBody::OffsetFetch(vec![group; 10]))
+            fetch_all(10)
+        })
+    }
+
+    /// All offsets of a group, which are read at one time: what else is done for them is not.
+    pub fn fetches_once(offsets: usize) -> Self {
+        OneTurn::new(offsets, |asked, offsets| {
+            for topic in 1..=(offsets / CONSUMED_PARTITIONS as usize) {
+                asked.commit_to(&format!("topic-{topic}"), CONSUMED_PARTITIONS as usize);
+            }
+            fetch_all(1)
         })
     }
 }
@@ -119,14 +123,17 @@ impl Asked {
         node.loaded(0, NOW_MS, 0);
         node.send_in_parts();
         node.hand_targets_out(ASIDE_ABOVE);
-        let topic = |id: i32| Topic {
-            name: format!("topic-{id}").into(),
+        let topic = |name: String, id: i32, partitions| Topic {
+            name: name.into(),
             id: Uuid(id as u128),
-            partitions: 10_000,
+            partitions,
             end_offsets: Vec::new(),
             racks: Vec::new(),
         };
-        node.set_topics((1..=CONSUMED_TOPICS).map(topic));
+        let consumed =
+            (1..=CONSUMED_TOPICS).map(|id| topic(format!("topic-{id}"), id, CONSUMED_PARTITIONS));
+        let orders = topic("orders".to_owned(), CONSUMED_TOPICS + 1, 40_000);
+        node.set_topics(consumed.chain([orders]));
         let session = Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"));
         Asked { node, session, now_ms: NOW_MS, tickets: 0, committed: Vec::new(), jobs: Vec::new() }
     }
@@ -167,6 +174,10 @@ impl Asked {
     }
 
     fn commit(&mut self, offsets: usize) {
+        self.commit_to("orders", offsets);
+    }
+
+    fn commit_to(&mut self, name: &str, offsets: usize) {
         let partition = |partition_index| OffsetCommitPartition {
             partition_index,
             committed_offset: 1_000_000,
@@ -180,10 +191,11 @@ impl Asked {
             member_id: "",
             group_instance_id: None,
             retention_time_ms: -1,
-            topics: vec![OffsetCommitTopic { name: "orders", topic_id: Uuid::ZERO, partitions }],
+            topics: vec![OffsetCommitTopic { name, topic_id: Uuid::ZERO, partitions }],
         };
         self.turn(&[framed(ApiKey::OffsetCommit, 7, &RequestBody::OffsetCommit(request))]);
         self.turn(&[]);
+        assert!(self.node.shard(0).offset_count_of("g") >= offsets, "they were committed");
     }
 }
 
@@ -199,6 +211,17 @@ fn consumer_join(member: usize) -> Vec<u8> {
     };
     let body = RequestBody::ConsumerGroupHeartbeat(request);
     framed(ApiKey::ConsumerGroupHeartbeat, 1, &body)
+}
+
+fn fetch_all(times: usize) -> Vec<u8> {
+    let group = OffsetFetchRequest {
+        group_id: "g",
+        member_id: None,
+        member_epoch: -1,
+        topics: None,
+        require_stable: false,
+    };
+    framed(ApiKey::OffsetFetch, 8, &RequestBody::OffsetFetch(vec![group; times]))
 }
 
 fn beat_of_nobody() -> Vec<u8> {
