@@ -253,7 +253,9 @@ def test_a_corrupt_directory_is_refused_or_cut(
             coordinator.commit_many(
                 commits(group_id=["g"], topic=["t"], partition=[0], offset=[offset])
             )
-    (segment,) = [path for path in tmp_path.glob("*/*.log") if path.stat().st_size]
+    (segment,) = [
+        path for path in tmp_path.glob("__consumer_offsets-*/*.log") if path.stat().st_size
+    ]
     data = bytearray(segment.read_bytes())
     data[70] ^= 1
     segment.write_bytes(data)

@@ -77,7 +77,7 @@ def _compact(directory: Path) -> None:
 
 def test_kafkas_tool_reads_every_segment(tmp_path: Path, compacted: bool) -> None:
     _write(tmp_path / "data", compacted)
-    files = sorted(tmp_path.glob("data/*/*.log"))
+    files = sorted(tmp_path.glob("data/__consumer_offsets-*/*.log"))
     assert len(files) >= 2 * _PARTITIONS
     printed = tool(
         "dump-log", "--offsets-decoder", "--print-data-log", "--deep-iteration", "--files",
