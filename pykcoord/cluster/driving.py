@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -14,6 +14,7 @@ from pykcoord._native import ClusterNode
 from pykcoord.cluster.asking import AskClient
 from pykcoord.cluster.journals import Journaling, JournalLog, Stretch, boot_ms
 from pykcoord.log.protocol import Failure, ShardLostError, Taken
+from pykcoord.log.shared.pruning import Place, delete_rounds, readable_snapshots
 from pykcoord.log.shared.rounds import entry_name, fence_journal
 from pykcoord.log.shared.store import Store
 from pykcoord.runtime import Runtime
@@ -116,9 +117,9 @@ class Driver(Journaling):
 
     # What the journal's thread says.
 
-    def proved(self, started: int, next_index: int) -> None:
+    def proved(self, started: int, next_index: int, leaderships: Sequence[tuple[int, int]]) -> None:
         """See `Journaling`."""
-        self._hear(lambda: self.node.proved(boot_ms(), started, next_index))
+        self._hear(lambda: self.node.proved(boot_ms(), started, next_index, [*leaderships]))
 
     def prove_failed(self) -> None:
         """See `Journaling`."""
@@ -127,18 +128,6 @@ class Driver(Journaling):
     def fenced(self) -> None:
         """See `Journaling`."""
         self._hear(lambda: self.node.own_journal_fenced())
-
-    def snapshot_due(self, shard: int) -> None:
-        """See `Journaling`."""
-
-        def write() -> None:
-            try:
-                self.log.snapshot(shard, self._new_loader())
-            except Exception as error:  # nothing depends on it; there is another one later
-                logger.error("no snapshot of shard %d: %s", shard, error)
-
-        if not self._is_closed:
-            self._snapshots.submit(write)
 
     def _hear(self, said: Callable[[], None]) -> None:
         def on_loop() -> None:
@@ -237,7 +226,9 @@ class Driver(Journaling):
     def _do_prove(self) -> None:
         self.log.prove()
 
-    def _do_take(self, shard: int, epoch: int, lineage: list[tuple[int, int, int, int]]) -> None:
+    def _do_take(
+        self, shard: int, epoch: int, lineage: list[tuple[int, int, int, int, int]]
+    ) -> None:
         if self._failed.get(shard) != epoch:
             self._runtime.expect(shard)
         self._epochs[shard] = epoch
@@ -279,6 +270,38 @@ class Driver(Journaling):
             self.node.released(boot_ms(), shard, epoch, end)
 
         self._after_others(shard, release)
+
+    def _do_snapshot(
+        self, shard: int, epoch: int, lineage: list[tuple[int, int, int, int, int]]
+    ) -> None:
+        stretches = [Stretch(*one) for one in lineage]
+
+        def write() -> list[Place] | None:
+            try:
+                return self.log.snapshot(shard, epoch, stretches, self._new_loader())
+            except Exception as error:  # nothing depends on it; there is another one later
+                logger.error("no snapshot of shard %d: %s", shard, error)
+                return None
+
+        async def snapshot() -> None:
+            places = await self._loop.run_in_executor(self._snapshots, write)
+            self.node.snapshots(boot_ms(), shard, places)
+
+        self._spawn(snapshot())
+
+    def _do_look(self, shard: int) -> None:
+        async def look() -> None:
+            places = await self._in_thread(lambda: readable_snapshots(self._store, shard))
+            self.node.snapshots(boot_ms(), shard, places)
+
+        self._spawn(look())
+
+    def _do_delete(self, incarnation: int, below: int) -> None:
+        async def delete() -> None:
+            done = await self._in_thread(lambda: delete_rounds(self._store, incarnation, below))
+            self.node.deleted(boot_ms(), incarnation, bool(done))
+
+        self._spawn(delete())
 
     def _give_up(self, shard: int) -> None:
         """Its requests hear NOT_COORDINATOR."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ from pykcoord.log.protocol import (
     by_shard,
 )
 from pykcoord.log.shared.entry import CorruptEntryError, Snapshot, decode_snapshot, encode
+from pykcoord.log.shared.pruning import Place, keep_snapshots, snapshot_name
 from pykcoord.log.shared.rounds import Part, Round, read_round, round_name, snapshots_name
 from pykcoord.log.shared.store import Store
 
@@ -41,8 +42,6 @@ _ATTEMPTS = 3
 _RETRY_SECONDS = 0.1
 # Rounds that were read stay for the other shards that are in them.
 _KEPT_BYTES = 64 * 1024 * 1024
-# The one before the last serves if the last cannot be read.
-_KEPT_SNAPSHOTS = 2
 
 
 def boot_ms() -> int:
@@ -52,28 +51,28 @@ def boot_ms() -> int:
 
 class Stretch(NamedTuple):
     """What one leadership of a shard wrote: its records are in the rounds of this journal from
-    `start` on, below `end`; None: as far as it is written, of the own journal."""
+    `start` on, below `end`; None: as far as it is written, of the own journal. Those that were in
+    rounds below `needed` are in snapshots alone."""
 
     incarnation: int
     epoch: int
     start: int
     end: int | None
+    needed: int = 0
 
 
 class Journaling:
     """Who hears of the journal, on the thread that writes it. Times are those of `boot_ms`."""
 
-    def proved(self, started: int, next_index: int) -> None:
-        """A round stands that was put from `started` on."""
+    def proved(self, started: int, next_index: int, leaderships: Sequence[tuple[int, int]]) -> None:
+        """A round stands that was put from `started` on, with records of these shards, each with
+        the epoch in which it is led."""
 
     def prove_failed(self) -> None:
         """The store did not answer, or said no."""
 
     def fenced(self) -> None:
         """Another node has ended the journal."""
-
-    def snapshot_due(self, shard: int) -> None:
-        """Many rounds of the shard were put since its last snapshot."""
 
 
 @dataclass(frozen=True)
@@ -96,8 +95,7 @@ class _Call:
 
 
 class JournalLog:
-    """See `pykcoord.log.protocol.Log`. The journal of `incarnation` must be a new one. A snapshot
-    of a shard is due after each `snapshot_rounds` rounds of it."""
+    """See `pykcoord.log.protocol.Log`. The journal of `incarnation` must be a new one."""
 
     def __init__(
         self,
@@ -105,14 +103,11 @@ class JournalLog:
         shards: int,
         incarnation: int,
         told: Journaling | None = None,
-        snapshot_rounds: int = 500,
     ) -> None:
         self.shards = shards
         self.incarnation = incarnation
         self._store = store
         self._told = told or Journaling()
-        self._snapshot_rounds = snapshot_rounds
-        self._rounds: dict[int, int] = {}  # of each shard since its last snapshot was due
         self._assigned: dict[int, tuple[int, Sequence[Stretch]]] = {}
         self._led: dict[int, _Led] = {}
         self._lost: dict[int, Failure] = {}
@@ -153,34 +148,42 @@ class JournalLog:
             self._led[shard] = _Led(epoch)
         return Taken(loader, offset, epoch)
 
-    def snapshot(self, shard: int, loader: Any) -> None:
+    def snapshot(
+        self, shard: int, epoch: int, lineage: Sequence[Stretch], loader: Any
+    ) -> list[Place] | None:
         """Write down what the rounds of a shard that is led amount to, so that who takes it reads
-        what came later only. `loader` is a new one. Raises as `take`."""
+        what came later only, and delete old snapshots. `lineage` is as for `assign`, `loader` is a
+        new one. Returns the newest two that can be read, the newest first; None if the shard is not
+        led in this epoch. Raises as `take`."""
         with self._changed:
-            if shard not in self._led:
-                return
-            epoch, lineage = self._assigned[shard]
+            if self._led.get(shard) != _Led(epoch):
+                return None
             end = self._writer.next
         offset = self._read(shard, lineage, end, loader)
         content = b"".join(iter(loader.snapshot_chunk, None))
-        folder = snapshots_name(shard)
         written = encode(Snapshot(epoch, offset, content=content))
-        self._store.create(f"{folder}/{epoch:010}-{end:012}", written)
-        for old in self._store.names(folder)[:-_KEPT_SNAPSHOTS]:
-            self._store.delete(f"{folder}/{old}")
+        self._store.create(snapshot_name(shard, (epoch, end)), written)
+        return keep_snapshots(self._store, shard)
 
     def _read(self, shard: int, lineage: Sequence[Stretch], own_end: int, loader: Any) -> int:
         """All of the shard, from its newest snapshot on: the next offset."""
         offset, known = 0, self._restored(shard, lineage, loader)
         for stretch in lineage:
             start, end = stretch.start, own_end if stretch.end is None else stretch.end
+            covered = 0
             if known is not None:
                 snapshot, index = known
                 if stretch.epoch < snapshot.epoch:
                     continue
                 if stretch.epoch == snapshot.epoch:
-                    start, offset = index, snapshot.next_offset
-            for index in range(start, end):
+                    covered, offset = index, snapshot.next_offset
+            if covered < stretch.needed:
+                raise CorruptEntryError(
+                    snapshots_name(shard),
+                    f"no snapshot that can be read has the records of epoch {stretch.epoch}, whose "
+                    f"rounds below {stretch.needed} are deleted",
+                )
+            for index in range(max(start, covered), end):
                 for part in self._parts(stretch.incarnation, index):
                     if (part.shard, part.epoch) == (shard, stretch.epoch):
                         offset = _replayed(stretch.incarnation, index, part, offset, loader)
@@ -292,17 +295,9 @@ class JournalLog:
             if not stands:
                 self._fence([(done, shard) for done, shard, _ in told])
                 return
-            self._told.proved(started, index + 1)
+            self._told.proved(started, index + 1, [part[:2] for part in parts])
             for done, shard, end in told:
                 done([(shard, end)], [])
-            self._count({part.shard for part in parts})
-
-    def _count(self, shards: Iterable[int]) -> None:
-        for shard in shards:
-            rounds = self._rounds.get(shard, 0) + 1
-            self._rounds[shard] = rounds % self._snapshot_rounds
-            if rounds == self._snapshot_rounds:
-                self._told.snapshot_due(shard)
 
     def _new_parts(self) -> list[Part]:
         """One part a shard, of all that is being put."""

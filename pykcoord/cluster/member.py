@@ -37,6 +37,8 @@ _STOP_SECONDS = 5.0
 # A node that ends gives its shards to others; after so long it ends without.
 _LEAVE_SECONDS = 10.0
 _INCARNATIONS = 2**64
+# Each so many snapshot intervals it is looked whether rounds can go.
+_SNAPSHOTS_A_LOOK = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +159,7 @@ class _Member:
                 self._options.advertise or self._address,
                 self._control,
                 self._shards,
-                _LEASE_MS,
+                self._settings(),
                 boot_ms(),
             )
             driver = Driver(
@@ -179,6 +181,11 @@ class _Member:
         finally:
             await server.stop(_STOP_SECONDS)
             log.close()
+
+    def _settings(self) -> tuple[int, int, int, int]:
+        snapshot_ms = self._config.pykcoord_cluster_snapshot_interval_ms
+        rounds = self._config.pykcoord_cluster_prune_rounds
+        return _LEASE_MS, snapshot_ms, rounds, _SNAPSHOTS_A_LOOK * snapshot_ms
 
     def _server(self, runtime: LeasedRuntime, catalogue: TopicCatalogue) -> Server:
         return Server(
@@ -257,9 +264,9 @@ class _Hearing(Journaling):
 
     driver: Driver | None = None
 
-    def proved(self, started: int, next_index: int) -> None:
+    def proved(self, started: int, next_index: int, leaderships: Sequence[tuple[int, int]]) -> None:
         if self.driver is not None:
-            self.driver.proved(started, next_index)
+            self.driver.proved(started, next_index, leaderships)
 
     def prove_failed(self) -> None:
         if self.driver is not None:
@@ -268,7 +275,3 @@ class _Hearing(Journaling):
     def fenced(self) -> None:
         if self.driver is not None:
             self.driver.fenced()
-
-    def snapshot_due(self, shard: int) -> None:
-        if self.driver is not None:
-            self.driver.snapshot_due(shard)

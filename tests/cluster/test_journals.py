@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from support.hosting import FaultyStore
 from pykcoord.cluster.journals import Journaling, JournalLog, Stretch
 from pykcoord.log.protocol import Append, Failure, ShardLostError
 from pykcoord.log.shared import CorruptEntryError
+from pykcoord.log.shared.pruning import delete_rounds, keep_snapshots, snapshot_name
 from pykcoord.log.shared.rounds import Part, Round, fence_journal, read_round, round_name
 
 OWN, OTHER = 7, 8
@@ -22,14 +24,12 @@ class Heard(Journaling):
         self.said: list[Any] = []
         self._changed = threading.Condition()
 
-    def proved(self, started: int, next_index: int) -> None:
+    def proved(self, started: int, next_index: int, leaderships: Sequence[tuple[int, int]]) -> None:
         self._say(next_index)
+        self._say(("wrote", *leaderships))
 
     def fenced(self) -> None:
         self._say("fenced")
-
-    def snapshot_due(self, shard: int) -> None:
-        self._say(("due", shard))
 
     def done(self, committed: list[tuple[int, int]], failed: list[tuple[int, Failure]]) -> None:
         for one in committed:
@@ -103,6 +103,7 @@ def test_shards_of_a_turn_share_a_round() -> None:
     log.append([record(0, 0), record(2, 0), record(0, 1)], heard.done)
     heard.wait((0, 2))
     heard.wait((2, 1))
+    heard.wait(("wrote", (0, 0), (2, 0)))
     found = read_round(store, OWN, 0)
     assert found is not None
     assert [(part.shard, part.record_count) for part in found.parts] == [(0, 2), (2, 1)]
@@ -171,35 +172,93 @@ def test_a_round_that_is_missing_is_named() -> None:
     log.close()
 
 
-def test_who_takes_a_shard_reads_its_snapshot_and_what_came_later() -> None:
-    store, heard = FaultyStore(), Heard()
-    log = JournalLog(store, 3, OWN, heard, snapshot_rounds=2)
-    log.assign(0, 0, [Stretch(OWN, 0, 0, None)])
-    log.take(0, Kept)
+SNAPSHOTS = "shards/00000/snapshots"
+
+
+def written(store: Any, heard: Heard) -> None:
+    """Five rounds of shard 0, with snapshots after the second and the fourth."""
+    log = led(store, heard, 0)
     for offset in range(5):
         log.append([record(0, offset)], heard.done)
         heard.wait((0, offset + 1))
         if offset % 2:
-            log.snapshot(0, Kept())
-    heard.wait(("due", 0))
+            places = log.snapshot(0, 0, [Stretch(OWN, 0, 0, None)], Kept())
+            assert places is not None
+            assert places[0] == (0, offset + 1)
     log.close()
-    assert sorted(store.names("shards/00000/snapshots")) == [
-        "0000000000-000000000002",
-        "0000000000-000000000004",
-    ]
-    for index in range(4):
-        store.delete(round_name(OWN, index))  # what it need not read
 
-    def taken() -> tuple[int, int]:
-        other = JournalLog(store, 3, OTHER)
-        other.assign(0, 1, [Stretch(OWN, 0, 0, 5), Stretch(OTHER, 1, 0, None)])
+
+def taken(store: Any, *earlier: Stretch) -> tuple[int, int]:
+    """The next offset, and how many records there are."""
+    other = JournalLog(store, 3, OTHER)
+    try:
+        other.assign(0, 1, [*earlier, Stretch(OTHER, 1, 0, None)])
         found = other.take(0, Kept)
+        size = len(data(0, [(b"key", b"value")]).encode())
+        return found.next_offset, len(found.loader.content) // size
+    finally:
         other.close()
-        return found.next_offset, len(found.loader.content)
 
-    size = len(data(0, [(b"key", b"value")]).encode())
-    assert taken() == (5, 5 * size)
-    newest = "shards/00000/snapshots/0000000000-000000000004"
-    store.objects[newest] = store.objects[newest][:-1]  # damaged: the one before, and more rounds
-    with pytest.raises(CorruptEntryError, match="000000000002: there is no such object"):
-        taken()
+
+def damage(store: Any, *names: str) -> None:
+    for name in names:
+        store.objects[name] = store.objects[name][:-1]
+
+
+def test_who_takes_a_shard_reads_its_snapshot_and_what_came_later() -> None:
+    store = FaultyStore()
+    written(store, Heard())
+    names = store.names(SNAPSHOTS)
+    assert names == ["0000000000-000000000002", "0000000000-000000000004"]
+    assert delete_rounds(store, OWN, 2)  # what is in both
+    assert taken(store, Stretch(OWN, 0, 2, 5, 2)) == (5, 5)
+    damage(store, f"{SNAPSHOTS}/{names[1]}")  # the one before, and more rounds
+    assert taken(store, Stretch(OWN, 0, 2, 5, 2)) == (5, 5)
+
+
+def test_a_shard_none_of_whose_snapshots_can_be_read_is_not_led() -> None:
+    store = FaultyStore()
+    written(store, Heard())
+    assert delete_rounds(store, OWN, 2)
+    damage(store, *(f"{SNAPSHOTS}/{name}" for name in store.names(SNAPSHOTS)))
+    with pytest.raises(CorruptEntryError, match=f"{SNAPSHOTS}: no snapshot that can be read"):
+        taken(store, Stretch(OWN, 0, 2, 5, 2))
+    for name in store.names(SNAPSHOTS):
+        store.delete(f"{SNAPSHOTS}/{name}")
+    with pytest.raises(CorruptEntryError, match="whose rounds below 2 are deleted"):
+        taken(store, Stretch(OWN, 0, 2, 2, 2))  # nor where no round of it is left
+
+
+def test_a_snapshot_that_cannot_be_read_does_not_count() -> None:
+    store = FaultyStore()
+    written(store, Heard())
+    first, second = (f"{SNAPSHOTS}/{name}" for name in store.names(SNAPSHOTS))
+    damage(store, second)
+    assert keep_snapshots(store, 0) == [(0, 2)]
+    content = store.objects[first]
+    store.create(snapshot_name(0, (1, 3)), content)
+    assert keep_snapshots(store, 0) == [(1, 3), (0, 2)]  # the older one that can be read stays
+    store.create(snapshot_name(0, (1, 9)), content)
+    assert keep_snapshots(store, 0) == [(1, 9), (1, 3)]
+    assert store.names(SNAPSHOTS) == ["0000000001-000000000003", "0000000001-000000000009"]
+
+
+def test_a_snapshot_of_another_epoch_than_the_shard_is_led_in_is_not_written() -> None:
+    store, heard = FaultyStore(), Heard()
+    log = led(store, heard, 0)
+    assert log.snapshot(0, 1, [Stretch(OWN, 1, 0, None)], Kept()) is None
+    log.release(0)
+    assert log.snapshot(0, 0, [Stretch(OWN, 0, 0, None)], Kept()) is None
+    assert store.names(SNAPSHOTS) == []
+    log.close()
+
+
+def test_rounds_are_deleted_in_slices_and_the_fence_stays() -> None:
+    store = FaultyStore()
+    written(store, Heard())
+    end = fence_journal(store, OWN, 0, OTHER)
+    assert not delete_rounds(store, OWN, end, most=2)
+    assert not delete_rounds(store, OWN, end, most=2)
+    assert delete_rounds(store, OWN, end, most=2)
+    assert store.names("nodes/0000000000000007") == [f"{end:012}"]
+    assert fence_journal(store, OWN, end, OTHER) == end

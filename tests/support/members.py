@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from support import orphans
@@ -21,9 +21,14 @@ SHARDS = 6
 
 class Members:
     """Nodes 1, 2, ... over `folder`, at ports that stay theirs. Node n reaches the folder by a link
-    of its own, which `cut_from_store` breaks."""
+    of its own, which `cut_from_store` breaks. `settings` are beside those of all tests."""
 
-    def __init__(self, folder: Path, nodes: int) -> None:
+    def __init__(
+        self, folder: Path, nodes: int, settings: Mapping[str, object] | None = None
+    ) -> None:
+        self._settings = {
+            **SETTINGS, "offsets.topic.num.partitions": SHARDS, **(settings or {})
+        }  # fmt: skip
         self.folder = folder / "store"
         self.folder.mkdir()
         self._links = folder
@@ -49,7 +54,7 @@ class Members:
             "--listen", f"127.0.0.1:{self.ports[node]}", "--topic", "orders:6",
             "--set", f"node.id={node}",
         ]  # fmt: skip
-        for key, value in {**SETTINGS, "offsets.topic.num.partitions": SHARDS}.items():
+        for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
         process = subprocess.Popen(
             [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True

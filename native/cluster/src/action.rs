@@ -62,6 +62,28 @@ pub enum Action {
         /// Under which epoch it was led.
         epoch: Epoch,
     },
+    /// Write a snapshot of a shard that is served, of all rounds that stand. Answered by
+    /// `snapshots`, with those that stand then.
+    Snapshot {
+        /// Which.
+        shard: Shard,
+        /// Under which epoch it is led.
+        epoch: Epoch,
+        /// As for `Take`.
+        lineage: Vec<Stretch>,
+    },
+    /// Look which snapshots of the shard stand and can be read. Answered by `snapshots`.
+    Look {
+        /// Which.
+        shard: Shard,
+    },
+    /// Delete rounds of a journal, some at a time. Answered by `deleted`.
+    Delete {
+        /// Whose journal.
+        incarnation: Incarnation,
+        /// The first number that stays.
+        below: u64,
+    },
 }
 
 /// What came of a put.

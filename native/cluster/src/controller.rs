@@ -72,8 +72,9 @@ impl Controller {
             if to == self.own {
                 continue;
             }
+            let floor = view.floor(to);
             peer.count(now, late, settings);
-            if let Some(from) = peer.fence(now, settings) {
+            if let Some(from) = peer.fence(now, floor, settings) {
                 actions.push(Action::Fence { incarnation: to, from });
             }
             if peer.asked.is_none() && peer.ask_at <= now && peer.fencing == Fencing::No {
@@ -142,7 +143,9 @@ impl Controller {
         let mut changes = Vec::new();
         let mut led = view.led();
         for (&incarnation, peer) in &self.peers {
-            if let Fencing::Done(end) = peer.fencing {
+            if let Fencing::Done(end) = peer.fencing
+                && end >= view.floor(incarnation)
+            {
                 changes.push(Change::Gone { incarnation, end });
                 led.retain(|_, leader| *leader != incarnation);
             }
@@ -241,16 +244,18 @@ impl Peer {
         }
     }
 
-    /// Where to look for the place of a fence, if it is to be put now.
-    fn fence(&mut self, now: Millis, settings: &Settings) -> Option<u64> {
+    /// Where to look for the place of a fence, if it is to be put now. One below the floor stands
+    /// in the gap of what was deleted, and stops nobody.
+    fn fence(&mut self, now: Millis, floor: u64, settings: &Settings) -> Option<u64> {
         let is_due = match self.fencing {
             Fencing::No => self.is_lost || self.misses >= settings.misses,
             Fencing::Waits(at) => at <= now,
-            Fencing::UnderWay | Fencing::Done(_) => false,
+            Fencing::UnderWay => false,
+            Fencing::Done(end) => end < floor,
         };
         is_due.then(|| {
             self.fencing = Fencing::UnderWay;
-            self.answer.as_ref().map_or(0, |answer| answer.journal_next)
+            self.answer.as_ref().map_or(floor, |answer| answer.journal_next.max(floor))
         })
     }
 }

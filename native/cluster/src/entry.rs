@@ -51,6 +51,27 @@ pub enum Change {
         /// Where the leader before has ended by itself; `None` if there is none, or it is gone.
         end: Option<u64>,
     },
+    /// Rounds of a journal are not needed any more: they may be deleted from now on. Nothing reads
+    /// them, and no fence is searched there.
+    Pruned {
+        /// Whose journal.
+        incarnation: Incarnation,
+        /// The first number that stays: the journal's floor.
+        below: u64,
+        /// What was in them.
+        kept: Vec<Kept>,
+    },
+}
+
+/// Records that are in snapshots alone: who takes the shard needs one that has them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Of which shard.
+    pub shard: Shard,
+    /// In which epoch they were put.
+    pub epoch: Epoch,
+    /// They are in rounds below this number.
+    pub below: u64,
 }
 
 /// Where a node is. Hosts have no white space in them.

@@ -14,6 +14,8 @@
 //!   of all shards that the node leads ([`JournalWriter`]).
 //! * A **fence** in a journal: a round that another node put at the next free number. The journal
 //!   ends there ([`FenceSearch`]); its owner finds the place taken, and stops.
+//! * A **floor** of a journal ([`Change::Pruned`]): rounds below it are deleted, once the cluster
+//!   log says so. A fence that was found below it, in the gap, stops nobody: it is searched again.
 //!
 //! # What holds
 //!
@@ -36,17 +38,19 @@ mod message;
 mod node;
 mod placement;
 mod proposal;
+mod pruning;
 mod settings;
 mod text;
 mod view;
 
 pub use action::{Action, Outcome};
-pub use entry::{Change, Entry, Seat};
+pub use entry::{Change, Entry, Kept, Seat};
 pub use journal::{FenceSearch, Found, JournalWriter, Step};
 pub use lease::Lease;
 pub use message::{Answer, Ask, Released};
 pub use node::{Node, Stop};
 pub use placement::place;
+pub use pruning::Place;
 pub use settings::Settings;
 pub use text::FormatError;
 pub use view::{Stretch, View, ViewError};

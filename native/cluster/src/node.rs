@@ -1,8 +1,11 @@
 //! One node: all that it decides.
 
+mod keeping;
+
 use crate::controller::Controller;
 use crate::leading::Leading;
 use crate::proposal::Proposal;
+use crate::pruning::Pruning;
 use crate::{
     Action, Answer, Ask, Change, Entry, Epoch, Incarnation, Lease, Millis, NodeId, Outcome, Seat,
     Settings, Shard, View, ViewError,
@@ -33,6 +36,7 @@ pub struct Node {
     leading: Leading,
     proposal: Proposal,
     controller: Option<Controller>,
+    pruning: Pruning,
     /// A read of the cluster log is under way since then.
     following: Option<Millis>,
     follow_at: Millis,
@@ -68,6 +72,7 @@ impl Node {
             leading: Leading::default(),
             proposal: Proposal::default(),
             controller: None,
+            pruning: Pruning::default(),
             following: None,
             follow_at: now,
             has_followed: false,
@@ -150,6 +155,7 @@ impl Node {
         self.leading.tick(&self.view, now, &mut self.actions);
         if self.is_healthy(now) {
             self.control(now);
+            self.prune(now);
         }
         self.propose(now);
         self.end_if_left();
@@ -189,8 +195,15 @@ impl Node {
     }
 
     /// A round stands in the own journal that was put from `started` on: nobody had fenced this
-    /// node then. The journal's next number is `next`.
-    pub fn proved(&mut self, now: Millis, started: Millis, next: u64) {
+    /// node then. The journal's next number is `next`; the round has records of these leaderships.
+    pub fn proved(
+        &mut self,
+        now: Millis,
+        started: Millis,
+        next: u64,
+        leaderships: &[(Shard, Epoch)],
+    ) {
+        self.pruning.wrote(next - 1, leaderships);
         self.journal_next = next;
         self.proving = None;
         self.prove_at = now;
@@ -357,10 +370,12 @@ impl Node {
             self.controller = None;
         } else if self.controller.as_ref().is_none_or(|one| one.term() != self.view.term()) {
             self.controller = Some(Controller::new(self.view.term(), self.own, now));
+            self.pruning.sweep_gone(&self.view);
         }
         if let Some(controller) = &mut self.controller {
             controller.ask_soon(now);
         }
+        self.follow_pruned(entry);
         self.leading.follow(&self.view, self.own, &mut self.actions);
     }
 
@@ -392,6 +407,9 @@ impl Node {
         {
             changes = controller.changes(&self.view, &self.settings);
         }
+        if changes.is_empty() {
+            changes = self.prunable();
+        }
         if !changes.is_empty() {
             let (index, entry) = self.proposal.begin(self.view.next_index(), self.own, changes);
             self.actions.push(Action::PutEntry { index, entry });
@@ -415,9 +433,14 @@ impl Node {
             if self.displaced != Some(before) {
                 self.displaced = Some(before);
                 self.displaced_end = None;
-                self.actions.push(Action::Fence { incarnation: before, from: 0 });
+                let from = self.view.floor(before);
+                self.actions.push(Action::Fence { incarnation: before, from });
             }
             let Some(end) = self.displaced_end else { return Vec::new() };
+            if end < self.view.floor(before) {
+                self.displaced = None; // found where rounds were deleted: search again
+                return Vec::new();
+            }
             changes.push(Change::Gone { incarnation: before, end });
         }
         changes.push(Change::Join { incarnation: self.own, seat: self.seat.clone() });

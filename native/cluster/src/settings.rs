@@ -28,6 +28,18 @@ pub struct Settings {
     pub store_silence_ms: Millis,
     /// So many shards move at once only because a node has too many.
     pub moves_at_once: usize,
+    /// A snapshot of a shard is due after so many rounds of it,
+    pub snapshot_rounds: u64,
+    /// or after so many rounds of the journal with any of it,
+    pub snapshot_journal_rounds: u64,
+    /// or after so long, if there are rounds that are not in two snapshots.
+    pub snapshot_ms: Millis,
+    /// Rounds of the own journal are deleted once so many can go.
+    pub prune_rounds: u64,
+    /// How often is looked whether rounds can go.
+    pub prune_ms: Millis,
+    /// How often the controller looks for late objects among what was deleted.
+    pub sweep_ms: Millis,
 }
 
 impl Default for Settings {
@@ -44,6 +56,12 @@ impl Default for Settings {
             retry_ms: 200,
             store_silence_ms: 1_000,
             moves_at_once: 4,
+            snapshot_rounds: 500,
+            snapshot_journal_rounds: 5_000,
+            snapshot_ms: 120_000,
+            prune_rounds: 10_000,
+            prune_ms: 600_000,
+            sweep_ms: 3_600_000,
         }
     }
 }

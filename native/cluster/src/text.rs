@@ -5,10 +5,13 @@
 use std::fmt::{self, Write as _};
 use std::str::{FromStr, SplitWhitespace};
 
-use crate::{Change, Entry, Seat};
+use crate::{Change, Entry, Kept, Seat};
 
 const FIRST: &str = "pykcoord-cluster";
-const FORMAT: u32 = 1;
+/// Of all entries that programs of both formats understand.
+const OLDER: u32 = 1;
+/// Entries of which rounds go: who does not know that would read what is deleted.
+const FORMAT: u32 = 2;
 
 /// What cannot be read as an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +36,9 @@ impl fmt::Display for FormatError {
 impl Entry {
     /// As it is stored.
     pub fn to_text(&self) -> String {
-        let mut text = format!("{FIRST} {FORMAT}\nwriter {:016x}\n", self.writer);
+        let prunes = |change: &Change| matches!(change, Change::Pruned { .. });
+        let format = if self.changes.iter().any(prunes) { FORMAT } else { OLDER };
+        let mut text = format!("{FIRST} {format}\nwriter {:016x}\n", self.writer);
         for change in &self.changes {
             let written = match change {
                 Change::Shards(shards) => writeln!(text, "shards {shards}"),
@@ -52,6 +57,11 @@ impl Entry {
                     let end = end.map_or_else(|| "-".to_owned(), |end| end.to_string());
                     writeln!(text, "lead {shard} {incarnation:016x} {epoch} {from} {end}")
                 }
+                Change::Pruned { incarnation, below, kept } => {
+                    let one = |one: &Kept| format!(" {}:{}:{}", one.shard, one.epoch, one.below);
+                    let kept: String = kept.iter().map(one).collect();
+                    writeln!(text, "pruned {incarnation:016x} {below}{kept}")
+                }
             };
             written.expect("a String takes all that is written");
         }
@@ -69,7 +79,7 @@ impl Entry {
         let mut words = Words { line: 1, words: first.split_whitespace() };
         words.expect(FIRST)?;
         let format = words.number()?;
-        if format != FORMAT {
+        if !(OLDER..=FORMAT).contains(&format) {
             return Err(FormatError::Version(format));
         }
         let (at, second) = line().ok_or(FormatError::Line(2))?;
@@ -84,6 +94,9 @@ impl Entry {
             let word = words.word()?;
             if word == "end" {
                 return Ok(Entry { writer, changes });
+            }
+            if word == "pruned" && format == OLDER {
+                return Err(FormatError::Line(at));
             }
             changes.push(words.change(word)?);
         }
@@ -112,9 +125,30 @@ impl<'a> Words<'a> {
                 from: self.number()?,
                 end: self.end()?,
             },
+            "pruned" => Change::Pruned {
+                incarnation: self.incarnation()?,
+                below: self.number()?,
+                kept: self.kept()?,
+            },
             _ => return Err(self.wrong()),
         };
         Ok(change)
+    }
+
+    fn kept(&mut self) -> Result<Vec<Kept>, FormatError> {
+        let mut kept = Vec::new();
+        while let Some(word) = self.words.next() {
+            let mut numbers = word.splitn(3, ':');
+            let mut next = || numbers.next().ok_or(FormatError::Line(self.line));
+            let (shard, epoch, below) = (next()?, next()?, next()?);
+            let wrong = |_| FormatError::Line(self.line);
+            kept.push(Kept {
+                shard: shard.parse().map_err(wrong)?,
+                epoch: epoch.parse().map_err(wrong)?,
+                below: below.parse().map_err(wrong)?,
+            });
+        }
+        Ok(kept)
     }
 
     fn seat(&mut self) -> Result<Seat, FormatError> {
@@ -176,6 +210,14 @@ mod tests {
                 Change::Gone { incarnation: 7, end: 42 },
                 Change::Lead { shard: 49, incarnation: 1, epoch: 0, from: 5, end: None },
                 Change::Lead { shard: 0, incarnation: 1, epoch: 9, from: 0, end: Some(17) },
+                Change::Pruned {
+                    incarnation: 1,
+                    below: 12,
+                    kept: vec![
+                        Kept { shard: 0, epoch: 9, below: 11 },
+                        Kept { shard: 49, epoch: 0, below: 12 },
+                    ],
+                },
             ],
         }
     }
@@ -196,9 +238,20 @@ mod tests {
     #[test]
     fn another_format_and_other_words_are_refused_with_their_place() {
         let text = entry().to_text();
-        let newer = text.replace("pykcoord-cluster 1", "pykcoord-cluster 2");
-        assert_eq!(Entry::of_text(&newer), Err(FormatError::Version(2)));
+        let newer = text.replace("pykcoord-cluster 2", "pykcoord-cluster 3");
+        assert_eq!(Entry::of_text(&newer), Err(FormatError::Version(3)));
         let other = text.replace("gone", "went");
         assert_eq!(Entry::of_text(&other), Err(FormatError::Line(6)));
+    }
+
+    #[test]
+    fn only_an_entry_that_prunes_is_of_the_format_that_older_programs_refuse() {
+        let mut other = entry();
+        let pruned = other.changes.pop().expect("the last one prunes");
+        assert!(other.to_text().starts_with("pykcoord-cluster 1\n"));
+        let alone = Entry { writer: 1, changes: vec![pruned] }.to_text();
+        assert!(alone.starts_with("pykcoord-cluster 2\n"));
+        let older = alone.replace("pykcoord-cluster 2", "pykcoord-cluster 1");
+        assert_eq!(Entry::of_text(&older), Err(FormatError::Line(3)));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use crate::{Change, Entry, Epoch, Incarnation, NodeId, Seat, Shard};
+use crate::{Change, Entry, Epoch, Incarnation, Kept, NodeId, Seat, Shard};
 
 /// A part of a journal that one leadership of a shard wrote: all its records of the shard are in
 /// the rounds from `from` on, below `end`.
@@ -17,6 +17,22 @@ pub struct Stretch {
     pub from: u64,
     /// See above; `None` while it leads.
     pub end: Option<u64>,
+    /// Rounds of the journal below this number are deleted.
+    pub floor: u64,
+    /// Records of it were in deleted rounds below this number: a snapshot must have them. 0: none.
+    pub needed: u64,
+}
+
+impl Stretch {
+    /// Where to begin to read.
+    pub fn start(&self) -> u64 {
+        self.from.max(self.floor)
+    }
+
+    /// Whether it has ended, and no round of it stands.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.end.is_some_and(|end| end <= self.start())
+    }
 }
 
 /// An entry that cannot stand where it stands: the cluster log was changed by something else.
@@ -43,6 +59,7 @@ pub struct View {
     controller: Option<Incarnation>,
     members: BTreeMap<Incarnation, Seat>,
     gone: BTreeMap<Incarnation, u64>,
+    floors: BTreeMap<Incarnation, u64>,
     lineages: BTreeMap<Shard, Vec<Stretch>>,
 }
 
@@ -83,6 +100,16 @@ impl View {
     /// Whether this one has been fenced.
     pub fn is_gone(&self, incarnation: Incarnation) -> bool {
         self.gone.contains_key(&incarnation)
+    }
+
+    /// Who has been fenced, and where each fence stands.
+    pub fn gone(&self) -> &BTreeMap<Incarnation, u64> {
+        &self.gone
+    }
+
+    /// The first number of a journal whose round was not deleted, or is not to be.
+    pub fn floor(&self, incarnation: Incarnation) -> u64 {
+        self.floors.get(&incarnation).copied().unwrap_or(0)
     }
 
     /// Where the shard's records are, in their order.
@@ -141,6 +168,7 @@ impl View {
                 demand(shard < self.shards, "there is no such shard")?;
                 demand(self.members.contains_key(&incarnation), "who leads is no node")?;
                 demand(epoch == self.epoch(shard) + 1, "the epoch is not the next")?;
+                let floor = self.floor(incarnation);
                 let lineage = self.lineages.entry(shard).or_default();
                 if let Some(last) = lineage.last_mut().filter(|last| last.end.is_none()) {
                     demand(end.is_some_and(|end| end >= last.from), "the shard is led")?;
@@ -148,7 +176,10 @@ impl View {
                 } else {
                     demand(end.is_none(), "the shard was not led")?;
                 }
-                lineage.push(Stretch { incarnation, epoch, from, end: None });
+                lineage.push(Stretch { incarnation, epoch, from, end: None, floor, needed: 0 });
+            }
+            Change::Pruned { incarnation, below, ref kept } => {
+                self.prune(incarnation, below, kept)?;
             }
         }
         Ok(())
@@ -156,6 +187,7 @@ impl View {
 
     fn end(&mut self, incarnation: Incarnation, end: u64) -> Result<(), &'static str> {
         demand(self.members.remove(&incarnation).is_some(), "who goes is no node")?;
+        demand(end >= self.floor(incarnation), "a fence below a floor ends nothing")?;
         self.gone.insert(incarnation, end);
         if self.controller == Some(incarnation) {
             self.controller = None;
@@ -167,6 +199,32 @@ impl View {
             {
                 last.end = Some(end.max(last.from));
             }
+        }
+        Ok(())
+    }
+
+    fn prune(
+        &mut self,
+        incarnation: Incarnation,
+        below: u64,
+        kept: &[Kept],
+    ) -> Result<(), &'static str> {
+        let end = self.gone.get(&incarnation).copied();
+        let is_known = end.is_some() || self.members.contains_key(&incarnation);
+        demand(is_known, "whose rounds go is no node")?;
+        demand(below > self.floor(incarnation), "these rounds are gone already")?;
+        demand(end.is_none_or(|end| below <= end), "a fence stays for good")?;
+        self.floors.insert(incarnation, below);
+        let stretches = self.lineages.values_mut().flatten();
+        for stretch in stretches.filter(|one| one.incarnation == incarnation) {
+            stretch.floor = below;
+        }
+        for one in kept {
+            let lineage = self.lineages.get_mut(&one.shard).into_iter().flatten();
+            let stretch = { lineage }
+                .find(|of| (of.incarnation, of.epoch) == (incarnation, one.epoch))
+                .ok_or("whose records go did not lead")?;
+            stretch.needed = stretch.needed.max(one.below);
         }
         Ok(())
     }
@@ -218,6 +276,30 @@ mod tests {
         assert_eq!((view.leader(0), view.controller(), view.term()), (None, None, 1));
         assert_eq!(view.lineage(0)[0].end, Some(3));
         assert_eq!(view.by_id(), [(1, 7)]);
+    }
+
+    fn pruned(incarnation: Incarnation, below: u64, kept: Vec<Kept>) -> Change {
+        Change::Pruned { incarnation, below, kept }
+    }
+
+    #[test]
+    fn what_rounds_that_went_had_in_them_is_needed_of_a_snapshot() {
+        let kept = vec![Kept { shard: 0, epoch: 0, below: 4 }];
+        let changes = vec![lead(0, 8, 0, None), lead(1, 8, 0, None), pruned(8, 6, kept)];
+        let view = of(changes).expect("all changes fit");
+        let of_shard =
+            |shard: Shard| (view.lineage(shard)[0].start(), view.lineage(shard)[0].needed);
+        assert_eq!((of_shard(0), of_shard(1), view.floor(8)), ((6, 4), (6, 0), 6));
+    }
+
+    #[test]
+    fn a_fence_stands_at_the_floor_or_above_and_is_never_pruned() {
+        let gone = |end| Change::Gone { incarnation: 8, end };
+        assert!(of(vec![pruned(8, 6, vec![]), gone(6)]).is_ok());
+        assert!(of(vec![gone(6), pruned(8, 6, vec![])]).is_ok());
+        assert!(of(vec![pruned(8, 6, vec![]), gone(5)]).is_err());
+        assert!(of(vec![gone(6), pruned(8, 7, vec![])]).is_err());
+        assert!(of(vec![pruned(8, 6, vec![]), pruned(8, 6, vec![])]).is_err());
     }
 
     #[test]

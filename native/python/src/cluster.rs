@@ -17,8 +17,11 @@ type Member = (u64, i32, String, u16, String, u16);
 /// Every input has the time, in ms of a clock that counts on while the machine sleeps; afterwards
 /// `actions` says what is to be done, as tuples that begin with a word: ("follow", from),
 /// ("put", index, text), ("ask", incarnation, ask), ("fence", incarnation, from), ("prove",),
-/// ("take", shard, epoch, lineage), ("serve", shard, epoch), ("release", shard, epoch). A lineage
-/// is a list of (incarnation, epoch, from, end or None). See the crate `kcoord-cluster`.
+/// ("take", shard, epoch, lineage), ("serve", shard, epoch), ("release", shard, epoch),
+/// ("snapshot", shard, epoch, lineage), ("look", shard), ("delete", incarnation, below). A lineage
+/// is a list of (incarnation, epoch, from, end or None, needed). `settings` are the lease in ms, how
+/// often a shard gets a snapshot in ms, how many rounds go at once at least, and how often that is
+/// looked at in ms. See the crate `kcoord-cluster`.
 #[pyclass(name = "ClusterNode", module = "pykcoord._native")]
 pub struct PyClusterNode {
     node: Node,
@@ -33,14 +36,22 @@ impl PyClusterNode {
         address: (String, u16),
         control: (String, u16),
         shards: u32,
-        lease_ms: u64,
+        settings: (u64, u64, u64, u64),
         now: u64,
     ) -> Self {
         let (host, port) = address;
         let (control_host, control_port) = control;
         let seat = Seat { node_id, host, port, control_host, control_port };
+        let (lease_ms, snapshot_ms, prune_rounds, prune_ms) = settings;
         let lease_margin_ms = lease_ms / 10;
-        let settings = Settings { lease_ms, lease_margin_ms, ..Settings::default() };
+        let settings = Settings {
+            lease_ms,
+            lease_margin_ms,
+            snapshot_ms,
+            prune_rounds,
+            prune_ms,
+            ..Settings::default()
+        };
         PyClusterNode { node: Node::new(incarnation, seat, shards, settings, now) }
     }
 
@@ -72,9 +83,10 @@ impl PyClusterNode {
         self.node.entry_put(now, index, outcome(made));
     }
 
-    /// A round stands that was put from `started` on; `next` is the journal's next number.
-    fn proved(&mut self, now: u64, started: u64, next: u64) {
-        self.node.proved(now, started, next);
+    /// A round stands that was put from `started` on; `next` is the journal's next number. It has
+    /// records of these shards, each with the epoch in which it is led.
+    fn proved(&mut self, now: u64, started: u64, next: u64, leaderships: Vec<(u32, i32)>) {
+        self.node.proved(now, started, next, &leaderships);
     }
 
     /// The store did not take a round.
@@ -140,6 +152,17 @@ impl PyClusterNode {
     /// The shard's records are below `end`, and no more are under way.
     fn released(&mut self, now: u64, shard: u32, epoch: i32, end: u64) {
         self.node.released(now, shard, epoch, end);
+    }
+
+    /// (epoch, index) of the newest snapshots of a shard that can be read, the newest first. None:
+    /// not known.
+    fn snapshots(&mut self, now: u64, shard: u32, places: Option<Vec<(i32, u64)>>) {
+        self.node.snapshots(now, shard, places.as_deref());
+    }
+
+    /// Some rounds of a journal were deleted, or none could be.
+    fn deleted(&mut self, now: u64, incarnation: Incarnation, is_done: bool) {
+        self.node.deleted(now, incarnation, is_done);
     }
 
     /// Give all up for the others, and stop.
@@ -336,6 +359,11 @@ fn step(step: Step) -> (&'static str, u64) {
     }
 }
 
+fn stretches(lineage: &[Stretch]) -> Vec<(u64, i32, u64, Option<u64>, u64)> {
+    let stretch = |one: &Stretch| (one.incarnation, one.epoch, one.start(), one.end, one.needed);
+    lineage.iter().map(stretch).collect()
+}
+
 fn tuple(py: Python<'_>, action: Action) -> PyResult<Bound<'_, PyTuple>> {
     match action {
         Action::Follow { from } => ("follow", from).into_pyobject(py),
@@ -347,10 +375,13 @@ fn tuple(py: Python<'_>, action: Action) -> PyResult<Bound<'_, PyTuple>> {
         Action::Fence { incarnation, from } => ("fence", incarnation, from).into_pyobject(py),
         Action::Prove => ("prove",).into_pyobject(py),
         Action::Take { shard, epoch, lineage } => {
-            let stretch = |one: &Stretch| (one.incarnation, one.epoch, one.from, one.end);
-            let lineage: Vec<_> = lineage.iter().map(stretch).collect();
-            ("take", shard, epoch, lineage).into_pyobject(py)
+            ("take", shard, epoch, stretches(&lineage)).into_pyobject(py)
         }
+        Action::Snapshot { shard, epoch, lineage } => {
+            ("snapshot", shard, epoch, stretches(&lineage)).into_pyobject(py)
+        }
+        Action::Look { shard } => ("look", shard).into_pyobject(py),
+        Action::Delete { incarnation, below } => ("delete", incarnation, below).into_pyobject(py),
         Action::Serve { shard, epoch } => ("serve", shard, epoch).into_pyobject(py),
         Action::Release { shard, epoch } => ("release", shard, epoch).into_pyobject(py),
     }

@@ -17,6 +17,8 @@ pub enum Invariant {
     Term,
     /// Once faults stop, every shard is served.
     Liveness,
+    /// Once faults stop, what is not needed any more goes.
+    Bounded,
     /// An entry of the cluster log can stand where it stands.
     View,
 }
@@ -35,7 +37,7 @@ pub enum Break {
     NoFence,
     /// Who finds a fence puts another behind it.
     SecondFence,
-    /// A fence goes a second after the node is gone.
+    /// A fence goes with the rounds below it.
     FencePruned,
     /// A node answers whenever it believes that it leads.
     ServeWithoutLease,
@@ -51,9 +53,15 @@ pub enum Break {
     ReleaseEarly,
     /// A node obeys every controller.
     OldTermObeyed,
+    /// A fence in the gap that deleted rounds have left is taken for the end of the journal.
+    FenceBelowFloor,
+    /// Rounds go that are in one snapshot.
+    PruneWithOneSnapshot,
+    /// Rounds are deleted before the cluster log says so.
+    DeleteBeforeEntry,
 }
 
-pub const BREAKS: [Break; 10] = [
+pub const BREAKS: [Break; 13] = [
     Break::NoFence,
     Break::SecondFence,
     Break::FencePruned,
@@ -64,4 +72,7 @@ pub const BREAKS: [Break; 10] = [
     Break::LostAnswerIsSuccess,
     Break::ReleaseEarly,
     Break::OldTermObeyed,
+    Break::FenceBelowFloor,
+    Break::PruneWithOneSnapshot,
+    Break::DeleteBeforeEntry,
 ];

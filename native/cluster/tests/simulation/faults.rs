@@ -12,7 +12,7 @@ pub fn strike(world: &mut World) {
     let slots = world.slots.len();
     let slot = world.random.index(slots);
     let until = world.now + world.random.range(50, 3_000);
-    match world.random.range(0, 8) {
+    match world.random.range(0, 9) {
         0 => {
             let wait = world.random.range(50, 3_000);
             world.crash(slot, wait);
@@ -30,6 +30,11 @@ pub fn strike(world: &mut World) {
                 world.cuts.insert((other, slot), until);
             }
         }
+        7 => {
+            let shard = world.random.range(0, u64::from(world.shards)) as u32;
+            let which = world.random.index(2);
+            world.store.damage_snapshot(shard, which);
+        }
         _ => world.leave(slot),
     }
 }
@@ -43,5 +48,8 @@ pub fn end(world: &mut World) {
         slot.paused_until = slot.paused_until.min(now);
         slot.cut_from_store_until = 0;
         slot.stalls_until = 0;
+        if let Some(process) = &slot.process {
+            world.calm_at.insert(process.own, process.journal_next());
+        }
     }
 }

@@ -12,6 +12,7 @@ mod faults;
 mod process;
 mod random;
 mod store;
+mod storing;
 mod world;
 
 use breaks::{BREAKS, Break, Invariant, Violation};
@@ -36,6 +37,10 @@ fn run(seed: u64, breaks: Option<Break>) -> Result<u64, Violation> {
             let message = format!("shard {shard} of {leader:?} was written at {written} last");
             return Err(Violation { invariant: Invariant::Liveness, at: world.now, message });
         }
+    }
+    let message = world.unpruned();
+    if let Some(message) = message {
+        return Err(Violation { invariant: Invariant::Bounded, at: world.now, message });
     }
     Ok(world.trace)
 }

@@ -3,22 +3,61 @@
 use std::collections::BTreeMap;
 
 use kcoord_cluster::{
-    Action, Ask, Entry, Epoch, Incarnation, JournalWriter, Millis, Node, Outcome, Seat, Settings,
-    Shard, Step, Stretch,
+    Action, Ask, Change, Entry, Epoch, Incarnation, JournalWriter, Millis, Node, Outcome, Place,
+    Seat, Settings, Shard, Step, Stretch,
 };
 
 use crate::breaks::Break;
-use crate::store::Part;
+use crate::store::{Known, Part};
 
 /// What a process asks of the store.
 #[derive(Clone, Debug)]
 pub enum Call {
-    Follow { from: u64 },
-    PutEntry { index: u64, entry: Entry },
-    PutRound { index: u64, parts: Vec<Part> },
-    ReadRound { index: u64 },
-    PutFence { incarnation: Incarnation, index: u64 },
-    Take { shard: Shard, epoch: Epoch, lineage: Vec<Stretch>, own_end: u64 },
+    Follow {
+        from: u64,
+    },
+    PutEntry {
+        index: u64,
+        entry: Entry,
+    },
+    PutRound {
+        index: u64,
+        parts: Vec<Part>,
+    },
+    ReadRound {
+        index: u64,
+    },
+    PutFence {
+        incarnation: Incarnation,
+        index: u64,
+    },
+    /// To lead the shard, or to write a snapshot. `known`: the snapshot that was read, if any.
+    Read {
+        of: Reading,
+        known: Option<Option<Known>>,
+    },
+    PutSnapshot {
+        shard: Shard,
+        place: Place,
+        value: u64,
+    },
+    Look {
+        shard: Shard,
+    },
+    Delete {
+        incarnation: Incarnation,
+        below: u64,
+    },
+}
+
+/// A shard that is to be read up to `own_end` of the own journal.
+#[derive(Clone, Debug)]
+pub struct Reading {
+    pub shard: Shard,
+    pub epoch: Epoch,
+    pub lineage: Vec<Stretch>,
+    pub own_end: u64,
+    pub is_take: bool,
 }
 
 /// What a client asks.
@@ -77,11 +116,12 @@ impl Process {
         seat: Seat,
         shards: u32,
         breaks: Option<Break>,
+        settings: Settings,
         now: Millis,
     ) -> Self {
         Process {
             own,
-            node: Node::new(own, seat, shards, Settings::default(), now),
+            node: Node::new(own, seat, shards, settings, now),
             breaks,
             journal: JournalWriter::new(),
             registers: BTreeMap::new(),
@@ -161,6 +201,7 @@ impl Process {
         match action {
             Action::Follow { from } => self.out.push(Out::Call(Call::Follow { from })),
             Action::PutEntry { index, entry } => {
+                self.delete_early(&entry);
                 self.out.push(Out::Call(Call::PutEntry { index, entry }));
             }
             Action::Ask { to, ask } => self.out.push(Out::Ask(to, ask)),
@@ -175,7 +216,45 @@ impl Process {
                 }
             }
             Action::Release { shard, epoch } => self.release(now, shard, epoch),
+            Action::Snapshot { shard, epoch, lineage } => {
+                let own_end = self.journal.next();
+                let of = Reading { shard, epoch, lineage, own_end, is_take: false };
+                self.out.push(Out::Call(Call::Read { of, known: None }));
+            }
+            Action::Look { shard } => self.out.push(Out::Call(Call::Look { shard })),
+            Action::Delete { incarnation, below } => {
+                self.out.push(Out::Call(Call::Delete { incarnation, below }));
+            }
         }
+    }
+
+    fn delete_early(&mut self, entry: &Entry) {
+        for change in &entry.changes {
+            if let &Change::Pruned { incarnation, below, .. } = change
+                && self.has(Break::DeleteBeforeEntry)
+            {
+                self.out.push(Out::Call(Call::Delete { incarnation, below }));
+            }
+        }
+    }
+
+    pub fn journal_next(&self) -> u64 {
+        self.journal.next()
+    }
+
+    /// The snapshots that stand, the newest first.
+    pub fn looked(&mut self, now: Millis, shard: Shard, places: Option<Vec<Place>>) {
+        let mut places = places;
+        if let Some([first, rest @ ..]) = places.as_deref_mut()
+            && self.breaks == Some(Break::PruneWithOneSnapshot)
+        {
+            let newest = *first;
+            match rest {
+                [second, ..] => *second = newest,
+                [] => places = Some(vec![newest; 2]),
+            }
+        }
+        self.node.snapshots(now, shard, places.as_deref());
     }
 
     fn release(&mut self, now: Millis, shard: Shard, epoch: Epoch) {
@@ -205,7 +284,8 @@ impl Process {
         }
         for (shard, epoch, lineage) in std::mem::take(&mut self.takes) {
             let own_end = self.journal.next();
-            self.out.push(Out::Call(Call::Take { shard, epoch, lineage, own_end }));
+            let of = Reading { shard, epoch, lineage, own_end, is_take: true };
+            self.out.push(Out::Call(Call::Read { of, known: None }));
         }
         if !self.wants_proof && self.waiting.is_empty() {
             return;
@@ -259,7 +339,11 @@ impl Process {
                 let (parts, requests, started) = self.round.take().expect("a round is being put");
                 self.apply(&parts, &requests);
                 let counts_from = if self.has(Break::LeaseFromAnswerTime) { now } else { started };
-                self.node.proved(now, counts_from, index + 1);
+                let mut leaderships: Vec<_> =
+                    parts.iter().map(|part| (part.shard, part.epoch)).collect();
+                leaderships.sort_unstable();
+                leaderships.dedup();
+                self.node.proved(now, counts_from, index + 1, &leaderships);
             }
         }
         self.act(now);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kcoord_cluster::{Entry, Epoch, Incarnation, Shard, Stretch, View};
+use kcoord_cluster::{Entry, Epoch, Incarnation, Place, Shard, Stretch, View};
 
 use crate::breaks::Invariant;
 
@@ -20,12 +20,22 @@ pub enum Object {
     Fence,
 }
 
+/// Where a snapshot stands, and the register's value in it.
+pub type Known = (Place, u64);
+
+#[derive(Clone, Copy, Debug)]
+struct Snapshot {
+    value: u64,
+    is_readable: bool,
+}
+
 #[derive(Default)]
 pub struct Store {
     entries: Vec<String>,
     journals: BTreeMap<(Incarnation, u64), Object>,
     /// The first fence of each journal.
     fences: BTreeMap<Incarnation, u64>,
+    snapshots: BTreeMap<Shard, BTreeMap<Place, Snapshot>>,
     /// What the cluster log amounts to, all of it.
     pub view: View,
 }
@@ -59,6 +69,11 @@ impl Store {
         if self.journals.contains_key(&(incarnation, index)) {
             return Ok(false);
         }
+        if index < self.view.floor(incarnation) {
+            // It comes late, in the gap of what was deleted.
+            self.journals.insert((incarnation, index), object);
+            return Ok(true);
+        }
         if self.fences.get(&incarnation).is_some_and(|&fence| fence < index) {
             return Err((Invariant::Closed, format!("{object:?} at {index} is behind a fence")));
         }
@@ -89,25 +104,66 @@ impl Store {
         last.map_or(0, |((_, index), _)| (index + 1).saturating_sub(late_by))
     }
 
-    pub fn prune_fence(&mut self, incarnation: Incarnation) {
+    pub fn delete(&mut self, incarnation: Incarnation, below: u64) {
+        self.journals.retain(|&(one, index), _| one != incarnation || index >= below);
+    }
+
+    pub fn delete_fence(&mut self, incarnation: Incarnation) {
         if let Some(index) = self.fences.remove(&incarnation) {
             self.journals.remove(&(incarnation, index));
         }
     }
 
-    /// What the shard's register amounts to.
-    pub fn read(&self, shard: Shard, lineage: &[Stretch], own_end: u64) -> u64 {
-        let mut value = 0;
-        for stretch in lineage {
-            let end = stretch.end.unwrap_or(own_end);
-            for index in stretch.from..end {
-                let Some(Object::Round(parts)) = self.object(stretch.incarnation, index) else {
-                    continue;
-                };
-                let its = parts.iter().filter(|p| p.shard == shard && p.epoch == stretch.epoch);
-                value = its.map(|part| part.value).fold(value, u64::max);
+    /// How many objects a journal has.
+    pub fn objects(&self, incarnation: Incarnation) -> usize {
+        self.journals.range((incarnation, 0)..=(incarnation, u64::MAX)).count()
+    }
+
+    /// The snapshots that can be read, the newest first.
+    pub fn snapshots(&self, shard: Shard) -> Vec<Known> {
+        let all = self.snapshots.get(&shard).into_iter().flatten().rev();
+        all.filter(|(_, one)| one.is_readable).map(|(&place, one)| (place, one.value)).collect()
+    }
+
+    /// Two that can be read stay, and all that are newer than those.
+    pub fn put_snapshot(&mut self, shard: Shard, place: Place, value: u64) {
+        let all = self.snapshots.entry(shard).or_default();
+        all.entry(place).or_insert(Snapshot { value, is_readable: true });
+        if let Some(&(second, _)) = self.snapshots(shard).get(1) {
+            self.snapshots.entry(shard).or_default().retain(|&place, _| place >= second);
+        }
+    }
+
+    /// One of the newest two cannot be read any more, if both could.
+    pub fn damage_snapshot(&mut self, shard: Shard, which: usize) {
+        let all = self.snapshots.entry(shard).or_default();
+        let mut newest: Vec<_> = all.values_mut().rev().take(2).collect();
+        if newest.len() == 2 && newest.iter().all(|one| one.is_readable) {
+            newest[which].is_readable = false;
+        }
+    }
+
+    /// What the shard's register amounts to; `None` if something of it is missing.
+    pub fn read(
+        &self,
+        shard: Shard,
+        lineage: &[Stretch],
+        own_end: u64,
+        known: Option<Known>,
+    ) -> Option<u64> {
+        let (place, mut value) = known.unwrap_or(((-1, 0), 0));
+        for stretch in lineage.iter().filter(|one| one.epoch >= place.0) {
+            let from = if stretch.epoch == place.0 { place.1 } else { 0 };
+            if from < stretch.needed {
+                return None;
+            }
+            for index in stretch.start().max(from)..stretch.end.unwrap_or(own_end) {
+                if let Object::Round(parts) = self.object(stretch.incarnation, index)? {
+                    let its = parts.iter().filter(|p| p.shard == shard && p.epoch == stretch.epoch);
+                    value = its.map(|part| part.value).fold(value, u64::max);
+                }
             }
         }
-        value
+        Some(value)
     }
 }

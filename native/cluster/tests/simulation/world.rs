@@ -3,18 +3,18 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use kcoord_cluster::{Answer, Ask, Entry, Incarnation, Outcome, Seat};
+use kcoord_cluster::{Answer, Ask, Entry, Incarnation, Outcome, Place, Seat, Settings};
 
 use crate::breaks::{Break, Invariant, Violation};
 use crate::clients::Clients;
 use crate::process::{Call, Out, Process, Reply, Request};
 use crate::random::Random;
 use crate::store::{Object, Store};
+use crate::storing::settings;
 
 const TICK_MS: u64 = 25;
 const CALL_TIMEOUT_MS: u64 = 1_000;
 const CLIENT_TIMEOUT_MS: u64 = 700;
-const PRUNE_AFTER_MS: u64 = 1_000;
 
 pub type Check = Result<(), (Invariant, String)>;
 
@@ -30,7 +30,6 @@ pub enum Event {
     Client(usize),
     GiveUp(usize, u64),
     Start(usize),
-    PruneFence(Incarnation),
     Fault,
 }
 
@@ -39,11 +38,13 @@ pub enum Done {
     Entries(Vec<Entry>),
     Put(bool),
     IsOwn(Option<bool>),
-    /// A fence stands there now.
-    Fence,
+    /// A fence stands there: the journal ends.
+    Fence(u64),
     /// A round stands there; all below this number do, too.
     Rounds(u64),
     Value(u64),
+    Places(Vec<Place>),
+    Deleted,
     Unknown,
 }
 
@@ -66,7 +67,10 @@ pub struct World {
     pub shards: u32,
     pub cuts: BTreeMap<(usize, usize), u64>,
     pub calm: bool,
-    breaks: Option<Break>,
+    /// How far each journal was when faults stopped.
+    pub calm_at: BTreeMap<Incarnation, u64>,
+    pub settings: Settings,
+    pub breaks: Option<Break>,
     queue: BinaryHeap<Reverse<(u64, u64)>>,
     events: BTreeMap<u64, Event>,
     numbers: u64,
@@ -96,6 +100,8 @@ impl World {
             shards,
             cuts: BTreeMap::new(),
             calm: false,
+            calm_at: BTreeMap::new(),
+            settings: settings(&mut random),
             breaks,
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
@@ -223,10 +229,6 @@ impl World {
                 self.start(slot);
                 Ok(())
             }
-            Event::PruneFence(incarnation) => {
-                self.store.prune_fence(incarnation);
-                Ok(())
-            }
             Event::Fault => {
                 crate::faults::strike(self);
                 Ok(())
@@ -253,7 +255,8 @@ impl World {
             control_port: slot as u16,
         };
         let now = self.clock(slot);
-        self.slots[slot].process = Some(Process::new(own, seat, self.shards, self.breaks, now));
+        self.slots[slot].process =
+            Some(Process::new(own, seat, self.shards, self.breaks, self.settings, now));
         self.later(1, Event::Tick(slot, own));
     }
 
@@ -408,8 +411,29 @@ impl World {
                 Done::IsOwn(found.map(|object| matches!(object, Object::Round(_))))
             }
             Call::PutFence { incarnation, index } => self.fence(*incarnation, *index)?,
-            Call::Take { shard, lineage, own_end, .. } => {
-                Done::Value(self.store.read(*shard, lineage, *own_end))
+            Call::Read { of, known: None } => {
+                let known = Some(self.store.snapshots(of.shard).first().copied());
+                let wait = self.random.range(1, 30);
+                let call = Call::Read { of: of.clone(), known };
+                self.later(wait, Event::Land(slot, own, number, call));
+                return Ok(());
+            }
+            Call::Read { of, known: Some(known) } => {
+                let value = self.store.read(of.shard, &of.lineage, of.own_end, *known);
+                value.map_or(Done::Unknown, Done::Value)
+            }
+            Call::PutSnapshot { shard, place, value } => {
+                self.store.put_snapshot(*shard, *place, *value);
+                self.places(*shard)
+            }
+            Call::Look { shard } => self.places(*shard),
+            Call::Delete { incarnation, below } => {
+                self.store.delete(*incarnation, *below);
+                let is_gone = self.store.view.is_gone(*incarnation);
+                if is_gone && self.breaks == Some(Break::FencePruned) {
+                    self.store.delete_fence(*incarnation);
+                }
+                Done::Deleted
             }
         };
         let stalls = self.slots[slot].stalls_until > self.now;
@@ -421,26 +445,6 @@ impl World {
             self.later(wait, Event::Done(slot, own, number, call, done));
         }
         Ok(())
-    }
-
-    fn fence(&mut self, incarnation: Incarnation, index: u64) -> Result<Done, (Invariant, String)> {
-        if self.breaks == Some(Break::NoFence) {
-            return Ok(match self.store.object(incarnation, index) {
-                None => Done::Fence,
-                Some(_) => Done::Rounds(index + 1),
-            });
-        }
-        let is_new = self.store.put(incarnation, index, Object::Fence)?;
-        let is_fence = self.store.object(incarnation, index) == Some(&Object::Fence);
-        if is_new && self.breaks == Some(Break::FencePruned) {
-            self.later(PRUNE_AFTER_MS, Event::PruneFence(incarnation));
-        }
-        let goes_on = !is_new && self.breaks == Some(Break::SecondFence);
-        if is_fence && !goes_on {
-            return Ok(Done::Fence);
-        }
-        let late_by = self.random.range(0, 5);
-        Ok(Done::Rounds(self.store.listed(incarnation, late_by).max(index + 1)))
     }
 
     fn done(&mut self, slot: usize, own: Incarnation, call: Call, done: Done) -> Check {
@@ -462,17 +466,32 @@ impl World {
                 process.round_read(now, index, is_own);
             }
             (Call::ReadRound { index }, _) => process.round_read(now, index, None),
-            (Call::PutFence { incarnation, index }, Done::Fence) => {
-                process.node.fenced(now, incarnation, index);
+            (Call::PutFence { incarnation, .. }, Done::Fence(end)) => {
+                process.node.fenced(now, incarnation, end);
             }
             (Call::PutFence { incarnation, .. }, Done::Rounds(index)) => {
                 process.out.push(Out::Call(Call::PutFence { incarnation, index }));
             }
             (Call::PutFence { incarnation, .. }, _) => process.node.fence_failed(now, incarnation),
-            (Call::Take { shard, epoch, .. }, Done::Value(value)) => {
-                process.taken(now, shard, epoch, Some(value));
+            (Call::Read { of, .. }, done) => {
+                let value = if let Done::Value(value) = done { Some(value) } else { None };
+                match value {
+                    _ if of.is_take => process.taken(now, of.shard, of.epoch, value),
+                    None => process.looked(now, of.shard, None),
+                    Some(value) => {
+                        let (shard, place) = (of.shard, (of.epoch, of.own_end));
+                        let call = Call::PutSnapshot { shard, place, value };
+                        process.out.push(Out::Call(call));
+                    }
+                }
             }
-            (Call::Take { shard, epoch, .. }, _) => process.taken(now, shard, epoch, None),
+            (Call::PutSnapshot { shard, .. } | Call::Look { shard }, done) => {
+                let places = if let Done::Places(places) = done { Some(places) } else { None };
+                process.looked(now, shard, places);
+            }
+            (Call::Delete { incarnation, .. }, done) => {
+                process.node.deleted(now, incarnation, matches!(done, Done::Deleted));
+            }
         }
         process.act(now);
         self.after(slot)
