@@ -86,14 +86,15 @@ class Members:
 
     def cut_from_store(self, node: int) -> None:
         """All that it asks of the store fails from now on."""
-        link = self._link(node)
-        link.unlink()
-        link.write_text("no folder")
+        # In one step: where nothing is, the node would make a folder.
+        no_folder = self._links / f"no-folder-{node}"
+        no_folder.write_text("no folder")
+        no_folder.replace(self._link(node))
 
     def join_to_store(self, node: int) -> None:
-        link = self._link(node)
-        link.unlink()
+        link = self._links / f"folder-{node}"
         link.symlink_to(self.folder)
+        link.replace(self._link(node))
 
     def close(self) -> None:
         for process in self.processes.values():
