@@ -8,7 +8,9 @@ import logging
 import sys
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
+
+import click
 
 from pykcoord.cli.log_queue import LineQueue, write_to_descriptor
 from pykcoord.cli.log_rate import LineRate
@@ -25,6 +27,24 @@ _LONGEST_TEXT = 4_096
 _CONTROLS = {code: repr(chr(code))[1:-1] for code in (*range(32), *range(127, 160))}
 # How long the end of the process waits for a stderr that takes nothing.
 _END_SECONDS = 1.0
+
+
+def options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of a command that logs: `log_format` and `log_level`."""
+    command = click.option(
+        "--log-level",
+        type=click.Choice(["debug", "info", "warning", "error"]),
+        default="info",
+        show_default=True,
+        help="The least level of the lines on stderr.",
+    )(command)
+    return click.option(
+        "--log-format",
+        type=click.Choice(["text", "json"]),
+        default="text",
+        show_default=True,
+        help="The form of the lines on stderr.",
+    )(command)
 
 
 @contextlib.contextmanager

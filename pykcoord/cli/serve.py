@@ -108,20 +108,7 @@ _NOWHERE = ("0.0.0.0", "::")
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     help="A file with the token that the console wants; needed where --web is not on loopback.",
 )
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the lines on stderr.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="The least level of the lines on stderr.",
-)
+@logs.options
 def command(
     directory: Path,
     listen: tuple[str, int],

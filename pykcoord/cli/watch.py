@@ -62,20 +62,7 @@ logger = logging.getLogger("pykcoord.watch")
     help="Seconds between two pictures on a terminal, or two lines of JSON.",
 )
 @click.option("--metrics", type=AddressType(), help="Serve Prometheus metrics there.")
-@click.option(
-    "--log-format",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="The form of the lines on stderr.",
-)
-@click.option(
-    "--log-level",
-    type=click.Choice(["debug", "info", "warning", "error"]),
-    default="info",
-    show_default=True,
-    help="The least level of the lines on stderr.",
-)
+@logs.options
 def command(
     directory: Path | None,
     servers: str | None,
