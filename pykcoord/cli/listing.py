@@ -8,11 +8,14 @@ from __future__ import annotations
 import sys
 import unicodedata
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
-__all__ = ["Listing", "print_listings"]
+if TYPE_CHECKING:
+    from rich.table import Table
+
+__all__ = ["Listing", "framed", "print_listings"]
 
 # The most rows that a person looks at; more are searched.
 _FRAMED_ROWS = 200
@@ -46,20 +49,26 @@ def print_listings(listings: Sequence[Listing]) -> None:
             click.echo("\n".join(_lines(listing)))
 
 
-def _print_framed(listings: Iterable[Listing]) -> None:
-    from rich.console import Console
+def framed(listing: Listing) -> Table:
+    """As a table of rich."""
     from rich.markup import escape
     from rich.table import Table
 
+    table = Table(title=listing.title, title_justify="left")
+    for column in listing.columns:
+        right = column in _NUMBERS
+        table.add_column(column, justify="right" if right else "left", overflow="fold")
+    for row in listing.rows:
+        table.add_row(*map(escape, row))
+    return table
+
+
+def _print_framed(listings: Iterable[Listing]) -> None:
+    from rich.console import Console
+
     console = Console(highlight=False)
     for listing in listings:
-        table = Table(title=listing.title, title_justify="left")
-        for column in listing.columns:
-            right = column in _NUMBERS
-            table.add_column(column, justify="right" if right else "left", overflow="fold")
-        for row in listing.rows:
-            table.add_row(*map(escape, row))
-        console.print(table)
+        console.print(framed(listing))
 
 
 def _lines(listing: Listing) -> list[str]:

@@ -7,7 +7,7 @@ import heapq
 from types import TracebackType
 from typing import Self
 
-from pykcoord.cli.listing import Listing
+from pykcoord.cli.listing import Listing, framed
 from pykcoord.cli.plain import counted, time_text
 from pykcoord.watch import GroupRow, OffsetRow, Tables, Watcher
 
@@ -61,8 +61,6 @@ class Screen:
     def show(self, watcher: Watcher, tables: Tables, with_members: bool) -> None:
         """Draws the groups with most lag, as many as fit, or all that was asked for."""
         from rich.console import Group
-        from rich.markup import escape
-        from rich.table import Table
         from rich.text import Text
 
         shown = listings(watcher, tables, with_members=with_members)
@@ -72,26 +70,14 @@ class Screen:
             rest = len(tables.groups) - room
             most = heapq.nlargest(room, tables.groups, key=lambda row: row.lag or 0)
             shown[0] = shown[0]._replace(rows=[_group_cells(row) for row in most])
-        drawn: list[Table | Text] = []
-        for listing in shown:
-            table = Table(title=listing.title, title_justify="left")
-            for column in listing.columns:
-                right = column in _RIGHT
-                table.add_column(column, justify="right" if right else "left", overflow="fold")
-            for row in listing.rows:
-                table.add_row(*map(escape, row))
-            drawn.append(table)
         more = (
             f"and {counted(rest, 'group')} with less lag; --group shows any of them; "
             if rest
             else ""
         )
         trouble = _trouble(watcher)
-        drawn.append(Text(f"{more}{trouble}Ctrl-C ends"))
-        self._live.update(Group(*drawn), refresh=True)
-
-
-_RIGHT = frozenset({"epoch", "members", "offsets", "partition", "offset", "end", "lag", "end age"})
+        hint = Text(f"{more}{trouble}Ctrl-C ends")
+        self._live.update(Group(*map(framed, shown), hint), refresh=True)
 
 
 def _title(watcher: Watcher) -> str:
