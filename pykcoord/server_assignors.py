@@ -12,15 +12,16 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
+from pykcoord._native import TargetJob
 from pykcoord.assignors import Assignor, Subscription
 from pykcoord.clock import monotonic_seconds
 from pykcoord.config import SETTINGS, Config
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.errors import ArgumentError, ConfigError
 
-__all__ = ["Given", "Job", "ServerAssignors", "configured", "given"]
+__all__ = ["Given", "ServerAssignors", "configured", "given"]
 
 logger = logging.getLogger("pykcoord.assignors")
 
@@ -32,23 +33,6 @@ _MOST_REASON = 500  # characters of what an assignor raised, in a finding
 
 Given: TypeAlias = tuple[Sequence[str], Mapping[str, Assignor]]
 """The names of all server assignors, the default first, and those of one's own by name."""
-
-
-class Job(Protocol):
-    """A target to be computed (`_native.TargetJob`)."""
-
-    @property
-    def number(self) -> int: ...
-    @property
-    def group_id(self) -> str: ...
-    @property
-    def assignor(self) -> str: ...
-    def topics(self) -> list[tuple[str, int]]: ...
-    def __len__(self) -> int: ...
-    def member(
-        self, at: int
-    ) -> tuple[str, str | None, str | None, list[str], list[tuple[str, int]]]: ...
-    def answer(self) -> Any: ...
 
 
 Tell: TypeAlias = Callable[[Any, str], None]
@@ -139,7 +123,7 @@ class ServerAssignors:
             name: _Caller(assignor, timeout_ms / 1000) for name, assignor in assignors.items()
         }
 
-    def ask(self, job: Job, tell: Tell) -> None:
+    def ask(self, job: TargetJob, tell: Tell) -> None:
         """Have the job done; `tell` is called once, unless it comes too late to matter."""
         self._callers[job.assignor].ask(job, tell)
 
@@ -178,7 +162,7 @@ class _Caller:
         self._worker: _Worker | None = None
         self._late: list[_Worker] = []
 
-    def ask(self, job: Job, tell: Tell) -> None:
+    def ask(self, job: TargetJob, tell: Tell) -> None:
         asked_at = monotonic_seconds()
 
         def work() -> None:
@@ -216,7 +200,7 @@ class _Caller:
         return new
 
 
-def _outcome(assignor: Assignor, job: Job) -> tuple[Any, str]:
+def _outcome(assignor: Assignor, job: TargetJob) -> tuple[Any, str]:
     try:
         return _targets(assignor, job), ""
     except _NoAssignmentError as error:
@@ -230,7 +214,7 @@ class _NoAssignmentError(Exception):
     """What an assignor gave is none."""
 
 
-def _targets(assignor: Assignor, job: Job) -> Any:
+def _targets(assignor: Assignor, job: TargetJob) -> Any:
     members: dict[str, Subscription] = {}
     for at in range(len(job)):
         member_id, instance_id, rack_id, topics, owned = job.member(at)
