@@ -206,24 +206,23 @@ class _Assembly:
         return of if of is not None and (of.kind == "consumer" or of.ended_ms is None) else None
 
     def _member_joined(self, event: Event) -> None:
-        assert event.member is not None
-        arrival = Arrival(event.timestamp_ms, event.member, is_new=True)
-        current = self._current()
-        if current is not None and current.joined_ms is None and current.kind == "classic":
-            current.arrivals.append(arrival)
-            current.came.append(event.member)
-        else:
-            self._joined.append(arrival)
+        self._arrived(event, is_new=True)
         self._has_members = True
 
     def _member_rejoined(self, event: Event) -> None:
+        self._arrived(event, is_new=False)
+
+    def _arrived(self, event: Event, *, is_new: bool) -> None:
+        """In the join phase of a rebalance, or before the next one."""
         assert event.member is not None
-        arrival = Arrival(event.timestamp_ms, event.member, is_new=False)
+        arrival = Arrival(event.timestamp_ms, event.member, is_new)
         current = self._current()
-        if current is not None and current.joined_ms is None and current.kind == "classic":
-            current.arrivals.append(arrival)
-        else:
+        if current is None or current.joined_ms is not None or current.kind != "classic":
             self._joined.append(arrival)
+            return
+        current.arrivals.append(arrival)
+        if is_new:
+            current.came.append(event.member)
 
     def _member_gone(self, event: Event) -> None:
         assert event.member is not None
