@@ -21,6 +21,7 @@ from typing import NamedTuple
 from pykcoord.log._record_batch import Stop, crc32c, find_sound, header, scan
 from pykcoord.log.compression import decompress
 from pykcoord.log.durable import new_directory, private
+from pykcoord.log.record_area import encode_record, read_varint
 
 __all__ = [
     "EVENTS_TOPIC", "EventLimits", "EventLog", "EventRecord", "decode_batch", "encode_batch",
@@ -219,16 +220,16 @@ def decode_batch(batch: bytes | memoryview) -> list[EventRecord]:
     try:
         position = 0
         for _ in range(of.record_count):
-            _, position = _read_varint(area, position)
-            time_delta, position = _read_varint(area, position + 1)
-            offset_delta, position = _read_varint(area, position)
-            key_length, position = _read_varint(area, position)
+            _, position = read_varint(area, position)
+            time_delta, position = read_varint(area, position + 1)
+            offset_delta, position = read_varint(area, position)
+            key_length, position = read_varint(area, position)
             key = bytes(area[position : position + max(0, key_length)])
             position += max(0, key_length)
-            length, position = _read_varint(area, position)
+            length, position = read_varint(area, position)
             value = bytes(area[position : position + length])
             position += length
-            headers, position = _read_varint(area, position)
+            headers, position = read_varint(area, position)
             if headers:
                 raise ValueError("headers, which are never written here")
             of_record = (of.base_offset + offset_delta, of.base_timestamp + time_delta)
@@ -240,15 +241,10 @@ def decode_batch(batch: bytes | memoryview) -> list[EventRecord]:
 
 def _batch(records: list[EventRecord]) -> bytes:
     base, since = records[0].offset, records[0].timestamp_ms
-    parts: list[bytes] = []
-    for offset, timestamp_ms, key, value in records:
-        body = b"".join(
-            (
-                b"\0", _varint(timestamp_ms - since), _varint(offset - base),
-                _varint(len(key)) + key if key else b"\1", _varint(len(value)), value, b"\0",
-            )
-        )  # fmt: skip
-        parts += (_varint(len(body)), body)
+    parts = [
+        encode_record(timestamp_ms - since, offset - base, key or None, value)
+        for offset, timestamp_ms, key, value in records
+    ]
     packer = zlib.compressobj(6, zlib.DEFLATED, 31)
     area = packer.compress(b"".join(parts)) + packer.flush()
     newest = max(record.timestamp_ms for record in records)
@@ -324,28 +320,3 @@ def _segments(folder: Path) -> list[int]:
 
 def _path(folder: Path, base: int) -> Path:
     return folder / f"{base:020}.log"
-
-
-def _varint(number: int) -> bytes:
-    number = (number << 1) ^ (number >> 63)
-    if number < 0x80:
-        return bytes((number,))
-    out = bytearray()
-    while number >= 0x80:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
-
-
-def _read_varint(data: memoryview, position: int) -> tuple[int, int]:
-    number = shift = 0
-    while True:
-        byte = data[position]
-        position += 1
-        number |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (number >> 1) ^ -(number & 1), position
-        shift += 7
-        if shift > 63:
-            raise ValueError("a number that is too long")

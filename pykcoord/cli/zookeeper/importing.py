@@ -23,6 +23,7 @@ from pykcoord.cli.transfer import Plan, transfer
 from pykcoord.clock import Clock
 from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord.log.protocol import Cut
+from pykcoord.log.record_area import encode_record
 from pykcoord.log.transfer import Batch, framed
 from pykcoord.zookeeper.connection import split_connect
 from pykcoord.zookeeper.errors import NoSessionError, ZooKeeperError
@@ -145,7 +146,7 @@ class OffsetsSource:
             for (topic, partition), found in group.offsets.items():
                 key = key_head + _text(topic) + _INT32.pack(partition)
                 value = _OFFSET_VALUE.pack(3, found.offset, -1, 0, self._written_ms)
-                records += _record(count, key, value)
+                records += encode_record(0, count, key, value)
                 count += 1
                 if count == _RECORDS_AT_ONCE:
                     yield self._batch(count, records, offset)
@@ -157,25 +158,6 @@ class OffsetsSource:
     def _batch(self, count: int, records: bytearray, offset: int) -> bytes:
         at_ms = self._written_ms
         return framed(Batch(-1, -1, count, at_ms, at_ms, bytes(records)), offset)
-
-
-def _record(offset_delta: int, key: bytes, value: bytes) -> bytes:
-    """One record of a batch, all of one time: log-format section 4."""
-    body = b"\0\0" + _varint(offset_delta) + _varint(len(key)) + key
-    body += _varint(len(value)) + value + b"\0"
-    return _varint(len(body)) + body
-
-
-@functools.lru_cache(maxsize=4 * _RECORDS_AT_ONCE)
-def _varint(number: int) -> bytes:
-    """A zigzag varint of a number that is not negative."""
-    number <<= 1
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
 
 
 @functools.lru_cache
