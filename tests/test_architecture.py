@@ -273,7 +273,7 @@ def test_few_parts_open_sockets() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in opening
     }
     allowed = {
-        "cli/events_client.py", "cluster/asking.py", "cluster/control.py", "kafka/connection.py",
+        "cluster/asking.py", "cluster/control.py", "kafka/connection.py",
         "zookeeper/connection.py", "web/asking.py", "web/listener.py",
     }  # fmt: skip
     assert allowed <= found

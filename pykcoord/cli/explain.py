@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from pykcoord.cli.events_client import fetch_events
 from pykcoord.cli.listing import Listing, print_listings
 from pykcoord.cli.plain import counted, time_text
 from pykcoord.cli.types import MomentType
@@ -104,6 +103,8 @@ def _partitions(
                 "group.events.enable was set, or this is another directory"
             )
         return [read(records) for records in read_events(path).values()], []
+    from pykcoord.cli.events_client import fetch_events  # Kafka's messages: a third of a second
+
     asked = servers or "127.0.0.1:9092"
     served = fetch_events(asked, group_id)
     if served is None:

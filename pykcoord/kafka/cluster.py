@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
-from kio.schema.metadata.v12.request import MetadataRequest
+from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
+from kio.schema.types import TopicName
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka.client_properties import ClientProperties
@@ -32,9 +33,6 @@ logger = logging.getLogger("pykcoord.kafka")
 
 # Between two refreshes that somebody asked for: the first comes at once.
 _LEAST_SECONDS, _MOST_SECONDS = 0.1, 2.0
-_ALL = MetadataRequest(
-    topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
-)
 
 
 def servers_of(text: str) -> list[tuple[str, int]]:
@@ -53,13 +51,19 @@ class Cluster:
     """Made by `open`, ended by `close`. `view` is what is known; `on_change` are called after each
     change of it, on the loop."""
 
-    def __init__(self, properties: ClientProperties, expected_id: str | None = None) -> None:
+    def __init__(
+        self,
+        properties: ClientProperties,
+        expected_id: str | None = None,
+        topics: Sequence[str] | None = None,
+    ) -> None:
         self.properties = properties
         self.view = ClusterView()
         self.on_change: list[Callable[[], None]] = []
         self.connector = Connector(properties)
         self._servers = servers_of(properties.bootstrap_servers)
         self._expected_id = expected_id
+        self._metadata = _metadata_of(topics)
         self._control: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Lock] = {}
         self._next = 0
@@ -69,11 +73,17 @@ class Cluster:
         self._failure: ClusterError | None = None
 
     @classmethod
-    async def open(cls, properties: ClientProperties, expected_id: str | None = None) -> Self:
+    async def open(
+        cls,
+        properties: ClientProperties,
+        expected_id: str | None = None,
+        topics: Sequence[str] | None = None,
+    ) -> Self:
         """Connects to the first bootstrap server that answers. `expected_id`: the cluster that it
-        must be. Raises UnreachableError where none answers, AuthenticationError, OldClusterError,
-        NonsenseError, OtherClusterError, ConfigError."""
-        cluster = cls(properties, expected_id)
+        must be. `topics`: those that the view has, all that are listed where None. Raises
+        ValueError for addresses that are none, UnreachableError where none answers,
+        AuthenticationError, OldClusterError, NonsenseError, OtherClusterError, ConfigError."""
+        cluster = cls(properties, expected_id, topics)
         try:
             await cluster._ask_anybody()
         except BaseException:
@@ -166,7 +176,7 @@ class Cluster:
         for step in range(len(known)):
             node_id = known[(self._next + step) % len(known)]
             try:
-                return self._take(await self.ask(node_id, _ALL), node_id)
+                return self._take(await self.ask(node_id, self._metadata), node_id)
             except OtherClusterError:
                 raise
             except ClusterError as error:
@@ -175,7 +185,7 @@ class Cluster:
             connection = None
             try:
                 connection = await self.connector.connect(host, port)
-                return self._take(await connection.ask(_ALL), -1)
+                return self._take(await connection.ask(self._metadata), -1)
             except OtherClusterError:
                 raise
             except ClusterError as error:
@@ -226,3 +236,12 @@ def _worst(failures: list[ClusterError]) -> ClusterError:
         return failures[0]
     addresses = ",".join(dict.fromkeys(error.address for error in failures))
     return UnreachableError(addresses, f"none answers ({failures[0].reason})")
+
+
+def _metadata_of(topics: Sequence[str] | None) -> MetadataRequest:
+    named = [MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in topics or ()]
+    return MetadataRequest(
+        topics=None if topics is None else tuple(named),
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )

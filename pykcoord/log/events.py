@@ -24,8 +24,8 @@ from pykcoord.log.durable import new_directory, private
 from pykcoord.log.record_area import encode_record, read_varint
 
 __all__ = [
-    "EVENTS_TOPIC", "EventLimits", "EventLog", "EventRecord", "decode_batch", "encode_batch",
-    "event_shards", "read_events",
+    "EVENTS_TOPIC", "EventLimits", "EventLog", "EventRecord", "decode_batch", "decode_batches",
+    "encode_batch", "event_shards", "read_events",
 ]  # fmt: skip
 
 EVENTS_TOPIC = "__pykcoord_group_events"
@@ -159,11 +159,8 @@ class EventLog:
                 data = _path(self.folder, base).read_bytes()
             except FileNotFoundError:
                 continue  # it was too old meanwhile
-            for position, size, _ in _sound(data, base):
-                try:
-                    yield from decode_batch(memoryview(data)[position : position + size])
-                except ValueError:
-                    continue
+            for _, records in decode_batches(data, base):
+                yield from records
 
     def _leave_damage(self, data: bytes, end: int) -> None:
         """A torn tail is cut; a segment with sound batches behind damage is left as it is."""
@@ -237,6 +234,17 @@ def decode_batch(batch: bytes | memoryview) -> list[EventRecord]:
     except IndexError:
         raise ValueError("records that end too early") from None
     return found
+
+
+def decode_batches(data: bytes, base: int = 0) -> Iterator[tuple[int, list[EventRecord]]]:
+    """The records of each sound batch, none where they cannot be read, and the offset behind it.
+    No offset is below `base`. Damage between batches is passed over."""
+    for position, size, next_offset in _sound(data, base):
+        try:
+            records = decode_batch(memoryview(data)[position : position + size])
+        except ValueError:
+            records = []
+        yield next_offset, records
 
 
 def _batch(records: list[EventRecord]) -> bytes:
