@@ -93,12 +93,8 @@ class Recorder:
 
     def note(self, kind: str, **fields: Any) -> None:
         """Something that concerns the whole coordinator."""
-        now_ms = self._now_ms()
         with self._changed:
-            self._notes.append((now_ms, _note(kind, now_ms, **fields)))
-            if len(self._notes) > _MAX_NOTES:
-                del self._notes[0]
-                self._forgotten += 1
+            self._add_note(kind, **fields)
 
     def shard_loaded(self, shard: int) -> None:
         """A shard is led here from now on: told with its next event. The sessions of its members
@@ -145,8 +141,11 @@ class Recorder:
 
     def _lose(self, count: int) -> None:
         self.dropped += count
+        self._add_note("events_dropped", count=count)
+
+    def _add_note(self, kind: str, **fields: Any) -> None:
         now_ms = self._now_ms()
-        self._notes.append((now_ms, _note("events_dropped", now_ms, count=count)))
+        self._notes.append((now_ms, _note(kind, now_ms, **fields)))
         if len(self._notes) > _MAX_NOTES:
             del self._notes[0]
             self._forgotten += 1
