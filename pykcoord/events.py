@@ -11,7 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Event", "EventMember", "log_event"]
+__all__ = ["REBALANCE_STARTS", "Event", "EventMember", "log_event"]
+
+REBALANCE_STARTS = ("rebalance_started", "group_epoch_bumped")
+"""Kinds of events with which a rebalance begins, of a classic group and of a consumer group."""
 
 logger = logging.getLogger("pykcoord.groups")
 
@@ -194,7 +197,7 @@ def log_event(event: Event) -> None:
         assert event.cause is not None
         text = _FINDINGS[event.cause].format(count=event.count, detail=event.detail)
         _log(logging.WARNING, event, text, {"event": "assignment", "kind": event.cause})
-    elif event.kind in ("rebalance_started", "group_epoch_bumped"):
+    elif event.kind in REBALANCE_STARTS:
         _log(logging.INFO, event, f"rebalance, {event.cause}", {"event": "rebalance"})
     elif logger.isEnabledFor(logging.DEBUG):
         text = _TEXTS.get(event.kind, event.kind)

@@ -11,7 +11,6 @@ from pykcoord.explain.text import who
 
 __all__ = ["Arrival", "Rebalance", "Trigger", "rebalances_of"]
 
-_STARTS = ("rebalance_started", "group_epoch_bumped")
 # How long after a change of topics clients may notice it: `metadata.max.age.ms`, and some.
 _TOPICS_MS = 330_000
 # A client that comes back within so long is the one that went.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 
-from pykcoord.events import Event
+from pykcoord.events import REBALANCE_STARTS, Event
 
 __all__ = ["History"]
 
 HOUR_MS = 3_600_000
 _PER_GROUP = 300
 _MOST_EVENTS = 60_000
-_STARTS = ("rebalance_started", "group_epoch_bumped")
 
 
 class History:
@@ -50,7 +49,7 @@ class History:
         """How often a group began to rebalance in the last hour, as far as it is kept."""
         since_ms = self._now_ms() - HOUR_MS
         return sum(
-            one.kind in _STARTS and one.timestamp_ms >= since_ms
+            one.kind in REBALANCE_STARTS and one.timestamp_ms >= since_ms
             for one in self._groups.get(group_id, ())
         )
 
@@ -66,7 +65,7 @@ class History:
             (
                 one.generation_id
                 for one in reversed(events)
-                if one.kind in ("group_stable", "join_phase_completed", *_STARTS[1:])
+                if one.kind in ("group_stable", "join_phase_completed", "group_epoch_bumped")
             ),
             None,
         )

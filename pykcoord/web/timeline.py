@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from pykcoord.events import Event
+from pykcoord.events import REBALANCE_STARTS, Event
 
 __all__ = ["spans"]
 
@@ -19,7 +19,7 @@ def spans(events: Sequence[Event]) -> list[Span]:
     has come to its target."""
     found: list[Span] = []
     for event in events:
-        if event.kind in ("rebalance_started", "group_epoch_bumped"):
+        if event.kind in REBALANCE_STARTS:
             _end(found, event.timestamp_ms)
             found.append(_span("rebalancing", event))
         elif event.kind == "join_phase_completed" and event.count == 0:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pykcoord.events import Event, EventMember
+from pykcoord.events import REBALANCE_STARTS, Event, EventMember
 
 __all__ = ["sentence"]
 
@@ -52,7 +52,7 @@ _OTHERS = {
 
 def sentence(event: Event) -> str:
     """What happened."""
-    if event.kind in ("rebalance_started", "group_epoch_bumped"):
+    if event.kind in REBALANCE_STARTS:
         ended = event.kind == "rebalance_started"
         text = f"Rebalance after generation {{generation}}: {_cause(event)}"
         text = text if ended else f"Epoch {{generation}} begins: {_cause(event)}"
