@@ -16,15 +16,13 @@ import pytest
 from click.testing import CliRunner
 from support.hosting import commit_fields
 from support.kio_client import decode, encode
-from support.members import SHARDS, Members
+from support.members import GROUPS, SHARDS, Members, probing, served_again
 from support.probe import Probe
 
-from pykcoord._native import partition_of
 from pykcoord.cli import commands
 
 pytestmark = [pytest.mark.client, pytest.mark.crash]
 
-GROUPS = {partition_of(f"g{n}", SHARDS): f"g{n}" for n in range(60)}  # one of each shard
 NOT_COORDINATOR = 16
 # Of a gap in acknowledged commits. The design's bounds are 1 s for a process that is gone and 2.5 s
 # for one that is silent; machines that run tests are busy.
@@ -42,15 +40,8 @@ def members(tmp_path: Path) -> Iterator[Members]:
 
 @pytest.fixture
 def probes(members: Members) -> Iterator[list[Probe]]:
-    """A client that commits for a group of each shard; all are served before this returns."""
-    made = [Probe(group, lambda: members.addresses) for group in GROUPS.values()]
-    for probe in made:
-        probe.start()
-    members.wait(lambda: all(probe.acknowledged >= 3 for probe in made), "all groups are served")
-    yield made
-    for probe in made:
-        probe.stop()
-    assert [text for probe in made for text in probe.lost] == []
+    with probing(members) as made:
+        yield made
 
 
 def ask(at: tuple[str, int], key: int, version: int, /, **fields: Any) -> Any:
@@ -81,16 +72,6 @@ def coordinator(members: Members, group: str, by: int) -> int:
     return int(found.node_id) if found.error_code == 0 else -1
 
 
-def served_again(probes: list[Probe], members: Members) -> None:
-    before = [probe.acknowledged for probe in probes]
-    members.wait(
-        lambda: all(
-            probe.acknowledged > one + 2 for probe, one in zip(probes, before, strict=True)
-        ),
-        f"all groups are served; {[probe.told(0)[-200:] for probe in probes]}",
-    )
-
-
 def longest(probes: list[Probe], since: float) -> float:
     return max(probe.longest_gap(since) for probe in probes)
 
@@ -119,10 +100,10 @@ def test_kill_9_moves_the_groups_of_a_node_and_it_comes_back(
 ) -> None:
     since = time.monotonic()
     members.kill(node)
-    served_again(probes, members)
+    served_again(members, probes)
     assert longest(probes, since) < GONE_S + (SILENT_S if node == 1 else 0)
     members.start(node)
-    served_again(probes, members)
+    served_again(members, probes)
 
 
 def test_a_node_that_hangs_is_fenced_and_begins_anew(members: Members, probes: list[Probe]) -> None:
@@ -132,7 +113,7 @@ def test_a_node_that_hangs_is_fenced_and_begins_anew(members: Members, probes: l
     with socket.create_connection(("127.0.0.1", members.ports[2]), 10) as asleep:
         assert exchange(asleep, 9, 7, **fetched(group)).error_code == 0
         members.processes[2].send_signal(signal.SIGSTOP)
-        served_again(probes, members)
+        served_again(members, probes)
         assert longest(probes, since) < SILENT_S
         acknowledged = probe.acknowledged
         asleep.sendall(encode(9, 7, **fetched(group)))
@@ -141,7 +122,7 @@ def test_a_node_that_hangs_is_fenced_and_begins_anew(members: Members, probes: l
         if woken.error_code == 0:
             assert woken.topics[0].partitions[0].committed_offset >= acknowledged
     members.wait(lambda: any("fenced" in line for line in members.lines[2]), "it says so")
-    served_again(probes, members)
+    served_again(members, probes)
 
 
 def test_a_node_that_is_cut_off_from_the_store_answers_no_reads(
@@ -161,7 +142,7 @@ def test_a_node_that_is_cut_off_from_the_store_answers_no_reads(
         "another node answers",
     )
     assert ask(at, 9, 7, **fetched(group)).error_code == NOT_COORDINATOR
-    served_again(probes, members)
+    served_again(members, probes)
     assert longest(probes, since) < SILENT_S
     members.join_to_store(2)
     members.wait(lambda: any("fenced" in line for line in members.lines[2]), "it says so")
@@ -228,9 +209,9 @@ def test_a_rolling_restart_loses_nothing_and_takes_no_time(
     for node in (1, 2, 3):
         since = time.monotonic()
         assert members.end(node) == 0
-        served_again(probes, members)
+        served_again(members, probes)
         members.start(node)
-        served_again(probes, members)
+        served_again(members, probes)
         assert longest(probes, since) < HANDOVER_S + (SILENT_S if node == 1 else 0)
 
 
@@ -238,7 +219,7 @@ def test_the_whole_cluster_may_end_and_begin_again(members: Members, probes: lis
     for node in (1, 2, 3):
         members.kill(node)
     members.start_all()
-    served_again(probes, members)
+    served_again(members, probes)
 
 
 def test_a_node_for_other_shards_is_refused_with_a_line(members: Members) -> None:

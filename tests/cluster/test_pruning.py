@@ -7,18 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.members import SHARDS, Members
+from support.members import Members, probing, served_again
 from support.probe import Probe
 
-from pykcoord._native import partition_of
 from pykcoord.cluster.looking import read_cluster
 
 pytestmark = [pytest.mark.client, pytest.mark.crash]
 
-GROUPS = [
-    next(f"g{n}" for n in range(200) if partition_of(f"g{n}", SHARDS) == shard)
-    for shard in range(SHARDS)
-]
 # So that rounds go within a second or two.
 OFTEN = {
     "pykcoord.cluster.snapshot.interval.ms": 150,
@@ -61,24 +56,8 @@ def members(tmp_path: Path) -> Iterator[Pruning]:
 
 @pytest.fixture
 def probes(members: Pruning) -> Iterator[list[Probe]]:
-    made = [Probe(group, lambda: members.addresses) for group in GROUPS]
-    for probe in made:
-        probe.start()
-    members.wait(lambda: all(probe.acknowledged >= 3 for probe in made), "all groups are served")
-    yield made
-    for probe in made:
-        probe.stop()
-    assert [text for probe in made for text in probe.lost] == []
-
-
-def served_again(members: Pruning, probes: list[Probe]) -> None:
-    before = [probe.acknowledged for probe in probes]
-    members.wait(
-        lambda: all(
-            probe.acknowledged > one + 2 for probe, one in zip(probes, before, strict=True)
-        ),
-        f"all groups are served; {[probe.told(0)[-200:] for probe in probes]}",
-    )
+    with probing(members) as made:
+        yield made
 
 
 def test_after_rounds_were_deleted_another_node_has_all_and_the_journal_of_the_first_goes(

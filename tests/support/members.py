@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
+from pykcoord._native import partition_of
 from support import orphans
 from support.ports import free_port
+from support.probe import Probe
 from support.server import SETTINGS
 
 WAIT_S = 30.0
 SHARDS = 6
+GROUPS = {partition_of(f"g{n}", SHARDS): f"g{n}" for n in range(60)}  # one of each shard
 
 
 class Members:
@@ -116,3 +120,28 @@ class Members:
         assert process.stdout is not None
         for line in process.stdout:
             heard.append(line.rstrip())
+
+
+@contextlib.contextmanager
+def probing(members: Members) -> Iterator[list[Probe]]:
+    """A client that commits for a group of each shard; all are served before the block begins, and
+    nothing acknowledged was lost when it ends."""
+    made = [Probe(group, lambda: members.addresses) for group in GROUPS.values()]
+    for probe in made:
+        probe.start()
+    members.wait(lambda: all(probe.acknowledged >= 3 for probe in made), "all groups are served")
+    yield made
+    for probe in made:
+        probe.stop()
+    assert [text for probe in made for text in probe.lost] == []
+
+
+def served_again(members: Members, probes: list[Probe]) -> None:
+    """Waits until each has further commits acknowledged."""
+    before = [probe.acknowledged for probe in probes]
+    members.wait(
+        lambda: all(
+            probe.acknowledged > one + 2 for probe, one in zip(probes, before, strict=True)
+        ),
+        f"all groups are served; {[probe.told(0)[-200:] for probe in probes]}",
+    )
