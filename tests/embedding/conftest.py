@@ -24,8 +24,8 @@ def config() -> Config:
 
 
 @pytest.fixture
-def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
-    with Coordinator(tmp_path / "data", topics={"orders": 6}, config=CONFIG) as coordinator:
+def coordinator(tmp_path: Path, config: Config) -> Iterator[Coordinator]:
+    with Coordinator(tmp_path / "data", topics={"orders": 6}, config=config) as coordinator:
         yield coordinator
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.waiting import SECONDS, eventually
 
 from pykcoord import Config, Coordinator, Member, TopicPartition
 from pykcoord.errors import ArgumentError, KafkaError
@@ -23,21 +24,12 @@ CONFIG = Config(
     group_consumer_assignment_interval_ms=0,
     offsets_topic_num_partitions=4,
 )
-SECONDS = 20.0
 Join = Callable[..., Member]
 
 
-def eventually(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.005)
-
-
 @pytest.fixture
-def coordinator(tmp_path: Path) -> Iterator[Coordinator]:
-    with Coordinator(tmp_path / "data", topics={"orders": 6}, config=CONFIG) as coordinator:
-        yield coordinator
+def config() -> Config:
+    return CONFIG
 
 
 @pytest.fixture

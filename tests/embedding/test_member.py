@@ -8,21 +8,13 @@ import time
 from collections.abc import Callable
 
 import pytest
+from support.waiting import SECONDS, eventually
 
 from pykcoord import Coordinator, Member, TopicPartition
 from pykcoord.errors import ArgumentError, CoordinatorClosedError, KafkaError
 
 ALL = {TopicPartition("orders", number) for number in range(6)}
-SECONDS = 20.0
 Join = Callable[..., Member]
-
-
-def eventually(condition: Callable[[], bool]) -> None:
-    """Members act by themselves: wait until they have, or give up."""
-    deadline = time.monotonic() + SECONDS
-    while not condition():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.005)
 
 
 def test_one_member_owns_everything(coordinator: Coordinator, join: Join) -> None:
