@@ -52,27 +52,30 @@ def load_generator(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("phases", [PHASES, CROWDS, FILLS], ids=["phases", "crowds", "fills"])
 def test_load_generator(tmp_path: Path, load_generator: Path, phases: list[str]) -> None:
+    workload = [str(PARTITIONS), "smoke-group", *phases]
     with PykcoordServer(tmp_path / "data", topics={"topic": PARTITIONS}) as server:
-        command = [str(load_generator), server.address, str(server.pid), str(CONNECTIONS)]
-        command += [str(SECONDS), str(PARTITIONS), "smoke-group", *phases]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert result.returncode == 0, result.stderr
-        assert server.stop() == 0
-    told = [json.loads(line) for line in result.stdout.splitlines()]
-    assert [line["phase"] for line in told] == [phase.partition("=")[0] for phase in phases]
-    assert all(line["count"] > 0 for line in told), result.stdout
+        assert_load(load_generator, server, workload, phases)
 
 
 @pytest.mark.parametrize("phases", [BEATS, STORM, CROWD], ids=["beats", "storm", "crowd"])
 def test_load_generator_of_consumer_groups(tmp_path: Path, phases: list[str]) -> None:
     program = compiled(tmp_path, "consumer_load", "consumer_client", "client", "measure")
     settings = {"group.consumer.assignment.interval.ms": "0"}
+    workload = ["topic", "40", "smoke-group", *phases]
     with PykcoordServer(tmp_path / "data", topics={"topic": 40}, settings=settings) as server:
-        command = [str(program), server.address, str(server.pid), str(CONNECTIONS)]
-        command += [str(SECONDS), "topic", "40", "smoke-group", *phases]
-        result = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
-        assert result.returncode == 0, result.stderr
-        assert server.stop() == 0
+        assert_load(program, server, workload, phases)
+
+
+def assert_load(
+    program: Path, server: PykcoordServer, workload: list[str], phases: list[str]
+) -> None:
+    """The load generator tells something of each phase; the server ends as it should."""
+    command = [str(program), server.address, str(server.pid), str(CONNECTIONS), str(SECONDS)]
+    result = subprocess.run(
+        [*command, *workload], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert result.returncode == 0, result.stderr
+    assert server.stop() == 0
     told = [json.loads(line) for line in result.stdout.splitlines()]
     assert [line["phase"] for line in told] == [phase.partition("=")[0] for phase in phases]
     assert all(line["count"] > 0 for line in told), result.stdout
