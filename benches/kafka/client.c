@@ -4,6 +4,7 @@
 #include "client.h"
 #include "wire.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -11,6 +12,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
@@ -35,7 +38,22 @@ void die(const char *format, ...) {
     exit(3);
 }
 
-void connect_member(struct member *member, const struct sockaddr_in *server) {
+struct sockaddr_in server_at(char *address) {
+    struct sockaddr_in server = {.sin_family = AF_INET};
+    char *port = strchr(address, ':');
+    if (!port || strncmp(address, "127.", 4) != 0) die("only loopback addresses with a port");
+    *port++ = 0;
+    server.sin_port = htons((uint16_t)atoi(port));
+    inet_aton(address, &server.sin_addr);
+
+    struct rlimit files;
+    getrlimit(RLIMIT_NOFILE, &files);
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+    return server;
+}
+
+void connect_member(struct member *member, const struct sockaddr_in *server, int epoll) {
     member->socket = socket(AF_INET, SOCK_STREAM, 0);
     if (member->socket < 0 ||
         connect(member->socket, (const struct sockaddr *)server, sizeof *server) != 0)
@@ -43,6 +61,10 @@ void connect_member(struct member *member, const struct sockaddr_in *server) {
     int on = 1;
     setsockopt(member->socket, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     fcntl(member->socket, F_SETFL, O_NONBLOCK);
+    // Edge-triggered: replies are read in the order in which they came. Otherwise a socket that is
+    // ready again keeps the place in the kernel's queue that it had for the reply before.
+    struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = member};
+    epoll_ctl(epoll, EPOLL_CTL_ADD, member->socket, &event);
 }
 
 // Requests are built in one buffer: only one is built at a time.

@@ -67,7 +67,11 @@ extern struct workload workload;
 double now_seconds(void);
 _Noreturn void die(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-void connect_member(struct member *member, const struct sockaddr_in *server);
+// The server at HOST:PORT, on loopback only. As many connections as the system allows are allowed.
+struct sockaddr_in server_at(char *address);
+
+// Connects, and has `epoll` say by `data.ptr` that the member has a reply.
+void connect_member(struct member *member, const struct sockaddr_in *server, int epoll);
 
 void send_find_coordinator(struct member *member);
 void send_join(struct member *member);

@@ -20,12 +20,10 @@
 // answered. TOPIC must exist with PARTITIONS partitions, and the server must have
 // group.consumer.assignment.interval.ms=0.
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 
 #include "consumer_client.h"
 #include "measure.h"
@@ -122,7 +120,7 @@ static void pump(int timeout_ms) {
     struct epoll_event events[EVENTS];
     int count = epoll_wait(epoll, events, EVENTS, timeout_ms);
     for (int i = 0; i < count; i++) {
-        struct consumer *consumer = events[i].data.ptr;
+        struct consumer *consumer = events[i].data.ptr;  // its base is its first field
         if (receive(&consumer->base)) on_reply(consumer);
     }
 }
@@ -149,9 +147,7 @@ static void pump_until_done(long wanted, void (*send)(struct consumer *)) {
 static void connect_all(int from, int to, const struct sockaddr_in *server) {
     for (int i = from; i < to; i++) {
         if (consumers[i].base.socket > 0) continue;
-        connect_member(&consumers[i].base, server);
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &consumers[i]};
-        epoll_ctl(epoll, EPOLL_CTL_ADD, consumers[i].base.socket, &event);
+        connect_member(&consumers[i].base, server, epoll);
     }
 }
 
@@ -261,12 +257,7 @@ static void run(const char *phase, const struct sockaddr_in *server) {
 
 int main(int count, char **arguments) {
     if (count < 9) die("usage: HOST:PORT PID CONNECTIONS SECONDS TOPIC PARTITIONS PREFIX PHASE ...");
-    struct sockaddr_in server = {.sin_family = AF_INET};
-    char *port = strchr(arguments[1], ':');
-    if (!port || strncmp(arguments[1], "127.", 4) != 0) die("only loopback addresses with a port");
-    *port++ = 0;
-    server.sin_port = htons((uint16_t)atoi(port));
-    inet_aton(arguments[1], &server.sin_addr);
+    struct sockaddr_in server = server_at(arguments[1]);
     server_pid = atoi(arguments[2]);
     connections = atoi(arguments[3]);
     phase_seconds = atof(arguments[4]);
@@ -275,10 +266,6 @@ int main(int count, char **arguments) {
     workload.prefix = arguments[7];
     if (connections < 1 || phase_seconds > LIMIT_SECONDS) die("nothing to do, or too much");
 
-    struct rlimit files;
-    getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
     consumers = calloc((size_t)(2 * connections), sizeof *consumers);
     groups = calloc((size_t)connections, sizeof *groups);
     epoll = epoll_create1(0);

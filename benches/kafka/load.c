@@ -27,12 +27,10 @@
 //
 // The topic `topic` must exist with at least PARTITIONS partitions.
 #define _GNU_SOURCE
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "client.h"
@@ -221,13 +219,7 @@ static void for_a_while(const char *phase, enum state kind, void (*send)(struct 
 }
 
 static void connect_all(int from, int to, const struct sockaddr_in *server) {
-    for (int i = from; i < to; i++) {
-        connect_member(&members[i], server);
-        // Edge-triggered: replies are read in the order in which they came. Otherwise a socket that
-        // is ready again keeps the place in the kernel's queue that it had for the reply before.
-        struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = &members[i]};
-        epoll_ctl(epoll, EPOLL_CTL_ADD, members[i].socket, &event);
-    }
+    for (int i = from; i < to; i++) connect_member(&members[i], server, epoll);
 }
 
 // Whether every group has a new generation, and all of its members are stable.
@@ -393,12 +385,7 @@ static void run(const char *phase, const struct sockaddr_in *server) {
 
 int main(int count, char **arguments) {
     if (count < 8) die("usage: HOST:PORT PID CONNECTIONS SECONDS PARTITIONS PREFIX PHASE ...");
-    struct sockaddr_in server = {.sin_family = AF_INET};
-    char *port = strchr(arguments[1], ':');
-    if (!port || strncmp(arguments[1], "127.", 4) != 0) die("only loopback addresses with a port");
-    *port++ = 0;
-    server.sin_port = htons((uint16_t)atoi(port));
-    inet_aton(arguments[1], &server.sin_addr);
+    struct sockaddr_in server = server_at(arguments[1]);
     server_pid = atoi(arguments[2]);
     connections = atoi(arguments[3]);
     phase_seconds = atof(arguments[4]);
@@ -406,10 +393,6 @@ int main(int count, char **arguments) {
     workload.prefix = arguments[6];
     if (connections < 1 || phase_seconds > LIMIT_SECONDS) die("nothing to do, or too much");
 
-    struct rlimit files;
-    getrlimit(RLIMIT_NOFILE, &files);
-    files.rlim_cur = files.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &files);
     members = calloc((size_t)(2 * connections), sizeof *members);
     settled = calloc((size_t)connections, sizeof *settled);
     leaving = calloc((size_t)connections, sizeof *leaving);
