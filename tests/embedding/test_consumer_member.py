@@ -72,6 +72,17 @@ class Owners:
 
         return {"on_assigned": assigned, "on_revoked": revoked}
 
+    def slow_listeners(self, name: str, may_end: threading.Event) -> dict[str, Any]:
+        """Those of a member that gives nothing up before it may."""
+        listeners = self.listeners(name)
+        revoked = listeners["on_revoked"]
+
+        def slow(partitions: frozenset[TopicPartition]) -> None:
+            may_end.wait(SECONDS)
+            revoked(partitions)
+
+        return listeners | {"on_revoked": slow}
+
 
 def test_one_member_owns_everything(coordinator: Coordinator, join: Join) -> None:
     with join() as member:
@@ -109,14 +120,8 @@ def test_listeners_hear_what_changes_and_no_partition_has_two_owners(join: Join)
 
 def test_a_slow_revocation_is_waited_for(join: Join) -> None:
     owners, may_end = Owners(), threading.Event()
-    listeners = owners.listeners("first")
-    revoked = listeners["on_revoked"]
-
-    def slow(partitions: frozenset[TopicPartition]) -> None:
-        may_end.wait(SECONDS)
-        revoked(partitions)
-
-    first = join(**listeners | {"on_revoked": slow})
+    listeners = owners.slow_listeners("first", may_end)
+    first = join(**listeners)
     eventually(lambda: first.assignment == ALL)
     second = join(**owners.listeners("second"))
     second.wait()
@@ -152,14 +157,8 @@ def test_a_member_that_falls_silent_loses_all_and_comes_back(
 
 def test_a_revocation_that_takes_too_long_loses_all(join: Join) -> None:
     owners, may_end = Owners(), threading.Event()
-    listeners = owners.listeners("slow")
-    revoked = listeners["on_revoked"]
-
-    def slow(partitions: frozenset[TopicPartition]) -> None:
-        may_end.wait(SECONDS)
-        revoked(partitions)
-
-    slow_member = join(rebalance_timeout_ms=300, **listeners | {"on_revoked": slow})
+    listeners = owners.slow_listeners("slow", may_end)
+    slow_member = join(rebalance_timeout_ms=300, **listeners)
     eventually(lambda: slow_member.assignment == ALL)
     second = join()
     eventually(lambda: second.assignment == ALL)  # the first was expelled
