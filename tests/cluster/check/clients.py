@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
-import struct
 import time
 from collections import Counter
 from collections.abc import Sequence
@@ -15,6 +14,13 @@ from typing import Any
 from cluster.check.history import NO_GENERATION, Commit, Fetch, Join, Seen, Share
 from cluster.check.wire import Address, Coordinator, RefusedError, WireError
 from kio.schema.errors import ErrorCode
+
+from pykcoord.consumer_protocol import (
+    TopicPartition,
+    decode_assignment,
+    encode_assignment,
+    encode_subscription,
+)
 
 __all__ = ["Clients"]
 
@@ -170,7 +176,8 @@ class Clients:
         if synced.error_code == ErrorCode.rebalance_in_progress:
             return member_id
         self._accept(synced.error_code)
-        mine = _partitions(synced.assignment)
+        given = decode_assignment(synced.assignment)
+        mine = tuple(sorted(one.partition for one in given))
         self.seen.append(Share(group, generation, member_id, mine, began, self.now))
         return await self._stay(coordinator, generation, member_id, mine)
 
@@ -179,7 +186,7 @@ class Clients:
             joined = await coordinator.ask(
                 JOIN, is_join=True, group_id=coordinator.group, member_id=member_id,
                 session_timeout=_SESSION, rebalance_timeout=_REBALANCE, protocol_type="consumer",
-                protocols=[{"name": "range", "metadata": self._subscription()}],
+                protocols=[{"name": "range", "metadata": encode_subscription([self._topic])}],
             )  # fmt: skip
             if joined.error_code != ErrorCode.member_id_required:
                 self._accept(joined.error_code)
@@ -219,20 +226,5 @@ class Clients:
     def _refused(self, coordinator: Coordinator, error: RefusedError) -> None:
         coordinator.failed(error.code.name)
 
-    def _subscription(self) -> bytes:
-        name = self._topic.encode()
-        return struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, -1)
-
     def _assignment(self, partitions: Sequence[int]) -> bytes:
-        name = self._topic.encode()
-        head = struct.pack(f">hih{len(name)}si", 0, 1, len(name), name, len(partitions))
-        return head + struct.pack(f">{len(partitions)}ii", *partitions, -1)
-
-
-def _partitions(assignment: bytes) -> tuple[int, ...]:
-    """Of an assignment that `Clients` encoded."""
-    if not assignment:
-        return ()
-    (length,) = struct.unpack_from(">h", assignment, 6)
-    (count,) = struct.unpack_from(">i", assignment, 8 + length)
-    return struct.unpack_from(f">{count}i", assignment, 12 + length)
+        return encode_assignment(TopicPartition(self._topic, number) for number in partitions)
