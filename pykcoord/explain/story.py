@@ -11,7 +11,7 @@ from typing import Any
 
 from pykcoord.events import Event
 from pykcoord.explain.rebalances import Rebalance, Trigger
-from pykcoord.explain.text import counted, duration, listed, member_text, safe, who
+from pykcoord.explain.text import counted, duration, listed, member_text, safe
 
 __all__ = ["Line", "cause_sentence", "course_sentence", "single_lines"]
 
@@ -338,8 +338,3 @@ def event_fields(event: Event) -> dict[str, Any]:
             if (value := getattr(event.member, name)) is not None
         }
     return fields | dict(event.figures or {})
-
-
-def clients_of(events: Iterable[Event]) -> set[str]:
-    """Who the members of these events are, beyond one life of them."""
-    return {who(event.member) for event in events if event.member is not None}

@@ -11,10 +11,9 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from pykcoord.catalogue import Topic, TopicCatalogue
+from pykcoord.catalogue import Topic
 from pykcoord.event_stream import EventStream
 from pykcoord.node_metrics import metrics_of
-from pykcoord.runtime import Runtime
 from pykcoord.web.exposition import exposed
 from pykcoord.web.source import Ends, Figures, NodeAddress
 
@@ -23,15 +22,6 @@ __all__ = ["EmbeddedSource"]
 T = TypeVar("T")
 _SAMPLE_SECONDS = 5.0
 _HERE = NodeAddress(0, "", 0)
-
-
-class _Parts(Protocol):
-    @property
-    def runtime(self) -> Runtime: ...
-    @property
-    def node(self) -> Any: ...
-    @property
-    def catalogue(self) -> TopicCatalogue: ...
 
 
 class Host(Protocol):

@@ -129,10 +129,6 @@ class ZooKeeper:
         answers = [ask(port, "srvr") for port in self.ports]
         return [answer.partition("Mode: ")[2].partition("\n")[0] for answer in answers]
 
-    def packets_received(self) -> int:
-        """How many packets all servers have received so far."""
-        return sum(_figure(ask(port, "mntr"), "zk_packets_received") for port in self.ports)
-
     def pause(self, number: int) -> None:
         """Freeze a server (SIGSTOP)."""
         self._servers[number].tell(signal.SIGSTOP)
@@ -294,10 +290,3 @@ def ask(port: int, word: str) -> str:
             return answer.decode(errors="replace")
     except OSError:
         return ""
-
-
-def _figure(answer: str, name: str) -> int:
-    for line in answer.splitlines():
-        if line.startswith(name + "\t"):
-            return int(float(line.partition("\t")[2]))
-    return 0
