@@ -13,6 +13,7 @@ from typing import Any
 from pykcoord._native import ClusterNode
 from pykcoord.cluster.asking import AskClient
 from pykcoord.cluster.journals import Journaling, JournalLog, Stretch, boot_ms
+from pykcoord.errors import KcoordError
 from pykcoord.log.protocol import Failure, ShardLostError, Taken
 from pykcoord.log.shared.pruning import Place, delete_rounds, readable_snapshots
 from pykcoord.log.shared.rounds import entry_name, fence_journal
@@ -80,6 +81,7 @@ class Driver(Journaling):
         self._taken: dict[int, Taken] = {}
         self._failed: dict[int, int] = {}  # in which epoch: who asks is not told to wait
         self._served: set[int] = set()
+        self._unled: dict[int, str] = {}  # why, as it was said last
         self._clients: dict[int, AskClient] = {}
         self._read_to = 0
         self._is_closed = False
@@ -149,7 +151,7 @@ class Driver(Journaling):
     def _lost(self, shard: int, error: Failure) -> None:
         """An append failed, and the runtime has released the shard."""
         fenced = isinstance(error, ShardLostError) and error.fenced
-        logger.log(logging.WARNING if fenced else logging.ERROR, "%s", error)
+        logger.log(logging.WARNING if fenced else logging.DEBUG, "%s", error)
         self._served.discard(shard)
         self._failed[shard] = epoch = self._epochs.get(shard, -1)
         self.node.lost(boot_ms(), shard, epoch)
@@ -243,13 +245,14 @@ class Driver(Journaling):
             try:
                 taken = await self._loop.run_in_executor(self._threads, take)
             except Exception as error:
-                logger.error("shard %d cannot be led: %s", shard, error)
+                self._say_unled(shard, error)
                 self._runtime.release(shard)  # who asks may find another node that leads it
                 self._failed[shard] = epoch
                 self.node.lost(boot_ms(), shard, epoch)
                 return
             if self._epochs.get(shard) == epoch:
                 self._taken[shard] = taken
+                self._unled.pop(shard, None)
                 self.node.taken(boot_ms(), shard, epoch)
 
         self._after_others(shard, taking)
@@ -280,7 +283,8 @@ class Driver(Journaling):
             try:
                 return self.log.snapshot(shard, epoch, stretches, self._new_loader())
             except Exception as error:  # nothing depends on it; there is another one later
-                logger.error("no snapshot of shard %d: %s", shard, error)
+                level = logging.ERROR if isinstance(error, KcoordError) else logging.DEBUG
+                logger.log(level, "no snapshot of shard %d: %s", shard, error)
                 return None
 
         async def snapshot() -> None:
@@ -341,8 +345,17 @@ class Driver(Journaling):
         try:
             return await self._loop.run_in_executor(self._threads, call)
         except Exception as error:
-            logger.error("the store of the cluster: %s", error)
+            # What the store itself raises is said by `WatchedStore`, once.
+            level = logging.ERROR if isinstance(error, KcoordError) else logging.DEBUG
+            logger.log(level, "the store of the cluster: %s", error)
             return None
+
+    def _say_unled(self, shard: int, error: Exception) -> None:
+        """It is tried again and again: say what is new of it."""
+        is_known = isinstance(error, ShardLostError) or not isinstance(error, KcoordError)
+        if not is_known and self._unled.get(shard) != str(error):
+            self._unled[shard] = str(error)
+            logger.error("shard %d cannot be led: %s", shard, error)
 
     def _named(self, incarnation: int) -> str:
         for one in self.node.members:

@@ -338,7 +338,7 @@ class JournalLog:
 
     def _give_up(self, attempts: int, name: str, error: Exception) -> None:
         """Tell the callers, once it has failed so often: their shards are to be taken again."""
-        logger.error("%s cannot be put: %s", name, error)
+        logger.debug("%s cannot be put: %s", name, error)
         if attempts != _ATTEMPTS:
             return
         with self._changed:

@@ -21,10 +21,11 @@ from pykcoord.cluster.asking import serve_asks
 from pykcoord.cluster.driving import Driver, LeasedRuntime
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
 from pykcoord.cluster.topics import SharedTopics, open_topics
+from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
-from pykcoord.log.shared import Store, open_store
+from pykcoord.log.shared import open_store
 from pykcoord.server import Broker, Server
 
 __all__ = ["MemberOptions", "serve_member"]
@@ -63,7 +64,7 @@ async def serve_member(
     """Serve until `asked_to_end` is done. `ready(address, shards)` is called once, when the node
     belongs to the cluster. Raises OSError where an address cannot be had, KcoordError for a
     cluster that this node cannot belong to, and what the store raises at the start."""
-    store = open_store(options.location)
+    store = WatchedStore(open_store(options.location))
     while not asked_to_end.done():
         member = _Member(config, options, store, ready)
         if await member.run(asked_to_end) != "fenced":
@@ -110,7 +111,7 @@ class _Member:
         self,
         config: Config,
         options: MemberOptions,
-        store: Store,
+        store: WatchedStore,
         ready: Callable[[tuple[str, int], int], None],
     ) -> None:
         self._config = config
@@ -244,8 +245,8 @@ class _Member:
             await asyncio.sleep(_TOPICS_SECONDS)
             try:
                 newest = await loop.run_in_executor(self._topics_thread, self._topics.newest)
-            except OSError as error:
-                logger.error("the topics cannot be read: %s", error)
+            except Exception as error:  # the store has said so
+                logger.debug("the topics cannot be read: %s", error)
                 continue
             if newest > self._topics.version:
                 self._catalogue.reload()

@@ -59,6 +59,11 @@ class Probe:
         times = [*before, *(at for at in self.times if at >= since), time.monotonic()]
         return max(b - a for a, b in itertools.pairwise(times))
 
+    @property
+    def failed_at(self) -> float:
+        """When it was refused or not answered last (monotonic); 0 if never."""
+        return self.failures[-1][0] if self.failures else 0.0
+
     def told(self, since: float) -> str:
         """The errors from `since` on, for people: when, in seconds, and how."""
         failures = [f"{at - since:.2f} {text}" for at, text in self.failures if at >= since]
