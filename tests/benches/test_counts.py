@@ -64,7 +64,7 @@ def test_a_tenth_more_fails_and_says_all(monkeypatch: pytest.MonkeyPatch, tmp_pa
 def test_events_may_cost_so_much_and_no_more() -> None:
     def told(axis: str, arguments: tuple[str, ...]) -> float:
         assert arguments == ("--events",)
-        return {"join-sync": 149.9, "commit-1": 202.2}[axis]
+        return {"join-sync": 109.9, "commit-1": 202.2}[axis]
 
     (failure,) = counts.gate_events({"join-sync": 100.0, "commit-1": 200.0, "range": 1.0}, told)
     assert failure == "commit-1: 1.1% more instructions while events are told (allowed: 1%)"

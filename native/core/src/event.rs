@@ -7,11 +7,14 @@
 //! append undoes never leaves, and the events of a shard keep their order.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use crate::error::ErrorCode;
 pub use crate::event_cause::{DeletionCause, EpochCause, FencedCause, GoneCause, MigrationCause};
+pub use crate::event_member::{EventMember, MAX_REASON_BYTES, bounded_reason};
 use crate::finding::{FindingKind, MAX_FINDINGS};
 pub use crate::group::counters::RebalanceCause;
+pub use crate::group::text::GroupId;
 
 /// Events that wait for their host or for the log, in number and in bytes of their texts; what
 /// comes when there are so many is dropped and counted.
@@ -19,14 +22,11 @@ pub const MAX_EVENTS: usize = 4_096;
 /// The memory that events may take until they are taken; what comes then is dropped and counted.
 pub const MAX_EVENT_BYTES: usize = 1 << 20;
 
-/// What is kept of a reason that a client gives (KIP-800; Java's client cuts its own at as many).
-pub const MAX_REASON_BYTES: usize = 255;
-
 /// Something that happened to a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Event {
     /// The group.
-    pub group_id: Box<str>,
+    pub group_id: GroupId,
     /// When it happened, in ms since the epoch: the time of its turn.
     pub timestamp_ms: i64,
     /// Of the group when it happened: where a rebalance starts, the generation that ends. Of a
@@ -44,13 +44,13 @@ pub enum EventKind {
     /// A member that was not there before.
     MemberJoined {
         /// Which member.
-        member: Box<EventMember>,
+        member: EventMember,
     },
     /// A member of a classic group that was there before has joined again, in a join phase or so
     /// that one begins.
     MemberRejoined {
         /// Which member.
-        member: Box<EventMember>,
+        member: EventMember,
     },
     /// Members of a classic group are asked to join. The member is the one that caused it, where one
     /// did.
@@ -58,7 +58,7 @@ pub enum EventKind {
         /// Why.
         cause: RebalanceCause,
         /// Which member.
-        member: Option<Box<EventMember>>,
+        member: Option<EventMember>,
         /// Where a member's metadata changed: what of it. Where the leader asked again: what the
         /// group reads.
         detail: Option<Box<str>>,
@@ -68,17 +68,17 @@ pub enum EventKind {
         /// The number of members.
         members: usize,
         /// The assignor of the new generation; `None`: the group is empty.
-        protocol_name: Option<Box<str>>,
+        protocol_name: Option<Arc<Box<str>>>,
         /// The member for which all others waited: it came last. `None`: the phase did not end by a
         /// member that joined.
-        last: Option<Box<EventMember>>,
+        last: Option<EventMember>,
     },
     /// Every member can have its assignment.
     GroupStable {
         /// The number of members.
         members: usize,
         /// The member that assigned; `None`: the coordinator did.
-        leader: Option<Box<EventMember>>,
+        leader: Option<EventMember>,
         /// What became of the partitions, where the group had a generation before.
         moves: Option<Box<Moves>>,
     },
@@ -86,7 +86,7 @@ pub enum EventKind {
     /// timeout. Told the first, second, fourth, eighth ... time in a generation.
     HeartbeatLate {
         /// Which member.
-        member: Box<EventMember>,
+        member: EventMember,
         /// For how long nothing was heard of it, in ms.
         silent_ms: i64,
         /// How often by now.
@@ -100,7 +100,7 @@ pub enum EventKind {
         /// With which code.
         error_code: ErrorCode,
         /// Who asked, as it said.
-        member: Box<EventMember>,
+        member: EventMember,
         /// How often by now.
         count: u64,
     },
@@ -110,7 +110,7 @@ pub enum EventKind {
         /// Why.
         cause: EpochCause,
         /// Which member.
-        member: Option<Box<EventMember>>,
+        member: Option<EventMember>,
     },
     /// Members of a consumer group have their targets for the group's epoch.
     TargetComputed {
@@ -122,14 +122,14 @@ pub enum EventKind {
     /// A member of a consumer group has partitions to give up, and others may wait for them.
     RevocationAwaited {
         /// Which member.
-        member: Box<EventMember>,
+        member: EventMember,
         /// How many partitions.
         partitions: usize,
     },
     /// A member of a consumer group has come to its target.
     MemberReconciled {
         /// Which member.
-        member: Box<EventMember>,
+        member: EventMember,
         /// How many partitions it has.
         partitions: usize,
         /// What it got on the way, where it got something.
@@ -141,14 +141,14 @@ pub enum EventKind {
         /// Why.
         cause: FencedCause,
         /// Which member.
-        member: Box<EventMember>,
+        member: EventMember,
     },
     /// A group is of the other kind now, with so many members that stayed.
     GroupMigrated {
         /// To which.
         cause: MigrationCause,
         /// The member that caused it: the one that came, or the one that went.
-        member: Option<Box<EventMember>>,
+        member: Option<EventMember>,
         /// How many members were taken over.
         members: usize,
     },
@@ -157,7 +157,7 @@ pub enum EventKind {
         /// Why.
         cause: GoneCause,
         /// Which member.
-        member: Box<EventMember>,
+        member: EventMember,
         /// Of a session that expired: for how long nothing was heard of it, in ms.
         silent_ms: Option<i64>,
     },
@@ -221,29 +221,6 @@ pub struct Moves {
     pub refused_commits: u64,
 }
 
-/// A member as it was when something happened to it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct EventMember {
-    /// The member.
-    pub member_id: Box<str>,
-    /// Of a static member (KIP-345).
-    pub group_instance_id: Option<Box<str>>,
-    /// As the client named itself in the request header.
-    pub client_id: Box<str>,
-    /// The client's address, as Java prints it: `/127.0.0.1`.
-    pub client_host: Box<str>,
-    /// What the client gave as its reason (KIP-800), at most [`MAX_REASON_BYTES`] of it.
-    pub reason: Option<Box<str>>,
-}
-
-impl EventMember {
-    fn bytes(&self) -> usize {
-        let texts = [&self.group_instance_id, &self.reason];
-        let texts: usize = texts.into_iter().flatten().map(|text| text.len()).sum();
-        self.member_id.len() + self.client_id.len() + self.client_host.len() + texts
-    }
-}
-
 impl Event {
     /// Of its texts.
     pub fn bytes(&self) -> usize {
@@ -274,7 +251,7 @@ impl Event {
             | EventKind::MemberGone { member, .. } => member.bytes(),
             EventKind::Finding { detail, .. } => detail.len(),
         };
-        self.group_id.len() + texts
+        self.group_id.as_bytes().len() + texts
     }
 
     /// Whether it is one, which is told even while events are off.
@@ -283,26 +260,26 @@ impl Event {
     }
 }
 
-/// The beginning of a reason.
-pub fn bounded_reason(reason: &str) -> Box<str> {
-    let ends = (0..=reason.len().min(MAX_REASON_BYTES)).rev();
-    let end = ends.into_iter().find(|at| reason.is_char_boundary(*at));
-    reason[..end.unwrap_or_default()].into()
+/// An event in the queue.
+#[derive(Debug)]
+struct Waiting {
+    /// The offset up to which the log must be durable first; known once the event is sealed.
+    end_offset: i64,
+    bytes: u32,
+    event: Event,
 }
 
 /// The queue of a shard.
 #[derive(Debug, Default)]
 pub struct Events {
     is_on: bool,
-    /// With the offset up to which the log must be durable first, and their time, for those that are
-    /// sealed.
-    waiting: VecDeque<(i64, Event)>,
+    waiting: VecDeque<Waiting>,
     /// How many of them happened before the last poll.
     sealed: usize,
     bytes: usize,
     findings: usize,
     /// The member that causes what comes next.
-    trigger: Option<Box<EventMember>>,
+    trigger: Option<EventMember>,
     /// What of its metadata changed.
     detail: Option<Box<str>>,
 }
@@ -320,12 +297,12 @@ impl Events {
     }
 
     /// Of what is about to happen: taken by the event that it causes.
-    pub fn set_trigger(&mut self, member: Box<EventMember>) {
+    pub fn set_trigger(&mut self, member: EventMember) {
         self.trigger = Some(member);
     }
 
     /// Takes the member that is about to cause a rebalance.
-    pub fn take_trigger(&mut self) -> Option<Box<EventMember>> {
+    pub fn take_trigger(&mut self) -> Option<EventMember> {
         self.trigger.take()
     }
 
@@ -340,6 +317,7 @@ impl Events {
     }
 
     /// False: it is dropped, because too many wait.
+    #[inline]
     pub fn push(&mut self, event: Event) -> bool {
         let (bytes, is_finding) = (event.bytes(), event.is_finding());
         let is_full = self.waiting.len() >= MAX_EVENTS
@@ -350,24 +328,31 @@ impl Events {
         }
         self.bytes += bytes;
         self.findings += usize::from(is_finding);
-        self.waiting.push_back((i64::MAX, event));
+        let bytes = bytes as u32; // It is less than the bound.
+        self.waiting.push_back(Waiting { end_offset: i64::MAX, bytes, event });
         true
+    }
+
+    fn seal(&mut self, now_ms: i64, next_offset: i64) {
+        for waiting in self.waiting.range_mut(self.sealed..) {
+            waiting.end_offset = next_offset;
+            waiting.event.timestamp_ms = now_ms;
+        }
+        self.sealed = self.waiting.len();
     }
 
     /// The next event whose turn has come: what happened since the last call happened at `now_ms`,
     /// and waits for all that was written below `next_offset`; all below `durable_offset` is durable.
     pub fn poll(&mut self, now_ms: i64, next_offset: i64, durable_offset: i64) -> Option<Event> {
-        for (end_offset, event) in self.waiting.range_mut(self.sealed..) {
-            *end_offset = next_offset;
-            event.timestamp_ms = now_ms;
+        if self.sealed < self.waiting.len() {
+            self.seal(now_ms, next_offset);
         }
-        self.sealed = self.waiting.len();
-        if self.waiting.front()?.0 > durable_offset {
+        if self.waiting.front()?.end_offset > durable_offset {
             return None;
         }
-        let (_, event) = self.waiting.pop_front()?;
+        let Waiting { bytes, event, .. } = self.waiting.pop_front()?;
         self.sealed -= 1;
-        self.bytes -= event.bytes();
+        self.bytes -= bytes as usize;
         self.findings -= usize::from(event.is_finding());
         Some(event)
     }
@@ -422,12 +407,5 @@ mod tests {
         let taken = (0..MAX_FINDINGS as u64 + 1).filter(|number| events.push(finding(*number)));
         assert_eq!(taken.count(), MAX_FINDINGS);
         assert!(events.push(of("g")));
-    }
-
-    #[test]
-    fn a_reason_is_cut_between_characters() {
-        let reason = bounded_reason(&"ä".repeat(MAX_REASON_BYTES));
-        assert_eq!(reason.len(), MAX_REASON_BYTES - 1);
-        assert_eq!(&*bounded_reason("short"), "short");
     }
 }

@@ -40,6 +40,7 @@ pub mod delayed;
 pub mod error;
 pub mod event;
 mod event_cause;
+mod event_member;
 pub mod finding;
 mod group;
 pub mod group_configs;

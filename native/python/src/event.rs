@@ -43,19 +43,19 @@ fn said(kind: &EventKind) -> Said<'_> {
         EventKind::GroupCreated => none,
         EventKind::RebalanceStarted { cause, member, detail } => {
             let (cause, detail) = (Some(cause.name()), detail.as_deref());
-            Said { cause, member: member.as_deref(), detail, ..none }
+            Said { cause, member: member.as_ref(), detail, ..none }
         }
         EventKind::MemberJoined { member } | EventKind::MemberRejoined { member } => {
             Said { member: Some(member), ..none }
         }
         EventKind::JoinPhaseCompleted { members, protocol_name, last } => Said {
-            member: last.as_deref(),
+            member: last.as_ref(),
             count: Some(*members as u64),
-            detail: protocol_name.as_deref(),
+            detail: protocol_name.as_ref().map(|name| &***name),
             ..none
         },
         EventKind::GroupEpochBumped { cause, member } => {
-            Said { cause: Some(cause.name()), member: member.as_deref(), ..none }
+            Said { cause: Some(cause.name()), member: member.as_ref(), ..none }
         }
         EventKind::TargetComputed { members, assignor } => {
             Said { count: Some(*members as u64), detail: Some(assignor), ..none }
@@ -64,7 +64,7 @@ fn said(kind: &EventKind) -> Said<'_> {
             Said { member: Some(member), count: Some(*partitions as u64), ..none }
         }
         EventKind::MemberReconciled { member, partitions, gains } => {
-            let (member, count) = (Some(&**member), Some(*partitions as u64));
+            let (member, count) = (Some(member), Some(*partitions as u64));
             Said { member, count, moves: gains.as_deref(), ..none }
         }
         EventKind::MemberFenced { cause, member } => {
@@ -72,10 +72,10 @@ fn said(kind: &EventKind) -> Said<'_> {
         }
         EventKind::GroupMigrated { cause, member, members } => {
             let (cause, count) = (Some(cause.name()), Some(*members as u64));
-            Said { cause, member: member.as_deref(), count, ..none }
+            Said { cause, member: member.as_ref(), count, ..none }
         }
         EventKind::GroupStable { members, leader, moves } => {
-            let (member, moves) = (leader.as_deref(), moves.as_deref());
+            let (member, moves) = (leader.as_ref(), moves.as_deref());
             Said { member, count: Some(*members as u64), moves, ..none }
         }
         EventKind::HeartbeatLate { member, silent_ms, count } => {
@@ -118,15 +118,15 @@ pub(crate) fn event_row(event: Event) -> EventRow {
     let figures = moves.map(|moves| figures(moves).into_iter().collect());
     let name = event.kind.name();
     let (generation_id, at_ms) = (event.generation_id, event.timestamp_ms);
-    let group_id = event.group_id.into();
+    let group_id = event.group_id.as_str().into();
     (name, group_id, generation_id, cause, member, count, detail, at_ms, silent_ms, figures)
 }
 
 fn member_row(member: &EventMember) -> MemberRow {
-    let EventMember { member_id, group_instance_id, client_id, client_host, reason } = member;
-    let owned = |text: &Option<Box<str>>| text.as_deref().map(Into::into);
-    let ids = ((**member_id).into(), owned(group_instance_id));
-    (ids.0, ids.1, (**client_id).into(), (**client_host).into(), owned(reason))
+    let owned = |text: Option<&str>| text.map(Into::into);
+    let ids = (member.member_id().into(), owned(member.group_instance_id()));
+    let client = (member.client_id().into(), member.client_host().into());
+    (ids.0, ids.1, client.0, client.1, owned(member.reason()))
 }
 
 /// An event as JSON: fields without a value are left out.
@@ -153,11 +153,11 @@ pub(crate) fn event_json(event: &Event) -> String {
     }
     if let Some(member) = member {
         out.push_str(",\"member\":{\"member_id\":");
-        text(&mut out, &member.member_id);
-        field(&mut out, "group_instance_id", member.group_instance_id.as_deref());
-        field(&mut out, "client_id", Some(&member.client_id));
-        field(&mut out, "client_host", Some(&member.client_host));
-        field(&mut out, "reason", member.reason.as_deref());
+        text(&mut out, member.member_id());
+        field(&mut out, "group_instance_id", member.group_instance_id());
+        field(&mut out, "client_id", Some(member.client_id()));
+        field(&mut out, "client_host", Some(member.client_host()));
+        field(&mut out, "reason", member.reason());
         out.push('}');
     }
     out.push('}');

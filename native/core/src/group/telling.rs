@@ -3,7 +3,7 @@
 use super::Machine;
 use super::classic::member::flag;
 use super::counters::RebalanceCause;
-use crate::event::{DeletionCause, Event, EventKind, EventMember, GoneCause, bounded_reason};
+use crate::event::{DeletionCause, Event, EventKind, EventMember, GoneCause};
 use crate::finding::FindingKind;
 
 impl Machine {
@@ -23,11 +23,12 @@ impl Machine {
         }
     }
 
-    /// A member that was not there before.
+    /// A member that was not there before. A rebalance that comes of it names it.
     pub fn tell_member_joined(&mut self, member: u32, reason: Option<&str>) {
         if self.events.is_on() {
             let group = self.registry.members[member].group;
             let member = self.event_member(member, reason);
+            self.events.set_trigger(member.clone());
             self.push_event(group, EventKind::MemberJoined { member });
         }
     }
@@ -68,7 +69,7 @@ impl Machine {
         if self.events.is_on() {
             let last = last.map(|member| self.event_member(member, None));
             let of = self.classic(group);
-            let protocol_name = of.protocol_name().map(Into::into);
+            let protocol_name = of.protocol_name.clone();
             let members = of.member_count();
             self.push_event(group, EventKind::JoinPhaseCompleted { members, protocol_name, last });
         }
@@ -118,7 +119,7 @@ impl Machine {
         &mut self,
         group: u32,
         cause: GoneCause,
-        member: Box<EventMember>,
+        member: EventMember,
         silent_ms: Option<i64>,
     ) {
         self.events.set_trigger(member.clone());
@@ -144,20 +145,13 @@ impl Machine {
 
     pub fn push_event(&mut self, group: u32, kind: EventKind) {
         let of = &self.registry.groups[group];
-        let (group_id, generation_id) = (of.id.as_str().into(), of.generation_id());
+        let (group_id, generation_id) = (of.id.clone(), of.generation_id());
         let event = Event { group_id, timestamp_ms: 0, generation_id, kind };
         let was_taken = self.events.push(event);
         self.counters.events_dropped += u64::from(!was_taken);
     }
 
-    pub fn event_member(&self, member: u32, reason: Option<&str>) -> Box<EventMember> {
-        let details = self.registry.members[member].details_but_protocols();
-        Box::new(EventMember {
-            member_id: details.member_id.into(),
-            group_instance_id: details.group_instance_id.map(Into::into),
-            client_id: details.client_id.into(),
-            client_host: details.client_host.into(),
-            reason: reason.filter(|reason| !reason.is_empty()).map(bounded_reason),
-        })
+    pub fn event_member(&self, member: u32, reason: Option<&str>) -> EventMember {
+        EventMember::of(self.registry.members[member].packed(), reason)
     }
 }

@@ -1,6 +1,7 @@
 //! Strings of groups, made small: ids kept inside their row, and names shared by many groups.
 
 use core::fmt;
+use core::ops::Deref;
 use std::sync::Arc;
 
 use ahash::RandomState;
@@ -10,11 +11,11 @@ use crate::utf8::utf8;
 
 const INLINE_BYTES: usize = 22;
 
-/// A group id. One of usual length needs no allocation.
-#[derive(Clone)]
+/// A group id. One of up to 22 bytes needs no allocation. It reads as a `str`.
+#[derive(Clone, PartialEq, Eq)]
 pub struct GroupId(Repr);
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Repr {
     Inline(u8, [u8; INLINE_BYTES]),
     Heap(Box<[u8]>),
@@ -23,6 +24,7 @@ enum Repr {
 const _: () = assert!(size_of::<GroupId>() == 24, "a group id must leave room in its row");
 
 impl GroupId {
+    /// The id that reads so.
     pub fn new(id: &str) -> Self {
         let bytes = id.as_bytes();
         if bytes.len() > INLINE_BYTES {
@@ -33,6 +35,7 @@ impl GroupId {
         GroupId(Repr::Inline(bytes.len() as u8, inline))
     }
 
+    /// In UTF-8.
     pub fn as_bytes(&self) -> &[u8] {
         match &self.0 {
             Repr::Inline(length, bytes) => &bytes[..usize::from(*length)],
@@ -40,8 +43,23 @@ impl GroupId {
         }
     }
 
+    /// As text.
     pub fn as_str(&self) -> &str {
         utf8(self.as_bytes()).expect("made from a string")
+    }
+}
+
+impl From<&str> for GroupId {
+    fn from(id: &str) -> Self {
+        GroupId::new(id)
+    }
+}
+
+impl Deref for GroupId {
+    type Target = str;
+
+    fn deref(&self) -> &str {
+        self.as_str()
     }
 }
 
@@ -54,6 +72,12 @@ impl Default for GroupId {
 impl fmt::Debug for GroupId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Debug::fmt(self.as_str(), f)
+    }
+}
+
+impl fmt::Display for GroupId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self.as_str(), f)
     }
 }
 

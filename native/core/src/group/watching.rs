@@ -1,12 +1,15 @@
 //! What events say beyond the moment: who had which partitions, and what happened how often. Soft
 //! state, kept only while events are told; nothing is decided by it.
 
+use core::hash::BuildHasherDefault;
 use std::collections::BTreeMap;
 
+use ahash::AHasher;
+use hashbrown::HashMap;
 use kcoord_timer::slab::NO_ROW;
 
 use super::Machine;
-use super::classic::member::flag;
+use super::classic::member::{Details, flag};
 use super::classic::state::State;
 use super::classic::subscription::CONSUMER_PROTOCOL_TYPE;
 use super::consumer::reconcile::Next;
@@ -30,7 +33,8 @@ type Repeat = (u32, u64, &'static str, i16);
 /// The soft state of a shard.
 #[derive(Debug, Default)]
 pub struct Watching {
-    owners: BTreeMap<u32, Owners>,
+    /// By group. Never iterated: the order of a table is nobody's.
+    owners: HashMap<u32, Owners, BuildHasherDefault<AHasher>>,
     repeats: BTreeMap<Repeat, u64>,
     refused_commits: BTreeMap<u32, u64>,
     /// Partitions of consumer groups that nobody owns, and since when, by group.
@@ -49,6 +53,9 @@ impl Watching {
     }
 
     fn forget_repeats(&mut self, group: u32) {
+        if self.repeats.is_empty() {
+            return;
+        }
         let of_group = (group, 0, "", i16::MIN)..(group.saturating_add(1), 0, "", i16::MIN);
         let rest: Vec<Repeat> = self.repeats.range(of_group).map(|(repeat, _)| *repeat).collect();
         rest.iter().for_each(|repeat| _ = self.repeats.remove(repeat));
@@ -279,16 +286,21 @@ impl Machine {
         let Some(count) = self.watching.happened((group, hash, api, error_code.code())) else {
             return;
         };
-        let member = Box::new(EventMember {
-            member_id: bounded_reason(asking.member_id),
-            group_instance_id: asking.group_instance_id.map(bounded_reason),
-            client_id: bounded_reason(asking.client_id),
-            client_host: bounded_reason(asking.client_host),
-            reason: None,
-        });
+        let member_id = bounded_reason(asking.member_id);
+        let group_instance_id = asking.group_instance_id.map(bounded_reason);
+        let client_id = bounded_reason(asking.client_id);
+        let client_host = bounded_reason(asking.client_host);
+        let details = Details {
+            member_id: &member_id,
+            group_instance_id: group_instance_id.as_deref(),
+            client_id: &client_id,
+            client_host: &client_host,
+            ..Details::default()
+        };
+        let member = EventMember::said(&details, None);
         let kind = EventKind::RequestRefused { api, error_code, member, count };
         let of = &self.registry.groups[group];
-        let (group_id, generation_id) = (of.id.as_str().into(), of.generation_id());
+        let (group_id, generation_id) = (of.id.clone(), of.generation_id());
         let was_taken = self.events.push(Event { group_id, timestamp_ms: 0, generation_id, kind });
         self.counters.events_dropped += u64::from(!was_taken);
     }
@@ -342,7 +354,7 @@ impl Machine {
     }
 
     /// The member that led when the group was assigned.
-    pub fn told_leader(&self, group: u32) -> Option<Box<EventMember>> {
+    pub fn told_leader(&self, group: u32) -> Option<EventMember> {
         let of = self.registry.classic(group);
         let is_client = !of.is_assigned_here() && of.leader != NO_ROW;
         is_client.then(|| self.event_member(of.leader, None))

@@ -96,7 +96,7 @@ pub fn event(event: &Event, names: &Names) -> String {
             format!(" {api} {code} count={count}{}", event_member(member, names))
         }
         EventKind::JoinPhaseCompleted { members, protocol_name, last } => {
-            let protocol = protocol_name.as_deref().unwrap_or("-");
+            let protocol = protocol_name.as_ref().map_or("-", |name| &***name);
             let last = last.as_ref().map(|last| event_member(last, names)).unwrap_or_default();
             format!(" members={members} protocol={protocol}{last}")
         }
@@ -149,12 +149,12 @@ fn moves(of: &Moves) -> String {
 }
 
 fn event_member(member: &EventMember, names: &Names) -> String {
-    let mut text = format!(" [{}", names.symbol(&member.member_id));
-    if let Some(instance_id) = &member.group_instance_id {
+    let mut text = format!(" [{}", names.symbol(member.member_id()));
+    if let Some(instance_id) = member.group_instance_id() {
         let _ = write!(text, "/{instance_id}");
     }
-    let _ = write!(text, " {} {}", member.client_id, member.client_host);
-    if let Some(reason) = &member.reason {
+    let _ = write!(text, " {} {}", member.client_id(), member.client_host());
+    if let Some(reason) = member.reason() {
         let _ = write!(text, " \"{reason}\"");
     }
     text + "]"

@@ -324,7 +324,6 @@ impl Machine {
         self.restart_session_with(member, now_ms, self.config.new_member_join_timeout_ms);
         self.tell_member_joined(member, request.reason);
         if self.classic(group).state.can_rebalance() {
-            self.due_to(member, request.reason);
             self.prepare_rebalance(now_ms, group, RebalanceCause::MemberJoined);
         } else {
             self.maybe_complete_join(now_ms, group, Some(member));

@@ -1,16 +1,14 @@
 //! One member of a classic group: a hot row of 64 bytes, and one allocation with all its strings.
 //!
 //! The row holds what a heartbeat touches, one cache line. Ids, host, protocols and assignment are
-//! packed behind it: a client id or an instance id that the member id starts with (it does, unless
-//! a client made its own) is not stored twice. Only `Packer` and `Reader` know the packed form.
-
-use std::sync::Arc;
+//! packed behind it (packed.rs).
 
 use kcoord_timer::{TimerId, slab::NO_ROW};
 
+pub use super::packed::Details;
+use super::packed::{Packed, text};
 use crate::request::Ticket;
 use crate::shared_bytes::SharedBytes;
-use crate::utf8::utf8;
 
 /// No ticket: the connection that a parked response would go to is gone.
 pub const NO_TICKET: Ticket = Ticket::MAX;
@@ -32,8 +30,8 @@ pub mod flag {
 #[derive(Debug)]
 #[repr(align(64))]
 pub struct Member {
-    /// Answers may have it in common with the member: what is written then is a copy.
-    packed: Arc<[u8]>,
+    /// Answers and events may have it in common with the member: what is written then is a copy.
+    packed: Packed,
     /// When its session ends. The timer may be armed for an earlier time, never for a later one.
     pub deadline_ms: i64,
     pub timer: TimerId,
@@ -53,7 +51,7 @@ const _: () = assert!(size_of::<Member>() == 64, "a heartbeat touches one line o
 impl Default for Member {
     fn default() -> Self {
         Member {
-            packed: Arc::default(),
+            packed: Packed::default(),
             deadline_ms: 0,
             timer: TimerId::NONE,
             ticket: NO_TICKET,
@@ -66,21 +64,9 @@ impl Default for Member {
     }
 }
 
-/// What a member is, besides its timeouts: borrowed from its packed form or from a request.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Details<'a> {
-    pub member_id: &'a str,
-    pub group_instance_id: Option<&'a str>,
-    pub client_id: &'a str,
-    pub client_host: &'a str,
-    pub assignment: &'a [u8],
-    /// Name and metadata, in the member's order of preference.
-    pub protocols: Vec<(&'a str, &'a [u8])>,
-}
-
 impl Member {
     pub fn new(details: &Details<'_>, session_timeout_ms: i32, rebalance_timeout_ms: i32) -> Self {
-        let packed = pack(details);
+        let packed = Packed::new(details);
         Member { packed, session_timeout_ms, rebalance_timeout_ms, ..Member::default() }
     }
 
@@ -97,26 +83,24 @@ impl Member {
     }
 
     pub fn is_member_id(&self, member_id: &str) -> bool {
-        Reader(&self.packed).bytes() == member_id.as_bytes()
+        self.packed.member_id_bytes() == member_id.as_bytes()
     }
 
     /// What [`is_member_id`](Self::is_member_id) reads of a usual id: for a prefetch.
     pub fn first_packed(&self) -> &[u8] {
-        &self.packed[..self.packed.len().min(64)]
+        self.packed.first()
     }
 
     pub fn member_id(&self) -> &str {
-        Reader(&self.packed).text()
+        self.packed.member_id()
     }
 
     pub fn group_instance_id(&self) -> Option<&str> {
-        self.front().group_instance_id.map(text)
+        self.packed.front().group_instance_id.map(text)
     }
 
     pub fn is_static(&self) -> bool {
-        let mut reader = Reader(&self.packed);
-        reader.bytes();
-        reader.number() & HAS_INSTANCE_ID != 0
+        self.packed.has_instance_id()
     }
 
     /// What a client says of itself besides its id is this.
@@ -126,19 +110,19 @@ impl Member {
         client_id: &str,
         client_host: &str,
     ) -> bool {
-        let own = self.front();
+        let own = self.packed.front();
         own.client_id == client_id.as_bytes()
             && own.client_host == client_host.as_bytes()
             && own.group_instance_id == group_instance_id.map(str::as_bytes)
     }
 
     pub fn assignment(&self) -> &[u8] {
-        self.front().behind.bytes()
+        self.packed.front().behind.bytes()
     }
 
     /// Name and metadata of what it can speak, in its order of preference.
     pub fn protocols(&self) -> impl Iterator<Item = (&str, &[u8])> {
-        let mut reader = self.front().behind;
+        let mut reader = self.packed.front().behind;
         reader.bytes();
         let count = reader.number();
         (0..count).map(move |_| (reader.text(), reader.bytes()))
@@ -151,7 +135,7 @@ impl Member {
 
     /// The same without a copy, for an answer; `bytes` are this member's.
     pub fn share(&self, bytes: &[u8]) -> SharedBytes {
-        SharedBytes::part_of(&self.packed, bytes)
+        self.packed.share(bytes)
     }
 
     pub fn details(&self) -> Details<'_> {
@@ -160,201 +144,26 @@ impl Member {
 
     /// Takes no memory.
     pub fn details_but_protocols(&self) -> Details<'_> {
-        let mut front = self.front();
-        Details {
-            member_id: text(front.member_id),
-            group_instance_id: front.group_instance_id.map(text),
-            client_id: text(front.client_id),
-            client_host: text(front.client_host),
-            assignment: front.behind.bytes(),
-            protocols: Vec::new(),
-        }
+        self.packed.details_but_protocols()
+    }
+
+    /// What it is, without a copy, for an event.
+    pub fn packed(&self) -> &Packed {
+        &self.packed
     }
 
     pub fn store_assignment(&mut self, assignment: &[u8]) {
-        let mut reader = self.front().behind;
-        let front = self.packed.len() - reader.0.len();
-        let stored = reader.bytes();
-        if stored == assignment {
-            return;
-        }
-        let (is_as_long, behind) = (stored.len() == assignment.len(), reader.0.len());
-        if is_as_long && let Some(packed) = Arc::get_mut(&mut self.packed) {
-            let at = front + number_len(assignment.len());
-            packed[at..at + assignment.len()].copy_from_slice(assignment);
-            return;
-        }
-        let length = front + sized(assignment) + behind;
-        self.packed = packed_in(length, |packer| {
-            packer.raw(&self.packed[..front]);
-            packer.bytes(assignment);
-            packer.raw(&self.packed[self.packed.len() - behind..]);
-        });
+        self.packed.store_assignment(assignment);
     }
 
     pub fn store_protocols(&mut self, protocols: Vec<(&str, &[u8])>) {
-        self.packed = pack(&Details { protocols, ..self.details_but_protocols() });
+        self.packed = Packed::new(&Details { protocols, ..self.details_but_protocols() });
     }
 
     /// Gives the member another id. The caller updates what finds it by its id.
     pub fn store_member_id(&mut self, member_id: &str) {
-        self.packed = pack(&Details { member_id, ..self.details() });
+        self.packed = Packed::new(&Details { member_id, ..self.details() });
     }
-
-    fn front(&self) -> Front<'_> {
-        let mut behind = Reader(&self.packed);
-        let member_id = behind.bytes();
-        let shape = behind.number();
-        let client_id = behind.prefix_or_bytes(member_id, shape & CLIENT_ID_IS_PREFIX != 0);
-        let client_host = behind.bytes();
-        let group_instance_id = (shape & HAS_INSTANCE_ID != 0)
-            .then(|| behind.prefix_or_bytes(member_id, shape & INSTANCE_ID_IS_PREFIX != 0));
-        Front { member_id, group_instance_id, client_id, client_host, behind }
-    }
-}
-
-/// What stands before the assignment, as bytes: most readers only want to get past it.
-struct Front<'a> {
-    member_id: &'a [u8],
-    group_instance_id: Option<&'a [u8]>,
-    client_id: &'a [u8],
-    client_host: &'a [u8],
-    /// At the assignment.
-    behind: Reader<'a>,
-}
-
-const CLIENT_ID_IS_PREFIX: usize = 1;
-const HAS_INSTANCE_ID: usize = 1 << 1;
-const INSTANCE_ID_IS_PREFIX: usize = 1 << 2;
-
-fn pack(details: &Details<'_>) -> Arc<[u8]> {
-    let client_id_is_prefix = details.member_id.starts_with(details.client_id);
-    let instance_id = details.group_instance_id;
-    let instance_id_is_prefix = instance_id.is_some_and(|id| details.member_id.starts_with(id));
-    let mut shape = 0;
-    for (bit, is_set) in [
-        (CLIENT_ID_IS_PREFIX, client_id_is_prefix),
-        (HAS_INSTANCE_ID, instance_id.is_some()),
-        (INSTANCE_ID_IS_PREFIX, instance_id_is_prefix),
-    ] {
-        shape |= if is_set { bit } else { 0 };
-    }
-    let part = |text: &str, is_prefix| {
-        if is_prefix { number_len(text.len()) } else { sized(text) }
-    };
-    let length = sized(details.member_id)
-        + number_len(shape)
-        + part(details.client_id, client_id_is_prefix)
-        + sized(details.client_host)
-        + instance_id.map_or(0, |id| part(id, instance_id_is_prefix))
-        + sized(details.assignment)
-        + number_len(details.protocols.len())
-        + details.protocols.iter().map(|one| sized(one.0) + sized(one.1)).sum::<usize>();
-    packed_in(length, |packer| {
-        packer.text(details.member_id);
-        packer.number(shape);
-        packer.prefix_or_text(details.client_id, client_id_is_prefix);
-        packer.text(details.client_host);
-        if let Some(instance_id) = instance_id {
-            packer.prefix_or_text(instance_id, instance_id_is_prefix);
-        }
-        packer.bytes(details.assignment);
-        packer.number(details.protocols.len());
-        for (name, metadata) in &details.protocols {
-            packer.text(name);
-            packer.bytes(metadata);
-        }
-    })
-}
-
-/// Exactly so many bytes, in one allocation.
-fn packed_in(length: usize, write: impl FnOnce(&mut Packer<'_>)) -> Arc<[u8]> {
-    let mut packed: Arc<[u8]> = core::iter::repeat_n(0, length).collect();
-    let room = Arc::get_mut(&mut packed).expect("nobody else has it yet");
-    let mut packer = Packer(room);
-    write(&mut packer);
-    debug_assert!(packer.0.is_empty(), "its length was known");
-    packed
-}
-
-/// Bytes of something with its length before it.
-fn sized(bytes: impl AsRef<[u8]>) -> usize {
-    let length = bytes.as_ref().len();
-    number_len(length) + length
-}
-
-const fn number_len(number: usize) -> usize {
-    (usize::BITS - (number | 1).leading_zeros()).div_ceil(7) as usize
-}
-
-/// Writes into what is left of its memory.
-struct Packer<'a>(&'a mut [u8]);
-
-impl Packer<'_> {
-    fn number(&mut self, mut number: usize) {
-        while number >= 0x80 {
-            self.raw(&[number as u8 | 0x80]);
-            number >>= 7;
-        }
-        self.raw(&[number as u8]);
-    }
-
-    fn raw(&mut self, bytes: &[u8]) {
-        let (here, behind) = core::mem::take(&mut self.0).split_at_mut(bytes.len());
-        here.copy_from_slice(bytes);
-        self.0 = behind;
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.number(bytes.len());
-        self.raw(bytes);
-    }
-
-    fn text(&mut self, text: &str) {
-        self.bytes(text.as_bytes());
-    }
-
-    fn prefix_or_text(&mut self, text: &str, is_prefix: bool) {
-        if is_prefix { self.number(text.len()) } else { self.text(text) }
-    }
-}
-
-/// Reads what [`Packer`] wrote: it need not expect anything else.
-#[derive(Clone, Copy)]
-struct Reader<'a>(&'a [u8]);
-
-impl<'a> Reader<'a> {
-    fn number(&mut self) -> usize {
-        let mut number = 0;
-        for shift in (0..).step_by(7) {
-            let byte = self.0[0];
-            self.0 = &self.0[1..];
-            number |= usize::from(byte & 0x7f) << shift;
-            if byte < 0x80 {
-                break;
-            }
-        }
-        number
-    }
-
-    fn bytes(&mut self) -> &'a [u8] {
-        let length = self.number();
-        let (bytes, rest) = self.0.split_at(length);
-        self.0 = rest;
-        bytes
-    }
-
-    fn text(&mut self) -> &'a str {
-        text(self.bytes())
-    }
-
-    fn prefix_or_bytes(&mut self, member_id: &'a [u8], is_prefix: bool) -> &'a [u8] {
-        if is_prefix { &member_id[..self.number()] } else { self.bytes() }
-    }
-}
-
-fn text(bytes: &[u8]) -> &str {
-    utf8(bytes).expect("packed from a string")
 }
 
 #[cfg(test)]

@@ -18,6 +18,7 @@ pub mod member;
 pub mod members;
 pub mod metadata;
 pub mod offsets;
+pub mod packed;
 pub mod parking;
 pub mod protocol;
 pub mod rebalance;

@@ -48,7 +48,6 @@ impl Machine {
             State::CompletingRebalance | State::Stable => {
                 // In CompletingRebalance the leader may be assigning to the id that is gone.
                 self.park(member, flag::AWAITING_JOIN, context.ticket);
-                self.due_to(member, request.reason);
                 self.prepare_rebalance(now_ms, group, RebalanceCause::StaticMemberReplaced);
             }
         }

@@ -112,7 +112,7 @@ impl Machine {
         now_ms: i64,
         group: u32,
         plan: Downgrade,
-        by: Option<Box<EventMember>>,
+        by: Option<EventMember>,
         rebalances: bool,
     ) -> u32 {
         for row in self.registry.consumer(group).members.clone() {

@@ -5,10 +5,9 @@ use super::reconcile::Next;
 use super::validate::JOINS;
 use crate::config::ServerAssignor;
 use crate::error::ErrorCode;
-use crate::event::{
-    EpochCause, EventKind, EventMember, FencedCause, GoneCause, MigrationCause, bounded_reason,
-};
+use crate::event::{EpochCause, EventKind, EventMember, FencedCause, GoneCause, MigrationCause};
 use crate::group::Machine;
+use crate::group::classic::member::Details;
 use crate::group::watching::Asking;
 use crate::record::consumer::MemberState;
 use crate::request::{ConsumerGroupHeartbeatRequest, RequestContext};
@@ -130,10 +129,10 @@ impl Machine {
             _ if sent < has => FencedCause::OldEpoch,
             _ => FencedCause::NewerEpoch,
         };
-        let (_, mut member) = self.described(row, None);
         // As it came, which may be from elsewhere.
-        member.client_id = context.client_id.into();
-        member.client_host = context.client_host.into();
+        let (client_id, client_host) = (context.client_id, context.client_host);
+        let own = details(&self.registry.consumer_members[row]);
+        let member = EventMember::said(&Details { client_id, client_host, ..own }, None);
         self.push_event(group, EventKind::MemberFenced { cause, member });
     }
 
@@ -146,26 +145,22 @@ impl Machine {
         members: usize,
     ) {
         if self.events.is_on() {
-            let member = EventMember {
-                member_id: request.member_id.into(),
-                group_instance_id: request.instance_id.map(Into::into),
-                client_id: context.client_id.into(),
-                client_host: context.client_host.into(),
-                reason: None,
+            let details = Details {
+                member_id: request.member_id,
+                group_instance_id: request.instance_id,
+                client_id: context.client_id,
+                client_host: context.client_host,
+                ..Details::default()
             };
             self.watching.forget(group);
-            let (cause, member) = (MigrationCause::Upgraded, Some(Box::new(member)));
+            let member = Some(EventMember::said(&details, None));
+            let cause = MigrationCause::Upgraded;
             self.push_event(group, EventKind::GroupMigrated { cause, member, members });
         }
     }
 
     /// A consumer group is a classic group now.
-    pub fn tell_downgraded(
-        &mut self,
-        group: u32,
-        member: Option<Box<EventMember>>,
-        members: usize,
-    ) {
+    pub fn tell_downgraded(&mut self, group: u32, member: Option<EventMember>, members: usize) {
         if self.events.is_on() {
             self.watching.forget(group);
             let cause = MigrationCause::Downgraded;
@@ -174,23 +169,23 @@ impl Machine {
     }
 
     /// A member for an event to come; none while events are off.
-    pub fn told_member(&self, row: u32) -> Option<Box<EventMember>> {
+    pub fn told_member(&self, row: u32) -> Option<EventMember> {
         self.events.is_on().then(|| self.described(row, None).1)
     }
 
     /// The group of a member, and what an event says of it.
-    pub fn described(&self, row: u32, reason: Option<&str>) -> (u32, Box<EventMember>) {
+    pub fn described(&self, row: u32, reason: Option<&str>) -> (u32, EventMember) {
         let member = &self.registry.consumer_members[row];
-        (member.group, Box::new(described(member, reason)))
+        (member.group, EventMember::said(&details(member), reason))
     }
 }
 
-fn described(member: &Member, reason: Option<&str>) -> EventMember {
-    EventMember {
-        member_id: (*member.id).into(),
-        group_instance_id: member.instance_id().map(Into::into),
-        client_id: member.client_id().into(),
-        client_host: member.client_host().into(),
-        reason: reason.filter(|reason| !reason.is_empty()).map(bounded_reason),
+fn details(member: &Member) -> Details<'_> {
+    Details {
+        member_id: &member.id,
+        group_instance_id: member.instance_id(),
+        client_id: member.client_id(),
+        client_host: member.client_host(),
+        ..Details::default()
     }
 }
