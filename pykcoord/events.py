@@ -142,6 +142,12 @@ class Event:
     * `member_fenced`: the `member` was refused with FENCED_MEMBER_EPOCH; `cause` is `old_epoch`,
       `newer_epoch` or `unknown_state`. Once for each epoch with which it comes
 
+    Of groups whose log alone is read (docs/explain.md) causes begin with `logged_`, and there are
+    `log_begins`, `instance_replaced` (`detail`: the member id before; `silent_ms`, where it had
+    left for a while), `instance_away`, `offsets_went_back` (`count` partitions, such as `detail`,
+    by `records` at most), `offsets_removed`, and `commits_resumed`: all of `count` partitions that
+    moved have been committed, after `silent_ms` at most.
+
     Later versions may have further kinds.
     """
 

@@ -9,13 +9,20 @@ from pathlib import Path
 import click
 
 from pykcoord.cli.listing import Listing, print_listings
+from pykcoord.cli.offsets.past import likely
+from pykcoord.cli.opening import opened
 from pykcoord.cli.plain import counted, time_text
+from pykcoord.cli.topic_names import topic_names
 from pykcoord.cli.types import MomentType
 from pykcoord.errors import KcoordError
 from pykcoord.events import Event
 from pykcoord.explain import Cost, Report, costliest, costliest_of, explain
+from pykcoord.explain.logged import logged_events
 from pykcoord.explain.text import duration, safe
+from pykcoord.log import Past
 from pykcoord.log.events import EVENTS_TOPIC, EventRecord, event_shards, read_events
+from pykcoord.log.folders import TOPIC
+from pykcoord.transfer import readable
 
 _COLUMNS = ("group", "rebalances", "without owner", "rebalancing", "refused", "patterns")
 
@@ -49,8 +56,9 @@ def command(
     """Say why GROUP rebalanced: a story in the order of time, then what repeats, each with one
     thing to do. Without GROUP: the ten groups that cost most.
 
-    Read from a running server, or from the data directory PATH, running or not. The exit code is 0
-    where nothing needs to be done, 1 where something does.
+    Read from a running server, or from the data directory PATH, running or not: pykcoord's, one of
+    `pykcoord watch`, or a Kafka broker's. The exit code is 0 where nothing needs to be done, 1
+    where something does.
 
     \b
     Example:
@@ -97,12 +105,9 @@ def _partitions(
     if path is not None:
         if not path.is_dir():
             raise KcoordError(f"{path}: name a data directory")
-        if not event_shards(path):
-            raise KcoordError(
-                f"{path}: no events of groups are kept here: nothing happened since "
-                "group.events.enable was set, or this is another directory"
-            )
-        return [read(records) for records in read_events(path).values()], []
+        if event_shards(path):
+            return [read(records) for records in read_events(path).values()], []
+        return _told_by_log(path, group_id), []
     from pykcoord.cli.events_client import fetch_events  # Kafka's messages: a third of a second
 
     asked = servers or "127.0.0.1:9092"
@@ -114,6 +119,21 @@ def _partitions(
             "group.events.enable=true"
         )
     return [read(records) for records in served.partitions.values()], served.missing
+
+
+def _told_by_log(path: Path, group_id: str | None) -> list[list[Event]]:
+    """What the log of `__consumer_offsets` tells, where no events are kept."""
+    if not any(path.glob(f"{TOPIC}-*")):
+        raise KcoordError(f"{path}: neither events of groups nor a log of {TOPIC} are here")
+    reader, names = opened(path, "refuse"), topic_names(path)
+    found = []
+    for partition in reader.partitions if group_id is None else likely(reader, group_id):
+        with readable(partition):
+            events = list(logged_events(Past(reader, partition).read(), names, group_id))
+        found.append(events)
+        if group_id is not None and _has(events, group_id):
+            break
+    return found
 
 
 def read(records: Iterable[EventRecord]) -> list[Event]:
@@ -135,7 +155,13 @@ def _nothing_known(group_id: str, since_ms: int | None, partitions: list[list[Ev
 
 
 def _print(report: Report) -> None:
-    click.echo(f"Group {safe(report.group_id)}: {_summary(report)}\n")
+    click.echo(f"Group {safe(report.group_id)}: {_summary(report)}")
+    if report.is_logged:
+        click.echo(
+            "Told from the log of __consumer_offsets alone: heartbeats, join phases and refused "
+            "requests are not in it."
+        )
+    click.echo()
     for line in report.lines:
         click.echo(f"{time_text(line.at_ms)}  {line.text}")
     if report.is_healthy:

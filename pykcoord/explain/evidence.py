@@ -46,6 +46,11 @@ class Past:
     events: Sequence[Event]
     rebalances: Sequence[Rebalance]
 
+    @property
+    def is_logged(self) -> bool:
+        """Only a log tells of it."""
+        return any(of.is_logged for of in self.rebalances)
+
     def of(self, *kinds: str) -> list[Event]:
         """The events of these kinds."""
         return [event for event in self.events if event.kind in kinds]

@@ -25,6 +25,12 @@ _WAITED = 3
 _WAITED_MS = 500
 _REPLACED = 3
 _SLOW_LEADER_MS = 5_000
+# As a coordinator knows it, and as a log tells it.
+_RESTARTED = ("restarted", "went and came back")
+_ASSIGN_ELSEWHERE = (
+    "Let the coordinator assign this group: group.assignment=coordinator.",
+    "Move the group to group.protocol=consumer, where the coordinator assigns.",
+)
 
 
 def _slow_poll(past: Past) -> Iterator[Pattern]:
@@ -197,8 +203,8 @@ def _comings(past: Past) -> Iterator[Pattern]:
         yield pattern_of(
             "rolling_deploy",
             burst,
-            f"{counted(len(burst), 'member')} restarted one after another, and the group "
-            "rebalanced for each of them.",
+            f"{counted(len(burst), 'member')} {_RESTARTED[past.is_logged]} one after another, and "
+            "the group rebalanced for each of them.",
             "Give each process a fixed group.instance.id: one that is back within "
             "session.timeout.ms keeps its partitions, and nobody rebalances.",
             f"{counted(len(burst), 'client')} came back within {duration(end - start)}; "
@@ -338,7 +344,7 @@ def _slow_leader(past: Past) -> Iterator[Pattern]:
         yield Pattern(
             "slow_leader",
             f"The leader, {member_text(slow[-1].leader)}, takes long to assign, and all wait.",
-            "Let the coordinator assign this group: group.assignment=coordinator.",
+            _ASSIGN_ELSEWHERE[past.is_logged],
             f"{counted(len(slow), 'rebalance')}, up to {duration(longest)}",
             slow[0].started_ms,
             slow[-1].started_ms,

@@ -9,8 +9,10 @@ from typing import Any
 from pykcoord.events import Event, EventMember
 from pykcoord.explain.text import who
 
-__all__ = ["Arrival", "Rebalance", "Trigger", "rebalances_of"]
+__all__ = ["LOGGED", "Arrival", "Rebalance", "Trigger", "rebalances_of"]
 
+LOGGED = "logged_"
+"""With this begin the causes of which only a log tells."""
 # How long after a change of topics clients may notice it: `metadata.max.age.ms`, and some.
 _TOPICS_MS = 330_000
 # A client that comes back within so long is the one that went.
@@ -51,6 +53,10 @@ class Rebalance:
     `joined_ms` is the end of the join phase, or when targets were computed; `ended_ms` when every
     member could have its assignment. `interrupted`: another one began before. `figures` are those
     of the event `group_stable`, or the sums of all `member_reconciled`.
+
+    Of one that only a log tells (`is_logged`): so many generations before it got no assignment
+    (`skipped`), records before it are missing (`is_after_gap`), of a partition that moved nothing
+    was committed for `commit_gap_ms` at most, and `back` are those of `came` that had gone before.
     """
 
     group_id: str
@@ -68,12 +74,21 @@ class Rebalance:
     last: EventMember | None = None
     arrivals: list[Arrival] = field(default_factory=list)
     came: list[EventMember] = field(default_factory=list)
+    back: list[EventMember] = field(default_factory=list)
     went: list[Event] = field(default_factory=list)
     figures: dict[str, int] = field(default_factory=dict)
     refused: list[Event] = field(default_factory=list)
     revoking: dict[str, Event] = field(default_factory=dict)
     revoked: list[tuple[EventMember, int, int]] = field(default_factory=list)
     awaited: set[str] = field(default_factory=set)
+    skipped: int = 0
+    is_after_gap: bool = False
+    commit_gap_ms: int | None = None
+
+    @property
+    def is_logged(self) -> bool:
+        """Only a log tells of it (`pykcoord.explain.logged`): it began at some time before."""
+        return self.trigger.cause.startswith(LOGGED)
 
     @property
     def waited_ms(self) -> int | None:
@@ -125,6 +140,11 @@ class Rebalance:
                 {"member": _member(member), "partitions": partitions, "waited_ms": waited}
                 for member, partitions, waited in self.revoked
             ],
+            **(
+                {"skipped": self.skipped, "commit_gap_ms": self.commit_gap_ms}
+                if self.is_logged
+                else {}
+            ),
             **self.figures,
         }
 
@@ -191,6 +211,11 @@ class _Assembly:
     def _begin(self, event: Event) -> None:
         assert self._open is not None
         self.done.append(self._open)
+        if self._open.is_logged:  # who came and went follows
+            self._open.skipped = event.count or 0
+            self._open.is_after_gap = bool(event.figures)
+            self._joined = []
+            return
         self._open.came = [
             one.member for one in self._joined if one.is_new and one.at_ms >= event.timestamp_ms
         ]
@@ -216,12 +241,16 @@ class _Assembly:
         assert event.member is not None
         arrival = Arrival(event.timestamp_ms, event.member, is_new)
         current = self._current()
-        if current is None or current.joined_ms is not None or current.kind != "classic":
+        follows = current is not None and (current.kind == "classic" or current.is_logged)
+        if current is None or current.joined_ms is not None or not follows:
             self._joined.append(arrival)
             return
         current.arrivals.append(arrival)
         if is_new:
             current.came.append(event.member)
+            left_ms = self._left.get(who(event.member))
+            if left_ms is not None and event.timestamp_ms - left_ms <= _RETURN_MS:
+                current.back.append(event.member)
 
     def _member_gone(self, event: Event) -> None:
         assert event.member is not None
@@ -229,7 +258,8 @@ class _Assembly:
         self._gone[event.member.member_id] = event
         self._left[who(event.member)] = event.timestamp_ms
         current = self._current()
-        if current is not None and current.kind == "classic" and current.joined_ms is None:
+        follows = current is not None and (current.kind == "classic" or current.is_logged)
+        if current is not None and follows and current.joined_ms is None:
             current.went.append(event)
         if current is not None and (waited := current.revoking.pop(event.member.member_id, None)):
             self._revoked(current, waited, event)
@@ -263,6 +293,8 @@ class _Assembly:
         if current is not None and current.kind == "consumer":
             current.joined_ms = event.timestamp_ms
             current.protocol = event.detail
+            if current.is_logged:
+                current.members = event.count
 
     def _revocation_awaited(self, event: Event) -> None:
         current = self._current()
@@ -286,6 +318,10 @@ class _Assembly:
         assert event.member is not None
         took = event.timestamp_ms - waited.timestamp_ms
         current.revoked.append((event.member, waited.count or 0, took))
+
+    def _commits_resumed(self, event: Event) -> None:
+        if self.done and self.done[-1].is_logged:
+            self.done[-1].commit_gap_ms = event.silent_ms
 
     def _request_refused(self, event: Event) -> None:
         current = self._current()

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pykcoord.events import Event
+from pykcoord.explain.logged_story import is_of_log
 from pykcoord.explain.patterns import Pattern, patterns_of
 from pykcoord.explain.rebalances import Rebalance, rebalances_of
 from pykcoord.explain.story import Line, cause_sentence, course_sentence, single_lines
@@ -26,6 +27,8 @@ class Report:
     rebalances: list[Rebalance]
     patterns: list[Pattern] = field(default_factory=list)
     since_ms: int | None = None
+    is_logged: bool = False
+    """Told from a log of `__consumer_offsets` alone (`pykcoord.explain.logged`)."""
 
     @property
     def is_healthy(self) -> bool:
@@ -38,6 +41,7 @@ class Report:
         return {
             "group_id": self.group_id,
             "healthy": self.is_healthy,
+            "told_by": "log" if self.is_logged else "recorder",
             "events": self.events,
             "since_ms": self.since_ms,
             "unowned_ms": unowned,
@@ -67,7 +71,8 @@ def explain(events: Iterable[Event], group_id: str, since_ms: int | None = None)
     lines.sort(key=lambda line: line.at_ms)
     count = sum(1 for event in shown if event.group_id)
     patterns = patterns_of(shown, rebalances)
-    return Report(group_id, count, lines, rebalances, patterns, since_ms)
+    is_logged = any(is_of_log(event) for event in own)
+    return Report(group_id, count, lines, rebalances, patterns, since_ms, is_logged)
 
 
 def _told(of: Rebalance) -> str:

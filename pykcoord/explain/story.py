@@ -10,6 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcoord.events import Event
+from pykcoord.explain.logged_story import (
+    LOGGED_LINES,
+    logged_cause,
+    logged_partitions,
+    logged_phases,
+    subscribed,
+)
 from pykcoord.explain.rebalances import Rebalance, Trigger
 from pykcoord.explain.text import counted, duration, listed, member_text, safe
 
@@ -37,6 +44,8 @@ def is_poll_timeout(reason: str | None) -> bool:
 
 def cause_sentence(rebalance: Rebalance) -> str:
     """Why it began."""
+    if rebalance.is_logged:
+        return logged_cause(rebalance)
     trigger = rebalance.trigger
     tell = _CAUSES.get(trigger.cause)
     text = tell(trigger) if tell is not None else f"Cause: {safe(trigger.cause)}."
@@ -122,7 +131,7 @@ def _topic_change(event: Event) -> str:
 def _metadata(trigger: Trigger) -> str:
     name, detail = member_text(trigger.member), trigger.detail or ""
     if detail.startswith("topics: "):
-        changes = [_subscribed(word) for word in detail.removeprefix("topics: ").split(" ")]
+        changes = [subscribed(word) for word in detail.removeprefix("topics: ").split(" ")]
         return f"Member {name} changed its subscription: {listed(changes)}." + _says(trigger)
     if detail.startswith("protocols: "):
         return (
@@ -131,10 +140,6 @@ def _metadata(trigger: Trigger) -> str:
         )
     what = safe(detail) or "metadata"
     return f"Member {name} joined again with another {what}." + _says(trigger)
-
-
-def _subscribed(word: str) -> str:
-    return f"{'no longer ' if word.startswith('-') else ''}{safe(word[1:])}"
 
 
 _CAUSES: dict[str, Callable[[Trigger], str]] = {
@@ -184,6 +189,8 @@ _FAILOVER = ("session_expired", "member_joined", "group_too_large")
 
 def course_sentence(rebalance: Rebalance) -> str:
     """What came of it: how long it took, who was waited for, what moved."""
+    if rebalance.is_logged:
+        return " ".join([*logged_phases(rebalance), *logged_partitions(rebalance)])
     parts = [*_phases(rebalance), *_company(rebalance), *_partitions(rebalance)]
     if refused := _refused_commits(rebalance):
         parts.append(refused)
@@ -276,12 +283,13 @@ def _refused_commits(of: Rebalance) -> str:
 
 
 _SINGLE: dict[str, Callable[[Event], str]] = {
+    **LOGGED_LINES,
     "group_created": lambda of: "The group was created.",
-    "group_deleted": lambda of: (
-        "The group was deleted by request."
-        if of.cause == "requested"
-        else "The group was removed: it was empty, and its last offset had expired."
-    ),
+    "group_deleted": lambda of: {
+        "requested": "The group was deleted by request.",
+        "logged_deletion": "The group was removed: whether it was deleted or expired, the log "
+        "does not tell.",
+    }.get(of.cause or "", "The group was removed: it was empty, and its last offset had expired."),
     "coordinator_started": lambda of: "The coordinator started.",
     "coordinator_stopped": lambda of: "The coordinator was stopped.",
     "shard_loaded": lambda of: "The coordinator loaded the group.",

@@ -75,7 +75,11 @@ def member_text(member: EventMember | None) -> str:
         return f"instance {safe(member.group_instance_id)}{at}"
     if not member.member_id:
         return f"client {safe(member.client_id)}{at}"
-    return f"{safe(short(member.member_id))}{at}"
+    name = short(member.member_id)
+    if member.client_id and not name.startswith(member.client_id):
+        # With the consumer protocol an id is chosen by chance alone.
+        name = f"{member.client_id}-{name[:8]}"
+    return f"{safe(name)}{at}"
 
 
 def short(member_id: str) -> str:

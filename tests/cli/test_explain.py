@@ -143,7 +143,11 @@ def test_a_server_without_such_a_topic_gets_a_hint(tmp_path: Path) -> None:
         assert done.returncode == 1
         assert "pykcoord watch" in done.stderr
         assert event_shards(server.directory) == []
-        assert explained("billing", str(server.directory)).returncode == 1
+        told = explained("billing", str(server.directory))
+        assert told.returncode == 0
+        assert "Told from the log of __consumer_offsets alone" in told.stdout
+        assert "The group had no members, and" in told.stdout
+        assert explained("nobody", str(server.directory)).returncode == 1
 
 
 def test_what_is_kept_outlives_a_kill_and_damage(tmp_path: Path) -> None:

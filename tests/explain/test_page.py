@@ -11,8 +11,22 @@ from support.virtual import START_MS, World
 from pykcoord.explain import PATTERNS, Report, explain
 
 from .acts import Case
+from .logs import both
 from .pairs import PAIRS
 
+LOGGED = (
+    "killed or paused",
+    "left with a reason or without",
+    "a new member or one that is back",
+    "the leader asks, or asks because a topic grew",
+    "another subscription or the same again",
+    "a static member restarts, or its id is used twice",
+    "waits for the leader or for a member",
+    "one comes and goes, or all restart",
+    "deleted or expired",
+    "consumer protocol: gives up late or not at all",
+    "consumer protocol: a topic grew or a subscription changed",
+)
 PAGE = Path(__file__).parents[2] / "docs" / "explain.md"
 
 
@@ -37,6 +51,21 @@ def printed() -> str:
     return "\n".join(out)
 
 
+def logged() -> str:
+    """A table: of some pairs, what the log alone tells of each case."""
+    out = ["| fault | what the log tells |", "|---|---|"]
+    for name in LOGGED:
+        told = []
+        for case in PAIRS[name]:
+            report = both(case)[1]
+            text = report.lines[-1].text if report.lines else "Nothing."
+            for pattern in report.patterns:
+                text += f" **{pattern.text} {pattern.suggestion}** Seen: {pattern.evidence}."
+            told.append(text)
+        out += [f"| {name if number == 0 else ''} | {text} |" for number, text in enumerate(told)]
+    return "\n".join(out)
+
+
 def story() -> str:
     report = report_of(PAIRS["one comes and goes, or all restart"][1])
     lines = [f"    {line.text}" for line in report.lines]
@@ -48,7 +77,8 @@ def story() -> str:
 
 def test_the_page_has_what_is_printed() -> None:
     text = PAGE.read_text()
-    for mark, content in (("story", story()), ("faults", printed())):
+    marked = (("story", story()), ("faults", printed()), ("logged", logged()))
+    for mark, content in marked:
         pattern = rf"(<!-- {mark} -->\n).*?(<!-- end -->)"
         new = re.sub(
             pattern, lambda found, content=content: f"{found[1]}\n{content}\n\n{found[2]}",

@@ -42,7 +42,7 @@ class World:
         self._agenda: list[tuple[int, int, Callable[[], None]]] = []
         self._number = itertools.count()
         self._tickets: dict[int, tuple[int, Callable[[Any], None]]] = {}
-        self._log: list[Any] = []
+        self.log: list[Any] = []
         self._due_ms: int | None = None
         self.shard = self._shard()
 
@@ -106,7 +106,7 @@ class World:
         self.shard.drop()
         self._tickets.clear()
         self.shard = self._shard()
-        for append in self._log:
+        for append in self.log:
             self.shard.replay(record_batch(append), append.base_offset + append.record_count)
         self._step([])
         self.note("shard_loaded")
@@ -122,7 +122,7 @@ class World:
                 self._answer(response.ticket, response.frame)
             if not step.appends:
                 return
-            self._log += step.appends
+            self.log += step.appends
             committed = self.shard.next_offset
 
     def _answer(self, ticket: int, frame: bytes) -> None:

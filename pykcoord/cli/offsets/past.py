@@ -16,7 +16,7 @@ from pykcoord.offset_history import Change, Offsets, changes, offsets_at
 from pykcoord.records import partition_of
 from pykcoord.transfer import readable
 
-__all__ = ["GroupPast", "group_argument", "past_of", "path_argument"]
+__all__ = ["GroupPast", "group_argument", "likely", "past_of", "path_argument"]
 
 group_argument = click.argument("group_id", metavar="GROUP")
 path_argument = click.argument("path", metavar="PATH", type=click.Path(exists=True, path_type=Path))
@@ -48,7 +48,7 @@ class GroupPast:
 def past_of(group_id: str, path: Path, on_corruption: OnCorruption) -> GroupPast:
     """Reads it. Raises LogError where the log knows no offset of the group, and as LogReader."""
     reader = opened(path, on_corruption)
-    for partition in _likely(reader, group_id):
+    for partition in likely(reader, group_id):
         past = Past(reader, partition)
         with readable(partition):
             found = list(changes(past.read(), group_id))
@@ -60,7 +60,7 @@ def past_of(group_id: str, path: Path, on_corruption: OnCorruption) -> GroupPast
     )
 
 
-def _likely(reader: LogReader, group_id: str) -> Iterator[int]:
+def likely(reader: LogReader, group_id: str) -> Iterator[int]:
     """The partition of the group first: the number of partitions may be another than the folders
     show, as where a broker has some of them only."""
     first = partition_of(group_id, reader.shards)
