@@ -24,7 +24,7 @@ from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
 from pykcoord.event_stream import EventStream, EventStreams
 from pykcoord.leading import FixedShards
 from pykcoord.log.protocol import Log
-from pykcoord.recorder import Recorder
+from pykcoord.recorder import RecordedFiles, Recorder
 from pykcoord.runtime import Runtime
 from pykcoord.server_assignors import Given
 
@@ -74,6 +74,7 @@ class Serving:
         self._parts: Parts | None = None
         self._streams = EventStreams()
         self.recorder: Recorder | None = None
+        self.event_files: RecordedFiles | None = None
         self.clock = Clock()
         self.closed = False
         _known.add(self)
@@ -215,7 +216,7 @@ class Serving:
             self._store, self._config, self._topics, clock=self.clock, assignors=self._assignors
         )
         runtime = self._runtime = engine.runtime
-        self.recorder = engine.recorder
+        self.recorder, self.event_files = engine.recorder, engine.event_files
         try:
             if not isinstance(self._store, Directory):
                 FixedShards(runtime).lead()

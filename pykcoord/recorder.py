@@ -15,8 +15,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from pykcoord._native import partition_of
 from pykcoord.catalogue import TopicCatalogue
-from pykcoord.events import Event
+from pykcoord.events import REBALANCE_STARTS, Event
 from pykcoord.log.events import EVENTS_TOPIC, EventLimits, EventLog, event_shards
 
 __all__ = ["RecordedFiles", "Recorder", "watch_topics"]
@@ -32,6 +33,8 @@ _MAX_NOTES = 1_000
 _MANY = 1_000
 _EXPIRE_MS = 60_000
 _CLOSE_SECONDS = 5.0
+
+_STARTS = tuple(kind.encode() for kind in REBALANCE_STARTS)
 
 Recorded = tuple[int, int, bytes, bytes]
 """Shard, time in ms, group id and JSON of an event, as the native node has it."""
@@ -104,12 +107,9 @@ class Recorder:
 
     def events_of(self, group_id: str) -> list[Event]:
         """What is kept of a group, and of the whole coordinator beside it. For any thread."""
-        key = group_id.encode()
         for shard in event_shards(self.directory):
-            records = list(EventLog(self.directory, shard).records())
-            if any(record.key == key for record in records):
-                found = (record for record in records if record.key in (key, b""))
-                return [Event.of_json(json.loads(record.value)) for record in found]
+            if found := _events_of(self.directory, shard, group_id)[0]:
+                return found
         return []
 
     def flush(self, timeout_seconds: float = _CLOSE_SECONDS) -> bool:
@@ -250,6 +250,36 @@ class RecordedFiles:
     def offset_at(self, shard: int, timestamp_ms: int) -> tuple[int, int] | None:
         """The first record of that time or later: its offset and time."""
         return EventLog(self._directory, shard).offset_at(timestamp_ms)
+
+    def events_of(self, group_id: str) -> tuple[list[Event], int | None]:
+        """What is kept of a group and of the whole coordinator beside it, and since when (ms since
+        the epoch; None: nothing is)."""
+        return _events_of(self._directory, partition_of(group_id, self.shards), group_id)
+
+    def rebalanced_since(self, since_ms: int, most: int = 200_000) -> list[tuple[str, int]]:
+        """When groups began to rebalance since then, as far as it is kept: group id and time; the
+        newest where there are more than `most`."""
+        found: list[tuple[str, int]] = []
+        for shard in event_shards(self._directory):
+            for record in EventLog(self._directory, shard).records():
+                # Most events are others, and taking them apart costs far more than the search.
+                if record.timestamp_ms >= since_ms and any(one in record.value for one in _STARTS):
+                    event = Event.of_json(json.loads(record.value))
+                    if event.kind in REBALANCE_STARTS:
+                        found.append((event.group_id, event.timestamp_ms))
+        return sorted(found, key=lambda one: one[1])[-most:]
+
+
+def _events_of(directory: Path, shard: int, group_id: str) -> tuple[list[Event], int | None]:
+    """Empty where nothing is kept of the group itself."""
+    key = group_id.encode("utf-8", "surrogatepass")
+    found, since_ms, has_own = [], None, False
+    for record in EventLog(directory, shard).records():
+        since_ms = record.timestamp_ms if since_ms is None else since_ms
+        if record.key in (key, b""):
+            has_own = has_own or record.key == key
+            found.append(Event.of_json(json.loads(record.value)))
+    return (found if has_own else []), since_ms
 
 
 def watch_topics(recorder: Recorder, catalogue: TopicCatalogue) -> None:

@@ -307,7 +307,7 @@ def test_only_the_log_opens_files() -> None:
         # Certificates and tokens that the user's properties name.
         PACKAGE / "kafka/tls.py",
         PACKAGE / "kafka/tokens.py",
-        PACKAGE / "cli/web.py",
+        PACKAGE / "cli/web_options.py",
         PACKAGE / "cli/offsets/restore.py",
     ]
     named_by_users += (PACKAGE / "cli/zookeeper").glob("*.py")

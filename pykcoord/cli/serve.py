@@ -12,10 +12,10 @@ from pykcoord import config as configuration
 from pykcoord.cli import logs
 from pykcoord.cli.serving import Alone, Options, new_runner, raise_file_limit, serve
 from pykcoord.cli.types import AddressType, TopicType
+from pykcoord.cli.web_options import web_options
 from pykcoord.config import Config
 from pykcoord.errors import ConfigError
 from pykcoord.log import Flush, OnCorruption
-from pykcoord.web import WebOptions
 
 logger = logging.getLogger("pykcoord.serve")
 
@@ -160,7 +160,7 @@ def command(
         flush,
         on_corruption,
         end_offsets,
-        _web(web, web_admin, web_token_file),
+        web_options(web, web_admin, web_token_file),
     )
     with logs.to_stderr(log_format, log_level) as lines:
         config = _config(config_file, overrides)
@@ -176,23 +176,6 @@ def command(
         with new_runner() as runner:
             runner.run(serve(config, options, lines, Alone()))
     return 0
-
-
-def _web(
-    listen: tuple[str, int] | None, allows_changes: bool, token_file: Path | None
-) -> WebOptions | None:
-    """Raises UsageError for options of a console that there is not, and ConfigError for one that
-    others could reach."""
-    if listen is None:
-        if allows_changes or token_file is not None:
-            raise click.UsageError("--web-admin and --web-token-file are options of --web")
-        return None
-    from pykcoord.cli.web import read_token
-
-    token = read_token(token_file) if token_file is not None else None
-    options = WebOptions(listen, allows_changes, token)
-    options.check()
-    return options
 
 
 def _config(file: Path | None, overrides: Sequence[str]) -> Config:

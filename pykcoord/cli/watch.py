@@ -19,10 +19,12 @@ from pykcoord.cli.listing import print_listings
 from pykcoord.cli.serving import naming_address, new_runner, when_asked_to_end
 from pykcoord.cli.types import AddressType
 from pykcoord.cli.watch_listing import Screen, listings
-from pykcoord.clock import monotonic_seconds
-from pykcoord.errors import ConfigError
+from pykcoord.cli.web_options import web_options
+from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.errors import ConfigError, KcoordError
 from pykcoord.watch import Watcher, WatchSettings
 from pykcoord.watch.tables import Tables, matching
+from pykcoord.web import WebOptions
 
 __all__ = ["command"]
 
@@ -62,6 +64,14 @@ logger = logging.getLogger("pykcoord.watch")
     help="Seconds between two pictures on a terminal, or two lines of JSON.",
 )
 @click.option("--metrics", type=AddressType(), help="Serve Prometheus metrics there.")
+@click.option(
+    "--web", type=AddressType(), help="Serve the console there: pages, JSON, metrics; read only."
+)
+@click.option(
+    "--web-token-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with the token that the console wants; needed where --web is not on loopback.",
+)
 @logs.options
 def command(
     directory: Path | None,
@@ -73,6 +83,8 @@ def command(
     as_json: bool,
     interval: float,
     metrics: tuple[str, int] | None,
+    web: tuple[str, int] | None,
+    web_token_file: Path | None,
     log_format: logs.LogFormat,
     log_level: logs.LogLevel,
 ) -> int:
@@ -90,13 +102,15 @@ def command(
       pykcoord watch --bootstrap-servers localhost:9092 --once
       pykcoord watch --bootstrap-servers localhost:9092 --group 'billing-*'
       pykcoord watch --bootstrap-servers localhost:9092 history --metrics 127.0.0.1:9465
+      pykcoord watch --bootstrap-servers localhost:9092 history --web 127.0.0.1:8080
       pykcoord watch --config client.properties --once --json
     """
     settings = _settings(servers, config_file, overrides)
+    console = web_options(web, False, web_token_file)
     wanted = matching((pattern,)) if pattern is not None else None
     with logs.to_stderr(log_format, log_level), new_runner() as runner:
         watching = _Watching(settings, directory, wanted, as_json, interval)
-        runner.run(watching.once() if once else watching.run(metrics))
+        runner.run(watching.once() if once else watching.run(metrics, console))
     return 0
 
 
@@ -127,11 +141,13 @@ class _Watching:
         else:
             print_listings(listings(watcher, tables, with_members=self._wanted is not None))
 
-    async def run(self, metrics: tuple[str, int] | None) -> None:
+    async def run(self, metrics: tuple[str, int] | None, web: WebOptions | None) -> None:
         """Until a signal asks it to end."""
         asked = when_asked_to_end()
         began = monotonic_seconds()
-        opening = asyncio.create_task(Watcher.open(self._settings, self._directory))
+        opening = asyncio.create_task(
+            Watcher.open(self._settings, self._directory, tells_events=web is not None)
+        )
         waited: set[asyncio.Future[Any]] = {opening, asked}
         await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
         if not opening.done():
@@ -140,7 +156,7 @@ class _Watching:
             return
         watcher = opening.result()
         try:
-            async with _metrics(watcher, metrics):
+            async with _metrics(watcher, metrics), _console(watcher, web):
                 tasks = [watcher.run(), self._show(watcher, monotonic_seconds() - began)]
                 running = [asyncio.create_task(one) for one in tasks]
                 waited = {*running, asked}
@@ -190,6 +206,29 @@ async def _metrics(watcher: Watcher, listen: tuple[str, int] | None) -> AsyncIte
         with naming_address("--metrics", listen):
             url = stack.enter_context(serve_metrics(WatchMetrics(watcher).registry, listen))
         logger.info("metrics at %s", url, extra={"event": "metrics", "url": url})
+        yield
+
+
+@contextlib.asynccontextmanager
+async def _console(watcher: Watcher, options: WebOptions | None) -> AsyncIterator[None]:
+    if options is None:
+        yield
+        return
+    try:
+        from pykcoord.web.listener import serve_console
+    except ModuleNotFoundError as error:
+        raise KcoordError(f"--web: {error}") from None
+    from pykcoord.watch.console import WatchReading, WatchSource
+    from pykcoord.watch.metrics import WatchMetrics
+
+    source = WatchSource(watcher, WatchMetrics(watcher))
+    with contextlib.ExitStack() as stack:
+        with naming_address("--web", options.listen):
+            served = stack.enter_context(
+                serve_console(source, options, Clock().now_ms, WatchReading(source))
+            )
+        stack.callback(source.end)
+        logger.info("console on %s", served.url, extra={"event": "web", "url": served.url})
         yield
 
 

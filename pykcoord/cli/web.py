@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,17 +11,16 @@ from typing import TYPE_CHECKING
 from pykcoord.catalogue import Topic
 from pykcoord.clock import Clock
 from pykcoord.engine import Engine
-from pykcoord.errors import ConfigError, KcoordError
+from pykcoord.errors import KcoordError
 from pykcoord.event_stream import EventStream, EventStreams
 from pykcoord.server import Broker, Peers
-from pykcoord.web import Ends, Figures, NodeAddress, WebOptions
+from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions
 
 if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
 
-__all__ = ["ServerSource", "console", "read_token"]
+__all__ = ["ServerSource", "console"]
 
-_MOST_TOKEN_BYTES = 4_096
 _EVENTS = 10_000
 _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
 # Of the families of metrics, which the page of the cluster shows.
@@ -43,23 +40,6 @@ _SHOWN = (
     "pykcoord_append_failures",
 )
 _TIMED = ("pykcoord_request_seconds", "pykcoord_fsync_seconds", "pykcoord_append_seconds")
-
-
-def read_token(path: Path, option: str = "--web-token-file") -> str:
-    """The token in a file: its first line. Raises ConfigError where it cannot be read, or other
-    users of this machine can read it."""
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            mode = os.fstat(descriptor).st_mode
-            content = os.read(descriptor, _MOST_TOKEN_BYTES)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise ConfigError(option, f"{path}: {error.strerror}") from None
-    if stat.S_ISREG(mode) and mode & (stat.S_IROTH | stat.S_IWOTH):
-        raise ConfigError(option, f"{path}: other users can read or write it; chmod 600 {path}")
-    return content.decode("latin-1").split("\n", 1)[0].strip()
 
 
 @contextmanager
@@ -106,6 +86,8 @@ class ServerSource:
         self._ended = False
         engine.runtime.on_event = self._streams.put
 
+    is_watched = False
+
     @property
     def tells_all(self) -> bool:
         """Whether this process is the only one."""
@@ -149,6 +131,19 @@ class ServerSource:
         stream = self._streams.add(_EVENTS)
         self._loop.call_soon_threadsafe(self._engine.runtime.tell_events, True)
         return stream
+
+    def past(self, group_id: str) -> Past:
+        """What the recorder kept, over restarts; of groups of other nodes of this machine too."""
+        files, recorder = self._engine.event_files, self._engine.recorder
+        if files is None or recorder is None:
+            return Past((), None)
+        recorder.flush()
+        return Past(*files.events_of(group_id))
+
+    def rebalanced_since(self, since_ms: int) -> Sequence[tuple[str, int]] | None:
+        """What the recorder kept, likewise."""
+        files = self._engine.event_files
+        return files.rebalanced_since(since_ms) if files is not None else None
 
     def figures(self) -> Figures:
         """Those of the metrics that the page shows, and the snapshots in the directory."""

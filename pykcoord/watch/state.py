@@ -40,12 +40,17 @@ class Change(NamedTuple):
     is_live: bool
 
 
+Heard = Callable[[int, bytes | None], None]
+"""A partition's number, and a chunk of it; None: the partition begins anew."""
+
+
 class WatchedPartition:
     """One partition of `__consumer_offsets`. `broken` says why its records are not followed any
     more, if one cannot be read: its groups are as they were then."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, heard: Heard | None = None) -> None:
         self.number = number
+        self._heard = heard
         self.version = 0
         self.broken: str | None = None
         self.others: dict[bytes, bytes] = {}
@@ -61,6 +66,8 @@ class WatchedPartition:
         try:
             self._node.replay(0, chunk)
             self._keep_others(chunk)
+            if self._heard is not None:
+                self._heard(self.number, chunk)
         except (ReplayError, CorruptLogError) as error:
             self.broken = str(error)
             logger.error(
@@ -125,6 +132,9 @@ class WatchedState:
     def __init__(self) -> None:
         self.partitions: dict[int, WatchedPartition] = {}
         self.names: dict[bytes, str] = {}
+        self.heard: Heard | None = None
+        """Is told of each chunk that is replayed, also of what a directory holds: to be set before
+        the first partition begins."""
         self._observers: list[Callable[[Change], None]] = []
 
     @property
@@ -139,7 +149,9 @@ class WatchedState:
     def begin(self, number: int) -> WatchedPartition:
         """A partition without any records, in place of what was there."""
         known = self.partitions.get(number)
-        fresh = self.partitions[number] = WatchedPartition(number)
+        if self.heard is not None:
+            self.heard(number, None)
+        fresh = self.partitions[number] = WatchedPartition(number, self.heard)
         if known is not None:
             fresh.version = known.version + 1
             self._tell(Change(number, None, 0, False))

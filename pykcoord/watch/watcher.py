@@ -34,6 +34,7 @@ from pykcoord.watch.polling import Poller
 from pykcoord.watch.settings import WatchSettings
 from pykcoord.watch.state import WatchedState
 from pykcoord.watch.tables import Tables, matching
+from pykcoord.watch.telling import Telling
 
 __all__ = ["POLLED_FILE", "Watcher"]
 
@@ -47,7 +48,7 @@ class Watcher:
     """Made by `open`, which reads all there is; `run` goes on until it is cancelled; then `close`.
 
     `state` is what was read of the log, `poller` what was asked instead (one of them is None),
-    `follower` and `checker` are there once the topic is.
+    `follower` and `checker` are there once the topic is, `telling` where events are wanted.
     """
 
     def __init__(
@@ -57,6 +58,7 @@ class Watcher:
         self.cluster = cluster
         self.ends = Ends(cluster)
         self.state: WatchedState | None = WatchedState()
+        self.telling: Telling | None = None
         self.poller: Poller | None = None
         self.follower: Follower | None = None
         self.checker: Checker | None = None
@@ -67,15 +69,20 @@ class Watcher:
         self._syncing: asyncio.Future[None] | None = None
 
     @classmethod
-    async def open(cls, settings: WatchSettings, path: Path | None) -> Self:
+    async def open(
+        cls, settings: WatchSettings, path: Path | None, *, tells_events: bool = False
+    ) -> Self:
         """Connects, takes in what `path` holds, and reads the cluster's log to its end, or asks for
-        everything once. Raises ClusterError, ConfigError, LogError, OSError."""
+        everything once. `tells_events`: `telling` says what happened, as the log tells it. Raises
+        ClusterError, ConfigError, LogError, OSError."""
         directory = CopiedDirectory.open(path) if path is not None else None
         cluster = watcher = None
         try:
             expected = directory.origin.cluster_id if directory and directory.origin else None
             cluster = await Cluster.open(settings.client, expected)
             watcher = cls(settings, cluster, directory)
+            if tells_events and watcher.state is not None:
+                watcher.telling = Telling(watcher.state)
             await watcher._begin()
             return watcher
         except BaseException:
@@ -229,6 +236,7 @@ class Watcher:
             extra={"event": "polling"},
         )
         self.state, self.poller = None, Poller(self.cluster, self.wanted)
+        self.telling = None
         await self._poll()
         await self.refresh_ends()
 

@@ -6,6 +6,6 @@ It needs the extra `pykcoord[web]`; what is named here does not.
 """
 
 from pykcoord.web.options import WebOptions
-from pykcoord.web.source import Ends, Figures, NodeAddress, Source
+from pykcoord.web.source import Ends, Figures, NodeAddress, Past, Source
 
-__all__ = ["Ends", "Figures", "NodeAddress", "Source", "WebOptions"]
+__all__ = ["Ends", "Figures", "NodeAddress", "Past", "Source", "WebOptions"]

@@ -17,7 +17,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
 from pykcoord.errors import ArgumentError, KafkaError
-from pykcoord.web.reading import Place, Reading
+from pykcoord.web.reading import Place, Reads
 from pykcoord.web.source import Source
 
 __all__ = ["Admin"]
@@ -31,7 +31,7 @@ _MEMBERS = {22, 25, 107, 110, 111, 113}  # what a commit hears in a group with m
 class Admin:
     """Changes of groups. Each raises KafkaError with the coordinator's answer, where it refuses."""
 
-    def __init__(self, source: Source, reading: Reading) -> None:
+    def __init__(self, source: Source, reading: Reads) -> None:
         self._source = source
         self._reading = reading
 

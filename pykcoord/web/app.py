@@ -21,13 +21,14 @@ from pykcoord.errors import ArgumentError, KafkaError, KcoordError
 from pykcoord.web.admin import Admin
 from pykcoord.web.feed import Feed, TooManyError
 from pykcoord.web.guard import COOKIE, Guard, Sessions, session_of
-from pykcoord.web.history import History
+from pykcoord.web.history import HOUR_MS, History
 from pykcoord.web.listing import Listing
 from pykcoord.web.openapi import description
 from pykcoord.web.options import WebOptions
 from pykcoord.web.pages import Pages
 from pykcoord.web.parameters import BadRequestError, Body, Query
-from pykcoord.web.reading import Reading
+from pykcoord.web.past import Pasts
+from pykcoord.web.reading import Reading, Reads
 from pykcoord.web.source import Source
 
 __all__ = ["ASSETS", "Application"]
@@ -54,16 +55,24 @@ _ASSET_AGE_SECONDS = 300
 
 
 class Application:
-    """The console of one source. `starlette` is the ASGI application; its lifespan listens to
+    """The console of one source, which is read by Kafka's requests unless `reading` is given.
+    `starlette` is the ASGI application; its lifespan listens to
     events and lists groups. On one loop only."""
 
-    def __init__(self, source: Source, options: WebOptions, now_ms: Callable[[], int]) -> None:
+    def __init__(
+        self,
+        source: Source,
+        options: WebOptions,
+        now_ms: Callable[[], int],
+        reading: Reads | None = None,
+    ) -> None:
         self._source = source
         self._options = options
-        self._reading = Reading(source)
+        self._reading = reading if reading is not None else Reading(source)
         self._history = History(now_ms)
         self._listing = Listing(source, self._reading, now_ms)
-        self._pages = Pages(source, self._reading, self._listing, self._history, now_ms)
+        pasts = Pasts(source, self._history, now_ms)
+        self._pages = Pages(source, self._reading, self._listing, self._history, pasts, now_ms)
         self._admin = Admin(source, self._reading)
         self._sessions = Sessions(options.token)
         self.feed = Feed(now_ms)
@@ -108,6 +117,7 @@ class Application:
         tasks = [
             asyncio.create_task(_kept_up(self._listen)),
             asyncio.create_task(_kept_up(self._listing.run)),
+            asyncio.create_task(self._count_before()),
         ]
         try:
             yield
@@ -123,6 +133,14 @@ class Application:
                 self._history.put(event)
                 self._listing.hear(event)
                 self.feed.hear(event)
+
+    async def _count_before(self) -> None:
+        """Rebalances from before the console began, as far as they are kept."""
+        since_ms = self._history.since_ms - HOUR_MS
+        with suppress(OSError, ValueError, KeyError):
+            found = await asyncio.to_thread(self._source.rebalanced_since, since_ms)
+            if found is not None:
+                self._history.count_before(found, since_ms)
 
     async def _page(self, request: Request) -> Response:
         return self._file("index.html", "no-cache")
@@ -165,6 +183,7 @@ class Application:
         return _json(
             {
                 "name": self._source.name,
+                "is_watched": self._source.is_watched,
                 "allows_changes": self._options.allows_changes,
                 "change_token": self._sessions.change_token
                 if self._options.allows_changes

@@ -14,8 +14,9 @@ from prometheus_client.registry import Collector
 from pykcoord.catalogue import Topic
 from pykcoord.event_stream import EventStream
 from pykcoord.node_metrics import metrics_of
+from pykcoord.recorder import RecordedFiles, Recorder
 from pykcoord.web.exposition import exposed
-from pykcoord.web.source import Ends, Figures, NodeAddress
+from pykcoord.web.source import Ends, Figures, NodeAddress, Past
 
 __all__ = ["EmbeddedSource"]
 
@@ -28,6 +29,8 @@ class Host(Protocol):
     """The thread of a coordinator (`pykcoord._serving.Serving`)."""
 
     closed: bool
+    recorder: Recorder | None
+    event_files: RecordedFiles | None
 
     @property
     def parts(self) -> Any: ...
@@ -39,6 +42,7 @@ class EmbeddedSource:
     """A `Source`: one node, that is this process. `exchange` answers a frame on `host`'s loop."""
 
     tells_all = True
+    is_watched = False
 
     def __init__(self, name: str, host: Host, exchange: Any) -> None:
         self.name = name
@@ -82,6 +86,18 @@ class EmbeddedSource:
     def events(self) -> EventStream:
         """What happens to groups from now on."""
         return self._host.events(10_000)
+
+    def past(self, group_id: str) -> Past:
+        """What the recorder kept, over restarts."""
+        if self._host.recorder is None or self._host.event_files is None:
+            return Past((), None)
+        self._host.recorder.flush()
+        return Past(*self._host.event_files.events_of(group_id))
+
+    def rebalanced_since(self, since_ms: int) -> Sequence[tuple[str, int]] | None:
+        """What the recorder kept, likewise."""
+        files = self._host.event_files
+        return files.rebalanced_since(since_ms) if files is not None else None
 
     def figures(self) -> Figures:
         """Counts of the node; blocks until its loop has them."""

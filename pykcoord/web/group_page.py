@@ -68,6 +68,7 @@ def _why(group_id: str, events: Sequence[Event]) -> dict[str, Any]:
     report = explain(events, group_id)
     rebalances = [line for line in report.lines if "rebalance" in line.fields]
     return {
+        "told_by": "log" if report.is_logged else "recorder",
         "rebalances": [
             {"at_ms": line.at_ms, "text": line.text} for line in rebalances[-MOST_REBALANCES:]
         ],

@@ -13,7 +13,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator
 from typing import NamedTuple
 
-__all__ = ["Entry", "Index", "IndexBuilder", "Kind", "listed"]
+__all__ = ["Entry", "Index", "IndexBuilder", "Kind", "listed", "tail"]
 
 CHUNK = 1_000
 _MOST_KINDS = 250
@@ -98,8 +98,12 @@ class IndexBuilder:
 
     async def add(self, frame: bytes) -> int:
         """All groups of one response to ListGroups, and how many they are."""
+        return await self.put(listed(frame))
+
+    async def put(self, chunks: AsyncIterator[list[tuple[bytes, bytes]]]) -> int:
+        """Groups, some at a time: id, and the `tail` of its kind. How many they are."""
         count = 0
-        async for chunk in listed(frame):
+        async for chunk in chunks:
             count += len(chunk)
             if len(chunk) == CHUNK:
                 self._put(chunk)
@@ -109,6 +113,11 @@ class IndexBuilder:
                     self._put(self._small)
                     self._small = []
         return count
+
+    def part(self, version: int, at_ms: int) -> Index:
+        """What was taken so far."""
+        kinds, counts = list(map(_kind, self._kinds)), list(self._counts)
+        return Index(version, at_ms, list(self._chunks), kinds, counts, is_whole=False)
 
     def finish(self, version: int, at_ms: int) -> Index:
         """What was taken."""
@@ -132,6 +141,12 @@ class IndexBuilder:
         self._chunks.append(_Chunk([group_id for group_id, _ in chunk], bytes(kinds)))
 
 
+def tail(kind: Kind) -> bytes:
+    """A kind as a listing has it; of texts below 127 bytes."""
+    texts = [text.encode()[:126] for text in kind]
+    return b"".join(bytes([len(text) + 1]) + text for text in texts)
+
+
 def _kind(tail: bytes) -> Kind:
     texts = []
     at = 0
@@ -143,13 +158,16 @@ def _kind(tail: bytes) -> Kind:
 
 
 class Index:
-    """All groups as they were listed at `at_ms`. `version`: another one for each."""
+    """All groups as they were listed at `at_ms`. `version`: another one for each. `is_whole`: False
+    while the first listing goes on, and these are the groups that it has come to."""
 
     def __init__(
-        self, version: int, at_ms: int, chunks: list[_Chunk], kinds: list[Kind], counts: list[int]
-    ) -> None:
+        self, version: int, at_ms: int, chunks: list[_Chunk], kinds: list[Kind], counts: list[int],
+        is_whole: bool = True,
+    ) -> None:  # fmt: skip
         self.version = version
         self.at_ms = at_ms
+        self.is_whole = is_whole
         self._chunks = chunks
         self._kinds = kinds
         self._counts = counts
@@ -223,7 +241,8 @@ class Index:
         number = len(self._kinds)
         chunk = _Chunk(unknown, bytes([min(number, _MOST_KINDS)]) * len(unknown))
         kinds, counts = [*self._kinds, Kind("", "", "")], [*self._counts, len(unknown)]
-        return Index(self.version, self.at_ms, [*self._chunks, chunk], kinds, counts)
+        chunks = [*self._chunks, chunk]
+        return Index(self.version, self.at_ms, chunks, kinds, counts, self.is_whole)
 
     def _chosen(self, state: str | None, kind: str | None) -> Callable[[int], bool] | None:
         if state is None and kind is None:

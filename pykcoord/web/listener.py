@@ -21,6 +21,7 @@ except ModuleNotFoundError as error:
     ) from None
 
 from pykcoord.web.options import WebOptions
+from pykcoord.web.reading import Reads
 from pykcoord.web.source import Source
 
 __all__ = ["Console", "serve_console"]
@@ -77,15 +78,16 @@ class Console:
 
 @contextmanager
 def serve_console(
-    source: Source, options: WebOptions, now_ms: Callable[[], int]
+    source: Source, options: WebOptions, now_ms: Callable[[], int], reading: Reads | None = None
 ) -> Iterator[Console]:
-    """Serve the console of `source` within. `now_ms` is the clock. Raises ConfigError where the
-    options are not safe, and OSError where the address cannot be had."""
+    """Serve the console of `source` within. `now_ms` is the clock, `reading` reads groups in
+    another way than by requests. Raises ConfigError where the options are not safe, and OSError
+    where the address cannot be had."""
     options.check()
     listener = _listening(options.listen)
     try:
         host, port = options.listen[0], listener.getsockname()[1]
-        application = Application(source, options, now_ms)
+        application = Application(source, options, now_ms, reading)
         shown = f"[{host}]" if ":" in host else host
         console = Console(f"http://{shown}:{port}/", _server(application), application)
     except BaseException:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from pykcoord.errors import KcoordError
 from pykcoord.events import Event
 from pykcoord.web.index import Index, IndexBuilder
-from pykcoord.web.reading import Reading
+from pykcoord.web.reading import Reads
 from pykcoord.web.source import Source
 
 __all__ = ["Listing"]
@@ -22,12 +23,14 @@ _PAUSE_FACTOR = 20.0
 # How long a listing goes on after the last look.
 _WATCHED_SECONDS = 15.0
 _MOST_ADDED = 10_000
+# For so long the first page waits for all groups.
+_FIRST_SECONDS = 0.2
 
 
 class Listing:
     """All groups of all nodes. `run` renews it; on the console's loop only."""
 
-    def __init__(self, source: Source, reading: Reading, now_ms: Callable[[], int]) -> None:
+    def __init__(self, source: Source, reading: Reads, now_ms: Callable[[], int]) -> None:
         self._source = source
         self._reading = reading
         self._now_ms = now_ms
@@ -37,17 +40,26 @@ class Listing:
         self._looked_at = 0.0
         self._added: dict[str, int] = {}
         self._versions = 0
+        self._building: tuple[IndexBuilder, int] | None = None
         self.unreachable: dict[int, str] = {}
         """Nodes that did not answer the last listing, and why."""
         self.by_node: dict[int, int] = {}
         """How many groups each node coordinates."""
 
     async def get(self) -> Index:
-        """All groups, as far as they are known; waits for the first listing."""
+        """All groups, as far as they are known. While the first listing goes on, those that it has
+        come to, once that is a page or has taken a moment."""
         self._looked_at = asyncio.get_running_loop().time()
         self._wanted.set()
-        await self._built.wait()
-        assert self._index is not None
+        while self._index is None:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FIRST_SECONDS):
+                    await self._built.wait()
+            if self._index is None and self._building is not None:
+                builder, begun_ms = self._building
+                part = builder.part(self._versions, begun_ms)
+                if part.total:
+                    return part
         return self._index.plus(self._added) if self._added else self._index
 
     def hear(self, event: Event) -> None:
@@ -70,11 +82,13 @@ class Listing:
     async def _renew(self) -> None:
         begun_ms = self._now_ms()
         builder = IndexBuilder()
+        if self._index is None:
+            self._building = builder, begun_ms
         unreachable: dict[int, str] = {}
         by_node: dict[int, int] = {}
         for node in self._source.nodes():
             try:
-                by_node[node.node_id] = await builder.add(await self._reading.listing(node))
+                by_node[node.node_id] = await self._reading.list_into(builder, node)
             except (OSError, KcoordError, ValueError, IndexError) as error:
                 unreachable[node.node_id] = str(error) or type(error).__name__
         # Of one node that ends there is nobody to tell.
@@ -92,4 +106,5 @@ class Listing:
         self._index = builder.finish(self._versions, begun_ms)
         # What was told since this listing began may not be in it.
         self._added = {one: at for one, at in self._added.items() if at >= begun_ms - 1_000}
+        self._building = None
         self._built.set()

@@ -231,6 +231,7 @@ def _schemas() -> Schema:
         "Session": _object(
             {
                 "name": _TEXT,
+                "is_watched": _TRUTH,
                 "allows_changes": _TRUTH,
                 "change_token": _MAYBE_TEXT,
                 "has_token": _TRUTH,
@@ -245,6 +246,7 @@ def _schemas() -> Schema:
                 "listed_at_ms": _MS,
                 "sorted_by": _TEXT,
                 "most_sorted": _NUMBER,
+                "is_whole": _TRUTH,
                 "rebalances_since_ms": _MS,
                 "rebalances_are_all": _TRUTH,
                 "unreachable": _list(_object({"node_id": _NUMBER, "error": _TEXT})),
@@ -268,7 +270,13 @@ def _schemas() -> Schema:
                 "places_left_out": _NUMBER,
                 "lag": _MAYBE_NUMBER,
                 "spans": _list(span),
-                "why": _object({"rebalances": _list(line), "patterns": _list(pattern)}),
+                "why": _object(
+                    {
+                        "told_by": {"type": "string", "enum": ["recorder", "log"]},
+                        "rebalances": _list(line),
+                        "patterns": _list(pattern),
+                    }
+                ),
                 "story": _list(_object({"at_ms": _MS, "kind": _TEXT, "text": _TEXT})),
                 "shard": _NUMBER,
                 "node": _MAYBE_NUMBER,

@@ -11,10 +11,11 @@ from pykcoord._native import partition_of
 from pykcoord.errors import KcoordError
 from pykcoord.web.briefly import Briefly
 from pykcoord.web.group_page import group_page
-from pykcoord.web.history import History
+from pykcoord.web.history import History, newest_generation
 from pykcoord.web.index import Entry, Index
 from pykcoord.web.listing import Listing
-from pykcoord.web.reading import Group, Place, Reading
+from pykcoord.web.past import Pasts
+from pykcoord.web.reading import Group, Place, Reads
 from pykcoord.web.source import Ends, Figures, Source
 
 __all__ = ["MOST_SORTED", "SORTS", "Pages", "lag_of"]
@@ -36,15 +37,17 @@ class Pages:
     def __init__(
         self,
         source: Source,
-        reading: Reading,
+        reading: Reads,
         listing: Listing,
         history: History,
+        pasts: Pasts,
         now_ms: Callable[[], int],
     ) -> None:
         self._source = source
         self._reading = reading
         self._listing = listing
         self._history = history
+        self._pasts = pasts
         self._now_ms = now_ms
         self._kept = Briefly(_KEPT_SECONDS)
         self._kept_rows = Briefly(_SORTED_SECONDS)
@@ -87,7 +90,8 @@ class Pages:
                 "listed_at_ms": index.at_ms,
                 "sorted_by": sorted_by,
                 "most_sorted": MOST_SORTED,
-                "rebalances_since_ms": self._history.since_ms,
+                "is_whole": index.is_whole,
+                "rebalances_since_ms": self._history.counts_since_ms,
                 "rebalances_are_all": self._source.tells_all,
                 "unreachable": self._unreachable(),
                 "at_ms": self._now_ms(),
@@ -103,10 +107,10 @@ class Pages:
             described, offsets = await asyncio.gather(
                 self._reading.groups({group_id: None}), self._reading.offsets([group_id])
             )
-            events = self._history.of(group_id)
+            events, since_ms = await self._pasts.of(group_id)
             committed = offsets.get(group_id, {})
             group = described.get(group_id)
-            if group is None and not events:
+            if group is None and not any(event.group_id for event in events):
                 return None
             topics = self._source.topics()
             page = group_page(group_id, group, committed, topics, events)
@@ -118,9 +122,9 @@ class Pages:
             return page | {
                 "shard": shard,
                 "node": self._source.node_of(shard),
-                "generation": page["epoch"] or self._history.generation(group_id),
+                "generation": page["epoch"] or newest_generation(events),
                 "rebalances": self._history.rebalances(group_id),
-                "events_since_ms": self._history.since_ms,
+                "events_since_ms": since_ms,
                 "events_are_all": self._source.tells_all,
                 "at_ms": self._now_ms(),
             }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from kio.schema.consumer_group_describe.v1.request import ConsumerGroupDescribeRequest
 from kio.schema.describe_groups.v5.request import DescribeGroupsRequest
@@ -16,9 +16,10 @@ from kio.schema.types import GroupId
 from pykcoord._native import decode_assignment, decode_subscription
 from pykcoord.errors import KafkaError
 from pykcoord.protocol import decode_response, encode_request
+from pykcoord.web.index import IndexBuilder
 from pykcoord.web.source import NodeAddress, Source
 
-__all__ = ["CLIENT_ID", "Group", "Member", "Place", "Reading"]
+__all__ = ["CLIENT_ID", "Group", "Member", "Place", "Reading", "Reads"]
 
 T = TypeVar("T")
 
@@ -64,6 +65,22 @@ class Group:
     assignment_epoch: int | None = None
 
 
+class Reads(Protocol):
+    """What pages ask for. On the console's loop only."""
+
+    async def ask(self, node: NodeAddress, request: object) -> Any:
+        """The response to a request."""
+
+    async def list_into(self, builder: IndexBuilder, node: NodeAddress) -> int:
+        """Put all groups of a node into a list, and how many they are."""
+
+    async def groups(self, wanted: Mapping[str, str | None]) -> dict[str, Group]:
+        """Those groups that are there. `wanted`: ids, with their types where they are known."""
+
+    async def offsets(self, group_ids: Sequence[str]) -> dict[str, dict[Place, tuple[int, str]]]:
+        """Committed offsets with their metadata, by group and partition."""
+
+
 class Reading:
     """Asks all nodes of a source. On the console's loop only."""
 
@@ -75,10 +92,10 @@ class Reading:
         frame = encode_request(request, client_id=CLIENT_ID)
         return decode_response(request, await self._source.ask(node, frame))
 
-    async def listing(self, node: NodeAddress) -> bytes:
-        """The frame that lists all groups of a node."""
+    async def list_into(self, builder: IndexBuilder, node: NodeAddress) -> int:
+        """Put all groups of a node into a list, and how many they are."""
         frame = encode_request(ListGroupsRequest(states_filter=()), client_id=CLIENT_ID)
-        return await self._source.ask(node, frame)
+        return await builder.add(await self._source.ask(node, frame))
 
     async def groups(self, wanted: Mapping[str, str | None]) -> dict[str, Group]:
         """Those groups that are there. `wanted`: ids, with their types where they are known; of

@@ -7,8 +7,9 @@ from typing import Any, NamedTuple, Protocol
 
 from pykcoord.catalogue import Topic
 from pykcoord.event_stream import EventStream
+from pykcoord.events import Event
 
-__all__ = ["Ends", "Figures", "NodeAddress", "Source"]
+__all__ = ["Ends", "Figures", "NodeAddress", "Past", "Source"]
 
 Ends = dict[tuple[str, int], int]
 """Where partitions end, by topic and number."""
@@ -25,9 +26,18 @@ class NodeAddress(NamedTuple):
     port: int
 
 
+class Past(NamedTuple):
+    """What is kept of a group and of the whole coordinator: `events` in the order of time, and
+    since when (ms since the epoch; None: nothing is kept)."""
+
+    events: Sequence[Event]
+    since_ms: int | None
+
+
 class Source(Protocol):
     """A coordinator. All is called on the console's thread; what is no coroutine returns at once,
-    but for `figures` and `metrics`, which are called on further threads and may block."""
+    but for `past`, `rebalanced_since`, `figures` and `metrics`, which are called on further threads
+    and may block."""
 
     @property
     def name(self) -> str:
@@ -36,6 +46,10 @@ class Source(Protocol):
     @property
     def shards(self) -> int:
         """How many shards there are."""
+
+    @property
+    def is_watched(self) -> bool:
+        """Whether another coordinator's groups are only watched."""
 
     @property
     def tells_all(self) -> bool:
@@ -62,6 +76,13 @@ class Source(Protocol):
 
     def events(self) -> EventStream:
         """What happens to groups from now on."""
+
+    def past(self, group_id: str) -> Past:
+        """What is kept of a group."""
+
+    def rebalanced_since(self, since_ms: int) -> Sequence[tuple[str, int]] | None:
+        """Rebalances of all groups since then, as far as they are kept: group id, and when. None:
+        nothing is kept."""
 
     def figures(self) -> Figures:
         """Counts of this process."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pykcoord.events import REBALANCE_STARTS, Event, EventMember
+from pykcoord.explain.logged_story import LOGGED_LINES
 
 __all__ = ["sentence"]
 
@@ -22,6 +23,12 @@ _CAUSES = {
     "downgraded": "the last member of the consumer protocol went",
     "group_too_large": "the group has more members than group.max.size",
     "record_refused": "the group's record would be too large",
+    "logged_members": "members came or went",
+    "logged_subscription": "{who} subscribes to other topics",
+    "logged_partitions": "there are more partitions than before",
+    "logged_step": "as in the second step of a cooperative rebalance",
+    "logged_topics": "topics that members subscribe to changed",
+    "logged_nothing": "the log does not tell why",
 }
 _GONE = {
     "left": "{who} left",
@@ -31,6 +38,7 @@ _GONE = {
     "sync_expired": "{who} was removed: it sent no SyncGroup in time",
     "static_member_replaced": "{who} was replaced by a member with its instance id",
     "group_too_large": "{who} was removed: the group is too large",
+    "logged_absence": "{who} went; whether it left or fell silent, the log does not tell",
 }
 _OTHERS = {
     "group_created": "The group was created",
@@ -47,11 +55,15 @@ _OTHERS = {
     "group_migrated": "The group was {cause}",
     "group_deleted": "The group was deleted: {cause}",
     "finding": "About the assignment: {cause}, {detail}",
+    "lag_grows": "{who} commits nothing of {detail}, which falls behind",
+    "commits_resumed": "Of what moved nothing had been committed for up to {silent}",
 }
 
 
 def sentence(event: Event) -> str:
     """What happened."""
+    if (tell := LOGGED_LINES.get(event.kind)) is not None:
+        return tell(event)
     if event.kind in REBALANCE_STARTS:
         ended = event.kind == "rebalance_started"
         text = f"Rebalance after generation {{generation}}: {_cause(event)}"

@@ -287,3 +287,41 @@ def _until(check: Any) -> Any:
     from support.browser import until
 
     return until(check, "what the console says", 60)
+
+
+def test_what_happened_before_the_console_began_is_told(tmp_path: Path) -> None:
+    config = Config(group_initial_rebalance_delay_ms=0, offsets_topic_num_partitions=3)
+
+    def opened() -> Coordinator:
+        return Coordinator(tmp_path, config=config, topics={"orders": 12}, web="127.0.0.1:0")
+
+    with opened() as first:
+        with first.join("billing", ["orders"]) as member:
+            member.wait()
+        assert first.web_url is not None
+        before = Console(first.web_url).get("/api/group", id="billing")
+    with opened() as second:
+        assert second.web_url is not None
+        console = Console(second.web_url)
+        page = console.get("/api/group", id="billing")
+        told = before["why"]["rebalances"]
+        assert told
+        assert page["why"]["rebalances"][: len(told)] == told
+        assert page["story"][: len(before["story"])] == before["story"]
+        assert page["events_since_ms"] == before["events_since_ms"]
+        counted = len(page["why"]["rebalances"])
+        wait = threading.Event()
+        for _ in range(600):  # counted on a thread of its own
+            (row,) = console.get("/api/groups")["groups"]
+            if row["rebalances"] == counted:
+                break
+            wait.wait(0.1)
+        assert row["rebalances"] == counted
+        # What happens now follows what was kept, each event once.
+        with second.join("billing", ["orders"]) as member:
+            member.wait()
+            after = console.get("/api/group", id="billing")
+        assert [one["text"] for one in after["why"]["rebalances"]][:counted] == [
+            one["text"] for one in page["why"]["rebalances"]
+        ]
+        assert len(after["story"]) == len({(of["at_ms"], of["text"]) for of in after["story"]})

@@ -14,6 +14,12 @@ const CAUSES = {
   rebalance_timeout: "a member was too late",
   sync_expired: "a member sent no SyncGroup",
   topics_changed: "topics changed",
+  logged_members: "members came or went",
+  logged_subscription: "a subscription changed",
+  logged_partitions: "more partitions",
+  logged_step: "the second step of a cooperative rebalance",
+  logged_topics: "topics changed",
+  logged_nothing: "the log does not tell why",
 };
 
 // Spans as a bar, `from` to `to` (ms). A span that is too short to be seen is drawn three pixels wide.
@@ -29,7 +35,7 @@ export function timeline(spans, from, to, knownSince) {
   const parts = [];
   const first = spans.length ? spans[0].from_ms : to;
   if (first > from) {
-    const words = from < knownSince ? "before this console began to listen" : "nothing happened";
+    const words = from < knownSince ? "not known" : "nothing happened";
     parts.push(part("unknown", from, first, words));
   }
   for (const one of spans) {

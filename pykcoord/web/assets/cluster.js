@@ -44,7 +44,7 @@ export function clusterPage() {
   function showRates(now) {
     const of = now.figures;
     replace(rates,
-      rate("Heartbeats", now, (of) => requests(of, ["Heartbeat", "ConsumerGroupHeartbeat"])) ?? h("p", { class: "muted" }, "A coordinator in process counts no requests."),
+      rate("Heartbeats", now, (of) => requests(of, ["Heartbeat", "ConsumerGroupHeartbeat"])) ?? h("p", { class: "muted" }, of.watch_mode ? "The requests of a cluster that is only watched are not known." : "A coordinator in process counts no requests."),
       rate("Commits", now, (of) => requests(of, ["OffsetCommit"])) ?? "",
       rate("All requests", now, (of) => requests(of, null)) ?? "",
       of.rebalances === undefined && of.rebalances_total === undefined ? "" : tile("Rebalances", sum(of.rebalances ?? of.rebalances_total), "since the start"),

@@ -6,7 +6,7 @@ import { badge, count, h, many, plain, post, replace, stamp, text } from "./dom.
 import { chip, memberTable, picture } from "./owners.js";
 
 const RANGES = [["1 min", 60_000], ["15 min", 900_000], ["1 h", 3_600_000], ["All", null]];
-const KINDS = { classic: "classic group", consumer: "consumer group", simple: "offsets only" };
+const KINDS = { classic: "classic group", consumer: "consumer group", simple: "offsets only", share: "share group", streams: "streams group" };
 const MOST_ROWS = 200;
 const CURVE = 120;
 const MOST_SPANS = 60;
@@ -98,13 +98,13 @@ export function groupPage(query, session, app) {
     const patterns = of.why.patterns.map((one) => h("div", { class: "notice" }, h("p", null, h("b", null, text(one.text))),
       h("p", null, text(one.suggestion)), h("p", { class: "muted" }, text(one.evidence))));
     const lines = [...of.why.rebalances].reverse().map((one) => h("li", null, stamp(one.at_ms), text(one.text)));
-    replace(why, patterns, h("ol", { class: "story" }, lines.length ? lines : h("li", { class: "muted" }, stamp(of.events_since_ms), h("span", null, "No rebalance since the console began to listen."))));
+    replace(why, patterns, h("ol", { class: "story" }, lines.length ? lines : h("li", { class: "muted" }, stamp(of.events_since_ms), h("span", null, "No rebalance since then."))));
   }
 
   function showStory(of) {
     const lines = [...of.story].reverse().map((one) => h("li", { "data-kind": one.kind }, stamp(one.at_ms), text(one.text)));
     const since = h("li", { class: "muted" }, stamp(of.events_since_ms),
-      h("span", null, "The console began to listen. pykcoord explain knows what the recorder kept of before."));
+      h("span", null, "What was before is not known here."));
     replace(story, lines, of.story.length < 100 ? since : null);
   }
 
@@ -138,6 +138,7 @@ export function groupPage(query, session, app) {
     if (!of.is_there) words.push("This group is gone. What is known of it stays below for a while.");
     if (of.members_left_out) words.push(`${many(of.members_left_out, "member")} more are not shown.`);
     if (of.places_left_out) words.push(`${many(of.places_left_out, "partition")} more are not shown.`);
+    if (session?.is_watched) words.push("This group is only watched: whether a member left or fell silent, and who was waited for, its log does not tell.");
     if (!of.events_are_all) words.push("What happened is known of groups of this node only.");
     replace(notes, words.map((one) => h("p", { class: "notice" }, one)));
     showFacts(of);

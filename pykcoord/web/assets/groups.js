@@ -10,7 +10,7 @@ const COLUMNS = [
   ["lag", "Lag", "desc"],
   ["rebalances", "Rebalances", "desc"],
 ];
-const KINDS = { classic: "classic", consumer: "consumer", simple: "offsets only" };
+const KINDS = { classic: "classic", consumer: "consumer", simple: "offsets only", share: "share", streams: "streams" };
 const SIZE = 50;
 
 export function groupsPage(query, session, app) {
@@ -102,7 +102,7 @@ export function groupsPage(query, session, app) {
     },
     render(answer) {
       shown = new Set(answer.groups.map((one) => one.id));
-      total.textContent = many(answer.total, "group");
+      total.textContent = answer.is_whole ? many(answer.total, "group") : `${many(answer.total, "group")} so far: they are being listed`;
       replace(states, chips(answer, given("state"), link));
       replace(notes, notices(answer, sort));
       const empty = h("tr", null, h("td", { colspan: COLUMNS.length, class: "empty" },
@@ -145,7 +145,7 @@ function pager(answer, sort, skip, query, link) {
   const last = answer.groups.at(-1);
   const isFirst = sort === "group" ? !query.has("after") : skip === 0;
   const next = sort === "group" ? { after: last?.id ?? null } : { skip: skip + answer.groups.length };
-  const rebalances = h("span", { class: "muted" }, "Rebalances of the last hour, seen since ",
+  const rebalances = h("span", { class: "muted" }, "Rebalances of the last hour, known since ",
     stamp(answer.rebalances_since_ms), answer.rebalances_are_all ? "" : ", of this node's groups");
   const toFirst = isFirst ? null : h("a", { class: "button", href: link({ after: null, skip: null }), "data-key": "first" }, "First page");
   const nextHref = sort === "group" && last?.id === "" ? "/?after=" : link(next);

@@ -1,0 +1,80 @@
+"""What happened before the console began, as it is kept: read once for each group that is looked
+at."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+from pykcoord.events import Event
+from pykcoord.web.history import History
+from pykcoord.web.source import Source
+
+__all__ = ["Pasts", "Told"]
+
+_MOST_GROUPS = 200
+_MOST_EVENTS = 5_000
+
+
+class Told(NamedTuple):
+    """Events of a group in the order of time, and since when they are known."""
+
+    events: Sequence[Event]
+    since_ms: int
+
+
+class _Kept(NamedTuple):
+    events: Sequence[Event]
+    since_ms: int | None
+    read_ms: int
+
+
+class Pasts:
+    """On the console's loop only."""
+
+    def __init__(self, source: Source, history: History, now_ms: Callable[[], int]) -> None:
+        self._source = source
+        self._history = history
+        self._now_ms = now_ms
+        self._kept: OrderedDict[str, _Kept] = OrderedDict()
+
+    async def of(self, group_id: str) -> Told:
+        """What is kept of a group and what was heard since, without a gap between."""
+        kept = self._kept.get(group_id)
+        live = self._history.of(group_id)
+        is_cut = self._history.is_cut(group_id)
+        if kept is None or (is_cut and live[0].timestamp_ms > kept.read_ms):
+            kept = await self._read(group_id)
+            live = self._history.of(group_id)
+        self._kept.move_to_end(group_id)
+        since_ms = self._history.since_ms if kept.since_ms is None else kept.since_ms
+        return Told(_joined(kept.events, live), since_ms)
+
+    async def _read(self, group_id: str) -> _Kept:
+        read_ms = self._now_ms()
+        found = await asyncio.to_thread(self._source.past, group_id)
+        kept = _Kept(found.events[-_MOST_EVENTS:], found.since_ms, read_ms)
+        self._kept[group_id] = kept
+        if len(self._kept) > _MOST_GROUPS:
+            self._kept.popitem(last=False)
+        return kept
+
+
+def _joined(before: Sequence[Event], live: Sequence[Event]) -> Sequence[Event]:
+    """Both tell of the time around the begin of `live`, each event once."""
+    if not live:
+        return before
+    start_ms = live[0].timestamp_ms
+    first = [one for one in live if one.timestamp_ms == start_ms]
+    older = [
+        one
+        for one in before
+        if one.timestamp_ms < start_ms or (one.timestamp_ms == start_ms and one not in first)
+    ]
+    # Those of the whole coordinator are not heard live.
+    newer = [one for one in before if not one.group_id and one.timestamp_ms > start_ms]
+    if not newer:
+        return [*older, *live]
+    return sorted([*older, *live, *newer], key=lambda one: one.timestamp_ms)

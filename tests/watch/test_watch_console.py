@@ -1,0 +1,132 @@
+"""The console of watched groups: pages are what the log tells, live, and over a restart."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from explain.acts import SECOND, settled
+from support.console import Console
+from support.scripted_broker import OFFSETS, ScriptedCluster
+from support.virtual import World
+
+from pykcoord.cli.explain import command as explain_command
+from pykcoord.clock import Clock
+from pykcoord.shard import record_batch
+from pykcoord.watch import Watcher
+from pykcoord.watch.console import WatchReading, WatchSource
+from pykcoord.watch.metrics import WatchMetrics
+from pykcoord.web import WebOptions
+from pykcoord.web.listener import serve_console
+
+from .conftest import WAIT_S, settings
+
+pytestmark = pytest.mark.timeout(180)
+
+
+def cluster_of(world: World) -> ScriptedCluster:
+    cluster = ScriptedCluster(1)
+    cluster.add_topic(OFFSETS, 1)
+    cluster.add_topic("orders", 6)
+    put(cluster, world)
+    return cluster
+
+
+def put(cluster: ScriptedCluster, world: World) -> None:
+    """What the log of the world has more."""
+    partition = cluster.partition(OFFSETS, 0)
+    partition.batches += [record_batch(one) for one in world.log[len(partition.batches) :]]
+    cluster.notify()
+
+
+@contextlib.asynccontextmanager
+async def shown(cluster: ScriptedCluster, path: Path | None) -> AsyncIterator[Console]:
+    watcher = await Watcher.open(settings(cluster.bootstrap), path, tells_events=True)
+    task = asyncio.create_task(watcher.run())
+    source = WatchSource(watcher, WatchMetrics(watcher))
+    listen = WebOptions(("127.0.0.1", 0))
+    serving = serve_console(source, listen, Clock().now_ms, WatchReading(source))
+    try:
+        served = await asyncio.to_thread(serving.__enter__)
+        yield Console(served.url)
+    finally:
+        source.end()
+        await asyncio.to_thread(serving.__exit__, None, None, None)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await watcher.close()
+
+
+async def page(console: Console, wanted: Callable[[Any], bool]) -> Any:
+    """The group's page, once it is so."""
+    async with asyncio.timeout(WAIT_S):
+        while not wanted(found := await asyncio.to_thread(console.get, "/api/group", id="g")):
+            await asyncio.sleep(0.05)
+    return found
+
+
+def test_pages_tell_what_the_log_tells_live_and_after_a_restart(tmp_path: Path) -> None:
+    world = World({"orders": 6})
+    members = settled(world, 3)
+    for member in members:
+        member.commit()
+    world.run(SECOND)
+
+    async def story() -> None:
+        cluster = cluster_of(world)
+        async with cluster.running():
+            async with shown(cluster, tmp_path / "copy") as console:
+                groups = await asyncio.to_thread(console.get, "/api/groups")
+                (row,) = groups["groups"]
+                assert (row["id"], row["state"], row["members"]) == ("g", "Stable", 3)
+                assert (await asyncio.to_thread(console.get, "/api/session"))["is_watched"]
+                before = await page(console, lambda of: of["why"]["rebalances"])
+                assert before["generation"] == 2
+                members[2].leave()
+                world.run(10 * SECOND)
+                put(cluster, world)
+                after = await page(
+                    console, lambda of: of["generation"] == 3 and len(of["members"]) == 2
+                )
+                assert after["why"]["told_by"] == "log"
+                assert "app-3" in after["why"]["rebalances"][-1]["text"]
+                assert "the log does not tell" in after["why"]["rebalances"][-1]["text"]
+                assert {one["client_id"] for one in after["members"]} == {"app-1", "app-2"}
+                assert [one["what"] for one in after["spans"]][-1] == "stable"
+                owners = [one["owners"] for one in after["offsets"]]
+                assert all(len(of) == 1 for of in owners), owners
+                cluster_page = await asyncio.to_thread(console.get, "/api/cluster")
+                assert cluster_page["figures"]["members"] == 2
+                metrics = (await asyncio.to_thread(console.ask, "GET", "/metrics"))[2]
+                assert b"pykcoord_watch_members 2.0" in metrics
+            async with shown(cluster, tmp_path / "copy") as console:
+                again = await page(console, lambda of: of["generation"] == 3)
+                assert again["why"] == after["why"]
+                assert again["story"] == after["story"]
+                assert again["events_since_ms"] == after["events_since_ms"]
+        offline = CliRunner().invoke(explain_command, ["g", str(tmp_path / "copy"), "--json"])
+        assert offline.exit_code == 0, offline.output
+        report = json.loads(offline.output)
+        assert report["told_by"] == "log"
+        lines = [one["text"] for one in report["story"] if "rebalance" in one]
+        assert lines == [one["text"] for one in after["why"]["rebalances"]]
+
+    asyncio.run(story())
+
+
+def test_without_a_right_to_the_log_pages_have_no_history(tmp_path: Path) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster(1)
+        cluster.add_topic("orders", 2)
+        async with cluster.running(), shown(cluster, None) as console:
+            groups = await asyncio.to_thread(console.get, "/api/groups")
+            assert groups["groups"] == []
+            assert (await asyncio.to_thread(console.ask, "GET", "/readyz"))[0] == 200
+
+    asyncio.run(story())
