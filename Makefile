@@ -34,7 +34,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 
 .PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
-	bench-abuse diff-kafka crash attack fault-book fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
+	bench-abuse diff-kafka crash attack fault-book faults fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -87,6 +87,9 @@ test-kafka: build ## watching three real brokers, ten minutes of churn; PYTEST_A
 test-web: build ## the console in a headless Chromium, against a live server
 	@.ci/require chromium
 	python -m pytest tests/web $(PYTEST_ARGS)
+
+faults: build ## three nodes of a cluster, struck at random for half an hour; FAULTS_ARGS="--minutes 5 --seed 7"
+	python -m tests.cluster.faults $(FAULTS_ARGS)
 
 fault-book: build ## faults injected into real clients, and the cause that `pykcoord explain` names for each
 	python -m pytest tests/explain -n 0 --fault-book $(PYTEST_ARGS)

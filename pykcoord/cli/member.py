@@ -5,24 +5,46 @@ Only puts options and the node together; what the node does is in `pykcoord.clus
 
 from __future__ import annotations
 
+import contextlib
+import logging
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
 import click
 
+from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.serving import (
+    NOWHERE,
     Address,
     Options,
     address_text,
+    config_texts,
     naming_address,
     new_runner,
     when_asked_to_end,
 )
 from pykcoord.cluster.member import MemberOptions, serve_member
+from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
+from pykcoord.log.shared import open_store
+from pykcoord.web.options import is_loopback
+
+if TYPE_CHECKING:
+    from pykcoord.server.cluster_metrics import ClusterMetrics
 
 __all__ = ["serve_in_cluster"]
 
+logger = logging.getLogger("pykcoord.serve")
+
 
 def serve_in_cluster(
-    config: Config, options: Options, location: str, control: Address | None
+    config: Config,
+    options: Options,
+    location: str,
+    control: Address | None,
+    control_advertise: Address | None,
+    secret: str | None,
+    lines: LineQueue,
 ) -> int:
     """Serve as a node of the cluster at `location` until a signal ends it; returns the exit code.
     Raises UsageError for options that a node of a cluster does not have."""
@@ -30,24 +52,67 @@ def serve_in_cluster(
         ("--flush", options.flush != "commit"),
         ("--on-corruption", options.on_corruption != "refuse"),
         ("--end-offsets", options.end_offsets is not None),
-        ("--metrics", options.metrics is not None),
         ("--web", options.web is not None),
     ):
         if given:
             raise click.UsageError(f"{name} and --cluster: a node of a cluster has no such option")
+    control = control or (options.listen[0], 0)
+    _check_control(control, control_advertise, secret)
     member = MemberOptions(
         location,
         options.listen,
-        control or (options.listen[0], 0),
+        control,
         options.advertise,
         dict(options.topics),
+        secret,
+        control_advertise,
+        config_texts(config),
     )
-    with new_runner() as runner:
-        runner.run(_serve(config, member))
+    store = WatchedStore(open_store(location))
+    with _metrics(store, options.metrics, lines) as metrics, new_runner() as runner:
+        runner.run(_serve(config, member, store, metrics))
     return 0
 
 
-async def _serve(config: Config, options: MemberOptions) -> None:
+def _check_control(control: Address, advertise: Address | None, secret: str | None) -> None:
+    host = control[0]
+    if host in NOWHERE and advertise is None:
+        raise click.UsageError(
+            f"the other nodes cannot connect to {host}: give --control HOST:PORT, or "
+            "--control-advertise"
+        )
+    if secret is None and not is_loopback(host):
+        raise click.UsageError(
+            f"--control {address_text(control)} can be reached from other machines, which could "
+            "give this node orders: give all nodes of the cluster the same --secret-file, or take "
+            "127.0.0.1"
+        )
+
+
+@contextlib.contextmanager
+def _metrics(
+    store: WatchedStore, listen: Address | None, lines: LineQueue
+) -> Iterator[ClusterMetrics | None]:
+    if listen is None:
+        yield None
+        return
+    from pykcoord.server.cluster_metrics import ClusterMetrics
+    from pykcoord.server.metrics_listener import serve_metrics
+
+    metrics = ClusterMetrics(store, lines)
+    with contextlib.ExitStack() as stack:
+        with naming_address("--metrics", listen):
+            url = stack.enter_context(serve_metrics(metrics.registry, listen))
+        logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
+        yield metrics
+
+
+async def _serve(
+    config: Config,
+    options: MemberOptions,
+    store: WatchedStore,
+    metrics: ClusterMetrics | None,
+) -> None:
     asked = when_asked_to_end()
 
     def ready(address: Address, shards: int) -> None:
@@ -55,4 +120,4 @@ async def _serve(config: Config, options: MemberOptions) -> None:
         click.echo(f"pykcoord ready node={node} listen={address_text(address)} shards={shards}")
 
     with naming_address("--listen", options.listen):
-        await serve_member(config, options, asked, ready)
+        await serve_member(config, options, asked, ready, store=store, metrics=metrics)

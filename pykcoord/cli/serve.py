@@ -10,7 +10,7 @@ import click
 
 from pykcoord import config as configuration
 from pykcoord.cli import logs
-from pykcoord.cli.serving import Alone, Options, new_runner, raise_file_limit, serve
+from pykcoord.cli.serving import NOWHERE, Alone, Options, new_runner, raise_file_limit, serve
 from pykcoord.cli.types import AddressType, TopicType
 from pykcoord.cli.web_options import web_options
 from pykcoord.config import Config
@@ -18,8 +18,6 @@ from pykcoord.errors import ConfigError
 from pykcoord.log import Flush, OnCorruption
 
 logger = logging.getLogger("pykcoord.serve")
-
-_NOWHERE = ("0.0.0.0", "::")
 
 
 @click.command(short_help="Serve Kafka clients, with a log in a directory.")
@@ -91,6 +89,17 @@ _NOWHERE = ("0.0.0.0", "::")
     type=AddressType(),
     help="With --cluster: where the other nodes reach this one. Any free port if not given.",
 )
+@click.option(
+    "--control-advertise",
+    type=AddressType(least_port=1),
+    help="With --cluster: where the other nodes are told to connect, if not to --control.",
+)
+@click.option(
+    "--secret-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="With --cluster: a file with the secret that all its nodes have; needed where --control "
+    "is not on loopback.",
+)
 @click.option("--metrics", type=AddressType(), help="Serve Prometheus metrics there.")
 @click.option(
     "--web",
@@ -121,6 +130,8 @@ def command(
     nodes: int | None,
     cluster: str | None,
     control: tuple[str, int] | None,
+    control_advertise: tuple[str, int] | None,
+    secret_file: Path | None,
     metrics: tuple[str, int] | None,
     web: tuple[str, int] | None,
     web_admin: bool,
@@ -142,12 +153,14 @@ def command(
       pykcoord serve --nodes 3 --listen 127.0.0.1:9092 --topic orders:12
       pykcoord serve --cluster /mnt/groups --set node.id=1 --topic orders:12
     """
-    if advertise is None and listen[0] in _NOWHERE:
+    if advertise is None and listen[0] in NOWHERE:
         raise click.UsageError(
             f"--listen {listen[0]} needs --advertise HOST:PORT: clients cannot connect to it"
         )
     if cluster is not None and nodes is not None:
         raise click.UsageError("--cluster and --nodes: start each node of a cluster by itself")
+    if cluster is None and any((control, control_advertise, secret_file)):
+        raise click.UsageError("--control... and --secret-file are options of --cluster")
     for name, partitions in topics:
         if (last := dict(topics)[name]) != partitions:
             raise click.UsageError(f"--topic {name}:{partitions} and {name}:{last}: which of them?")
@@ -168,7 +181,10 @@ def command(
         if cluster is not None:
             from pykcoord.cli.member import serve_in_cluster
 
-            return serve_in_cluster(config, options, cluster, control)
+            secret = _secret(secret_file)
+            return serve_in_cluster(
+                config, options, cluster, control, control_advertise, secret, lines
+            )
         if nodes is not None:
             from pykcoord.cli import nodes as several
 
@@ -176,6 +192,18 @@ def command(
         with new_runner() as runner:
             runner.run(serve(config, options, lines, Alone()))
     return 0
+
+
+def _secret(file: Path | None) -> str | None:
+    """Raises ConfigError for a file that others can read, or without a secret."""
+    if file is None:
+        return None
+    from pykcoord.cli.web import read_token
+    from pykcoord.web.options import check_token
+
+    secret = read_token(file, "--secret-file")
+    check_token(secret, "--secret-file")
+    return secret
 
 
 def _config(file: Path | None, overrides: Sequence[str]) -> Config:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
 
 __all__ = [
+    "NOWHERE",
     "STOP_SECONDS",
     "Address",
     "Alone",
@@ -45,6 +46,7 @@ __all__ = [
     "Ready",
     "Role",
     "address_text",
+    "config_texts",
     "naming_address",
     "naming_topics",
     "new_runner",
@@ -55,6 +57,8 @@ __all__ = [
 
 logger = logging.getLogger("pykcoord.serve")
 
+NOWHERE = ("0.0.0.0", "::")
+"""Where one listens, and where nobody can connect to."""
 STOP_SECONDS = 10.0
 """How long a stop waits for connections and for the disk, all together."""
 # How long the ready line and the end wait for a stderr that takes nothing.
@@ -152,7 +156,7 @@ async def serve(config: Config, options: Options, lines: LineQueue, role: Role) 
             listen=options.listen,
             advertise=options.advertise,
             metrics=metrics,
-            broker_configs={name: _config_text(value) for name, value in config.values().items()},
+            broker_configs=config_texts(config),
             peers=role.peers,
             event_files=engine.event_files,
         )
@@ -337,6 +341,11 @@ def address_text(address: Address) -> str:
     """HOST:PORT, or [HOST]:PORT for IPv6."""
     host, port = address
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def config_texts(config: Config) -> dict[str, str]:
+    """All settings, as DescribeConfigs shows them."""
+    return {name: _config_text(value) for name, value in config.values().items()}
 
 
 def _config_text(value: int | float | str | bool) -> str:

@@ -1,40 +1,83 @@
 """How the controller of a cluster asks the other nodes: a line of JSON each way, over TCP.
 
-    {"format": 1, "ask": [term, number, next_index, [[shard, epoch], ...]]}
-    {"format": 1, "answer": [incarnation, number, term, journal_next, is_healthy, leaves, ...]}
+    {"format": 1, "ask": [term, number, next_index, [[shard, epoch], ...]], "topics": 3}
+    {"format": 1, "answer": [incarnation, number, term, journal_next, ...], "topics": 3}
 
-Nothing depends on an earlier line, and nothing that was lost is sent again.
+`topics` is the newest version of the topics that the sender knows of; older nodes do not say it.
+Nothing depends on an earlier line, and nothing that was lost is sent again. With a secret both
+ends begin with a number each, and all lines have a proof:
+
+    {"format": 2, "hello": "5d41..."}
+    {"format": 2, "greeting": "7b9c...", "proof": "..."}
+    {"format": 2, "ask": [...], "topics": 3, "proof": "..."}
+
+Who does not know the secret is told so in a line with `refused`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import json
+import logging
 from collections.abc import Callable
 from typing import Any
 
+from pykcoord.clock import monotonic_seconds
+from pykcoord.cluster.secret import Sealed, SecretError, new_nonce
+
 __all__ = ["AskClient", "serve_asks"]
 
+logger = logging.getLogger("pykcoord.cluster")
+
 _FORMAT = 1
+_SEALED_FORMAT = 2
 _LINE_BYTES = 4 * 1024 * 1024
+# A program that connects has so long for what proves that it knows the secret.
+_GREETING_SECONDS = 10.0
+# About one address the log says no more often that it was refused.
+_SAY_SECONDS = 60.0
+_SAID_AT_MOST = 100
+
+# Of who asks, as who is asked sees it; and the other way round.
+_OTHER, _NONE, _GIVEN = "another secret", "no secret", "a secret"
+_SEEN_BY_ASKED = {
+    _OTHER: "it has another secret than this node",
+    _NONE: "it has no secret, and this node has one",
+    _GIVEN: "it has a secret, and this node has none",
+}
+_SEEN_BY_ASKER = {
+    _OTHER: _SEEN_BY_ASKED[_OTHER],
+    _NONE: _SEEN_BY_ASKED[_GIVEN],
+    _GIVEN: _SEEN_BY_ASKED[_NONE],
+}
 
 Fields = tuple[Any, ...]
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 async def serve_asks(
-    address: tuple[str, int], answer: Callable[[Fields], Fields]
+    address: tuple[str, int],
+    answer: Callable[[Fields, int], tuple[Fields, int]],
+    secret: str | None = None,
 ) -> asyncio.Server:
-    """Answer controllers at `address` (host, port; port 0 takes a free one). Raises OSError where
-    the address cannot be had."""
+    """Answer controllers at `address` (host, port; port 0 takes a free one); with `secret` those
+    alone that know it. `answer` gets and gives fields and the version of the topics. Raises OSError
+    where the address cannot be had."""
+    refused: dict[str, float] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
+            sealed = await _greeted(reader, writer, secret) if secret is not None else None
             while line := await reader.readline():
-                asked = _fields(line, "ask")
+                asked, topics = _opened(line, "ask", sealed)
                 asked[3] = [tuple(one) for one in asked[3]]
-                writer.write(_line("answer", answer(tuple(asked))))
+                said = answer(tuple(asked), topics)
+                writer.write(_line("answer", *said, sealed, is_answer=True))
                 await writer.drain()
-        except (ConnectionError, ValueError, LookupError, TypeError, asyncio.CancelledError):
+        except SecretError as error:
+            _say(refused, writer, _SEEN_BY_ASKED.get(str(error), str(error)))
+            writer.write(_encoded({"format": _SEALED_FORMAT, "refused": str(error)}))
+        except (OSError, ValueError, LookupError, TypeError, asyncio.CancelledError):
             pass  # not a controller, or none that is there still
         finally:
             writer.close()
@@ -42,19 +85,47 @@ async def serve_asks(
     return await asyncio.start_server(serve, *address, limit=_LINE_BYTES)
 
 
+def _say(said: dict[str, float], writer: asyncio.StreamWriter, reason: str) -> None:
+    host = str((writer.get_extra_info("peername") or ("?",))[0])
+    now = monotonic_seconds()
+    if now < said.get(host, -_SAY_SECONDS) + _SAY_SECONDS or len(said) > _SAID_AT_MOST:
+        return
+    said[host] = now
+    extra = {"event": "control_refused", "host": host, "reason": reason}
+    logger.warning("a node at %s was refused at the control port: %s", host, reason, extra=extra)
+
+
+async def _greeted(
+    reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str
+) -> Sealed:
+    async with asyncio.timeout(_GREETING_SECONDS):
+        hello = json.loads(await reader.readline() or b"{}")
+        if "ask" in hello:
+            raise SecretError(_NONE)
+        own = new_nonce()
+        sealed = Sealed(secret, str(hello["hello"]), own)
+        greeting = {"format": _SEALED_FORMAT, "greeting": own, "proof": sealed.greeting()}
+        writer.write(_encoded(greeting))
+        await writer.drain()
+    return sealed
+
+
 class AskClient:
-    """The connection to one node. Connects when it is used."""
+    """The connection to one node, which must know `secret`. Connects when it is used."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, secret: str | None = None) -> None:
         self._address = (host, port)
-        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+        self._secret = secret
+        self._streams: _Streams | None = None
+        self._sealed: Sealed | None = None
 
-    async def ask(self, ask: Fields, timeout_seconds: float) -> Fields:
-        """Raises ConnectionRefusedError where nobody listens, TimeoutError where no answer comes
-        in time, OSError or ValueError for all else."""
+    async def ask(self, ask: Fields, timeout_seconds: float, topics: int = 0) -> tuple[Fields, int]:
+        """The answer, and the version of the topics there. Raises ConnectionRefusedError where
+        nobody listens, TimeoutError where no answer comes in time, SecretError where the other has
+        another secret, OSError or ValueError for all else."""
         try:
             async with asyncio.timeout(timeout_seconds):
-                return await self._ask(ask)
+                return await self._ask(ask, topics)
         except BaseException:
             self.close()
             raise
@@ -65,33 +136,79 @@ class AskClient:
             self._streams[1].close()
             self._streams = None
 
-    async def _ask(self, ask: Fields) -> Fields:
+    async def _ask(self, ask: Fields, topics: int) -> tuple[Fields, int]:
         was_connected = self._streams is not None
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._address, limit=_LINE_BYTES)
+            self._sealed = await self._greet(*self._streams)
         reader, writer = self._streams
         try:
-            writer.write(_line("ask", ask))
+            writer.write(_line("ask", ask, topics, self._sealed))
             line = await reader.readline()
         except ConnectionError:
             line = b""
         if line:
-            answer = _fields(line, "answer")
+            answer, known = _opened(line, "answer", self._sealed)
             answer[6] = [tuple(one) for one in answer[6]]
-            return tuple(answer)
+            return tuple(answer), known
         self.close()
         if was_connected:  # it ended since; connecting again shows whether the node is gone
-            return await self._ask(ask)
+            return await self._ask(ask, topics)
         raise ConnectionResetError(f"{self._address} closed the connection")
 
+    async def _greet(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> Sealed | None:
+        if self._secret is None:
+            return None
+        own = new_nonce()
+        writer.write(_encoded({"format": _SEALED_FORMAT, "hello": own}))
+        said = json.loads(await reader.readline() or b"{}")
+        _hear_refusal(said)
+        sealed = Sealed(self._secret, own, str(said["greeting"]))
+        if not sealed.is_right(said["proof"], "greeting", None):
+            # So that the other end hears of it, too.
+            writer.write(_line("ask", (0, 0, 0, ()), 0, sealed))
+            await writer.drain()
+            raise SecretError(_SEEN_BY_ASKER[_OTHER])
+        return sealed
 
-def _line(name: str, fields: Fields) -> bytes:
-    return json.dumps({"format": _FORMAT, name: fields}).encode() + b"\n"
+
+def _line(
+    name: str, fields: Fields, topics: int, sealed: Sealed | None, *, is_answer: bool = False
+) -> bytes:
+    said = {"format": _FORMAT, name: fields, "topics": topics}
+    if sealed is None:
+        return _encoded(said)
+    if not is_answer:
+        sealed.next_line()
+    proof = sealed.of(name, [fields, topics])
+    return _encoded({**said, "format": _SEALED_FORMAT, "proof": proof})
 
 
-def _fields(line: bytes, name: str) -> list[Any]:
+def _opened(line: bytes, name: str, sealed: Sealed | None) -> tuple[list[Any], int]:
+    """What a line says, and the version of the topics there. Raises SecretError for one without
+    the proof that it must have, ValueError and LookupError for what is none."""
     said = json.loads(line)
-    if said["format"] != _FORMAT:
-        raise ValueError(f"format {said['format']} is not {_FORMAT}")
-    fields: list[Any] = said[name]
-    return fields
+    _hear_refusal(said)
+    if sealed is None:
+        if "hello" in said:
+            raise SecretError(_GIVEN)
+        if said["format"] != _FORMAT:
+            raise ValueError(f"format {said['format']} is not {_FORMAT}")
+        return said[name], int(said.get("topics", 0))
+    fields, topics = said[name], int(said["topics"])
+    if name == "ask":
+        sealed.next_line()
+    if not sealed.is_right(said.get("proof"), name, [fields, topics]):
+        raise SecretError(_OTHER)
+    return fields, topics
+
+
+def _hear_refusal(said: dict[str, Any]) -> None:
+    if (refused := said.get("refused")) is not None:
+        raise SecretError(_SEEN_BY_ASKER.get(str(refused), f"it refuses this node: {refused}"))
+
+
+def _encoded(said: dict[str, Any]) -> bytes:
+    return json.dumps(said).encode() + b"\n"

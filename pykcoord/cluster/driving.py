@@ -8,17 +8,22 @@ import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import ClusterNode
 from pykcoord.cluster.asking import AskClient
 from pykcoord.cluster.journals import Journaling, JournalLog, Stretch, boot_ms
+from pykcoord.cluster.secret import SecretError
+from pykcoord.cluster.watching import Watch
 from pykcoord.errors import KcoordError
 from pykcoord.log.protocol import Failure, ShardLostError, Taken
 from pykcoord.log.shared.pruning import Place, delete_rounds, readable_snapshots
 from pykcoord.log.shared.rounds import entry_name, fence_journal
 from pykcoord.log.shared.store import Store
 from pykcoord.runtime import Runtime
+
+if TYPE_CHECKING:
+    from pykcoord.server.cluster_metrics import ClusterMetrics
 
 __all__ = ["Driver", "LeasedRuntime"]
 
@@ -52,7 +57,8 @@ class LeasedRuntime(Runtime):
 class Driver(Journaling):
     """Drives `node`, whose journal is `log`, and which serves by `runtime`. `new_loader` makes one
     that shares nothing with the node, on another thread. `changed` is called
-    when the node has read news of the cluster, `ended` once when it has ended."""
+    when the node has read news of the cluster, `ended` once when it has ended, `topics_changed`
+    where another node knows a newer version of the topics, `topics`."""
 
     def __init__(
         self,
@@ -63,14 +69,21 @@ class Driver(Journaling):
         new_loader: Callable[[], Any],
         changed: Callable[[], None],
         ended: Callable[[], None],
+        topics_changed: Callable[[], None],
+        lease_ms: int,
+        secret: str | None = None,
+        metrics: ClusterMetrics | None = None,
     ) -> None:
         self.node = node
         self.failure: str | None = None
         """What is wrong with the cluster log, if it cannot be read."""
         self.log: JournalLog
+        self.topics = 0
+        """The newest version of the topics that this node has heard of."""
         self._store = store
         self._runtime = runtime
         self._changed, self._ended = changed, ended
+        self._topics_changed = topics_changed
         self._new_loader = new_loader
         self._snapshots = ThreadPoolExecutor(1, thread_name_prefix="pykcoord-snapshot")
         self._loop = asyncio.get_running_loop()
@@ -81,6 +94,8 @@ class Driver(Journaling):
         self._taken: dict[int, Taken] = {}
         self._failed: dict[int, int] = {}  # in which epoch: who asks is not told to wait
         self._served: set[int] = set()
+        self._secret = secret
+        self._watch = Watch(node, lease_ms, metrics)
         self._unled: dict[int, str] = {}  # why, as it was said last
         self._clients: dict[int, AskClient] = {}
         self._read_to = 0
@@ -93,11 +108,21 @@ class Driver(Journaling):
         self.log = log
         self._spawn(self._tick())
 
-    def asked(self, ask: tuple[Any, ...]) -> tuple[Any, ...]:
-        """A controller asks."""
+    def asked(self, ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
+        """A controller asks, which knows of this version of the topics."""
+        self._hear_topics(topics)
         answer = self.node.asked(boot_ms(), ask)
         self._act()
-        return answer
+        return answer, self.topics
+
+    def know_topics(self, version: int) -> None:
+        """This node has this version of the topics: others hear of it."""
+        self.topics = max(self.topics, version)
+
+    def _hear_topics(self, version: int) -> None:
+        if version > self.topics:
+            self.topics = version
+            self._topics_changed()
 
     def leave(self) -> None:
         """Give all shards to other nodes, and end."""
@@ -121,6 +146,7 @@ class Driver(Journaling):
 
     def proved(self, started: int, next_index: int, leaderships: Sequence[tuple[int, int]]) -> None:
         """See `Journaling`."""
+        self._watch.proved(started)
         self._hear(lambda: self.node.proved(boot_ms(), started, next_index, [*leaderships]))
 
     def prove_failed(self) -> None:
@@ -160,6 +186,7 @@ class Driver(Journaling):
         while True:
             self.node.tick(boot_ms())
             self._act()
+            self._watch.look(boot_ms())
             self._runtime.go_on()
             await asyncio.sleep(_TICK_SECONDS)
 
@@ -205,7 +232,7 @@ class Driver(Journaling):
             end = await self._in_thread(lambda: fence_journal(self._store, incarnation, start, own))
             self.node.fenced(boot_ms(), incarnation, end)
 
-        logger.warning("node %s is silent or gone: its shards move", self._named(incarnation))
+        self._watch.fences(incarnation)
         self._spawn(fence())
 
     def _do_ask(self, to: int, ask: tuple[Any, ...]) -> None:
@@ -213,14 +240,17 @@ class Driver(Journaling):
             seats = [one for one in self.node.members if one[0] == to]
             if not seats:
                 return
-            client = self._clients.setdefault(to, AskClient(*seats[0][4:]))
+            client = self._clients.setdefault(to, AskClient(*seats[0][4:], self._secret))
             try:
-                answer = await client.ask(ask, _ASK_SECONDS)
+                answer, topics = await client.ask(ask, _ASK_SECONDS, self.topics)
             except ConnectionRefusedError:
                 self.node.refused(boot_ms(), to)
+            except SecretError as error:
+                self._watch.refused(to, str(error))
             except (OSError, ValueError, LookupError):
                 return  # the node counts what is not answered
             else:
+                self._hear_topics(topics)
                 self.node.answered(boot_ms(), to, answer)
 
         self._spawn(send())
@@ -234,6 +264,7 @@ class Driver(Journaling):
         if self._failed.get(shard) != epoch:
             self._runtime.expect(shard)
         self._epochs[shard] = epoch
+        self._watch.takes(shard, lineage)
         loader = self._runtime.node.loader()  # made here: the node is the loop's alone
         stretches = [Stretch(*one) for one in lineage]
 
@@ -263,9 +294,10 @@ class Driver(Journaling):
             self._runtime.expect(shard)
             self._runtime.adopt(shard, taken.loader, taken.next_offset)
             self._served.add(shard)
-            logger.info("leads shard %d in epoch %d", shard, epoch)
+            self._watch.serves(shard, epoch)
 
     def _do_release(self, shard: int, epoch: int) -> None:
+        self._watch.releases(shard, epoch)
         self._give_up(shard)
 
         async def release() -> None:
@@ -356,9 +388,3 @@ class Driver(Journaling):
         if not is_known and self._unled.get(shard) != str(error):
             self._unled[shard] = str(error)
             logger.error("shard %d cannot be led: %s", shard, error)
-
-    def _named(self, incarnation: int) -> str:
-        for one in self.node.members:
-            if one[0] == incarnation:
-                return f"{one[1]} at {one[2]}:{one[3]}"
-        return f"{incarnation:016x}"

@@ -7,19 +7,23 @@ fenced begins anew, as another incarnation, at the same address.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import os
 import secrets
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import ClusterNode, Node, partition_of
 from pykcoord.catalogue import TopicCatalogue
-from pykcoord.cluster.asking import serve_asks
+from pykcoord.cluster.asking import AskClient, serve_asks
 from pykcoord.cluster.driving import Driver, LeasedRuntime
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
+from pykcoord.cluster.looking import ClusterFollower, NodeState
+from pykcoord.cluster.secret import DifferentSecretError, check_secret
+from pykcoord.cluster.timing import Timing
 from pykcoord.cluster.topics import SharedTopics, open_topics
 from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
@@ -28,13 +32,16 @@ from pykcoord.errors import KcoordError
 from pykcoord.log.shared import open_store
 from pykcoord.server import Broker, Server
 
+if TYPE_CHECKING:
+    from pykcoord.server.cluster_metrics import ClusterMetrics
+    from pykcoord.server.metrics import ServerMetrics
+
 __all__ = ["MemberOptions", "serve_member"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
-_LEASE_MS = 500
-_TOPICS_SECONDS = 0.5
 _STOP_SECONDS = 5.0
+_TRY_SECONDS = 1.0
 # A node that ends gives its shards to others; after so long it ends without.
 _LEAVE_SECONDS = 10.0
 _INCARNATIONS = 2**64
@@ -45,14 +52,18 @@ _SNAPSHOTS_A_LOOK = 5
 @dataclass(frozen=True, slots=True)
 class MemberOptions:
     """`location` is a folder or URL that all nodes see; `listen` and `advertise` are for clients,
-    `control` for the other nodes; each is a host and a port, port 0 takes a free one. `topics` are
-    to be there at least."""
+    `control` and `control_advertise` for the other nodes; each is a host and a port, port 0 takes a
+    free one. `topics` are to be there at least. `secret` is that of all nodes, which they prove to
+    know at `control`. `broker_configs` is what DescribeConfigs shows."""
 
     location: str
     listen: tuple[str, int]
     control: tuple[str, int]
     advertise: tuple[str, int] | None = None
     topics: Mapping[str, int] | None = None
+    secret: str | None = None
+    control_advertise: tuple[str, int] | None = None
+    broker_configs: Mapping[str, str] = field(default_factory=dict)
 
 
 async def serve_member(
@@ -60,18 +71,46 @@ async def serve_member(
     options: MemberOptions,
     asked_to_end: asyncio.Future[str],
     ready: Callable[[tuple[str, int], int], None],
+    *,
+    store: WatchedStore | None = None,
+    metrics: ClusterMetrics | None = None,
 ) -> None:
     """Serve until `asked_to_end` is done. `ready(address, shards)` is called once, when the node
-    belongs to the cluster. Raises OSError where an address cannot be had, KcoordError for a
-    cluster that this node cannot belong to, and what the store raises at the start."""
-    store = WatchedStore(open_store(options.location))
+    belongs to the cluster. `store` is the one at the location, if it is open already. Raises
+    OSError where an address cannot be had, KcoordError for a cluster that this node cannot belong
+    to, and what the store raises at the start."""
+    store = store or WatchedStore(open_store(options.location))
+    await _check_secret(store, options)
     while not asked_to_end.done():
-        member = _Member(config, options, store, ready)
+        member = _Member(config, options, store, ready, metrics)
         if await member.run(asked_to_end) != "fenced":
             return
-        logger.warning("this node was fenced, as it did not answer for long; it begins anew")
+        logger.warning(
+            "this node was fenced, as it did not answer for long; it begins anew",
+            extra={"event": "fenced", "node": config.node_id},
+        )
+        if metrics is not None:
+            metrics.fenced()
         options = member.same_place()
         ready = _nothing
+
+
+async def _check_secret(store: WatchedStore, options: MemberOptions) -> None:
+    """Raises DifferentSecretError; then the nodes that are there have heard of it, too."""
+    try:
+        check_secret(store, options.location, options.secret)
+    except DifferentSecretError:
+        with contextlib.suppress(KcoordError):  # there is nobody
+            state = ClusterFollower(options.location, store).read()
+            await asyncio.gather(*(_try_secret(node, options.secret) for node in state.nodes))
+        raise
+
+
+async def _try_secret(node: NodeState, secret: str | None) -> None:
+    client = AskClient(node.control_host, node.control_port, secret)
+    with contextlib.suppress(OSError, ValueError, LookupError):
+        await client.ask((0, 0, 0, ()), _TRY_SECONDS)
+    client.close()
 
 
 def _nothing(address: tuple[str, int], shards: int) -> None:
@@ -113,26 +152,26 @@ class _Member:
         options: MemberOptions,
         store: WatchedStore,
         ready: Callable[[tuple[str, int], int], None],
+        metrics: ClusterMetrics | None,
     ) -> None:
+        self._metrics = metrics
         self._config = config
         self._options = options
         self._store = store
         self._ready = ready
         self._shards = config.offsets_topic_num_partitions
         self._peers = _Peers(self._shards)
+        self._timing = Timing.of(options.location)
         self._topics = SharedTopics(store)
+        self._topics_told = asyncio.Event()
         self._topics_thread = ThreadPoolExecutor(1, thread_name_prefix="pykcoord-topics")
         self._ended = asyncio.Event()
         self._is_ready = False
+        self._waits = False
 
     def same_place(self) -> MemberOptions:
         """Options of another incarnation at the addresses of this one."""
-        return MemberOptions(
-            self._options.location,
-            self._address,
-            self._control,
-            self._options.advertise,
-        )
+        return replace(self._options, listen=self._address, control=self._control, topics=None)
 
     async def run(self, asked_to_end: asyncio.Future[str]) -> str:
         """Why it has ended: "fenced", "left", "asked"."""
@@ -140,25 +179,26 @@ class _Member:
         hearing = _Hearing()
         log = JournalLog(self._store, self._shards, incarnation, hearing)
         self._catalogue = open_topics(self._topics, self._options.topics)
-        engine = Engine.open(log, self._config, self._catalogue, new_runtime=LeasedRuntime)
+        metrics = self._metrics.begin_server() if self._metrics is not None else None
+        engine = Engine.open(log, self._config, self._catalogue, metrics, new_runtime=LeasedRuntime)
         assert isinstance(engine.runtime, LeasedRuntime)
-        server = self._server(engine.runtime, self._catalogue)
+        server = self._server(engine.runtime, self._catalogue, metrics)
         try:
             await server.start()
             driver: Driver | None = None
 
-            def answer(ask: tuple[Any, ...]) -> tuple[Any, ...]:
+            def answer(ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
                 assert driver is not None
-                return driver.asked(ask)
+                return driver.asked(ask, topics)
 
-            control = await serve_asks(self._options.control, answer)
+            control = await serve_asks(self._options.control, answer, self._options.secret)
             self._address = server.address
             self._control = (self._options.control[0], control.sockets[0].getsockname()[1])
             node = ClusterNode(
                 incarnation,
                 self._config.node_id,
                 self._options.advertise or self._address,
-                self._control,
+                self._options.control_advertise or self._control,
                 self._shards,
                 self._settings(),
                 boot_ms(),
@@ -170,9 +210,15 @@ class _Member:
                 new_loader=lambda: Node(self._config.native(), 1, os.urandom(32)).loader(),
                 changed=self._changed,
                 ended=self._ended.set,
+                topics_changed=self._topics_told.set,
+                lease_ms=self._timing.lease_ms,
+                secret=self._options.secret,
+                metrics=self._metrics,
             )
             hearing.driver = driver
             self._driver = driver
+            self._catalogue.on_change(lambda: driver.know_topics(self._topics.version))
+            driver.know_topics(self._topics.version)
             driver.start(log)
             try:
                 return await self._until_ended(driver, server, asked_to_end)
@@ -183,12 +229,16 @@ class _Member:
             await server.stop(_STOP_SECONDS)
             log.close()
 
-    def _settings(self) -> tuple[int, int, int, int]:
+    def _settings(self) -> tuple[int, int, int, int, int, int]:
+        waits = self._timing
         snapshot_ms = self._config.pykcoord_cluster_snapshot_interval_ms
         rounds = self._config.pykcoord_cluster_prune_rounds
-        return _LEASE_MS, snapshot_ms, rounds, _SNAPSHOTS_A_LOOK * snapshot_ms
+        of_store = (waits.lease_ms, waits.poll_ms, waits.store_silence_ms)
+        return (*of_store, snapshot_ms, rounds, _SNAPSHOTS_A_LOOK * snapshot_ms)
 
-    def _server(self, runtime: LeasedRuntime, catalogue: TopicCatalogue) -> Server:
+    def _server(
+        self, runtime: LeasedRuntime, catalogue: TopicCatalogue, metrics: ServerMetrics | None
+    ) -> Server:
         return Server(
             self._config,
             runtime,
@@ -196,6 +246,8 @@ class _Member:
             cluster_id=catalogue.cluster_id,
             listen=self._options.listen,
             advertise=self._options.advertise,
+            metrics=metrics,
+            broker_configs=self._options.broker_configs,
             peers=self._peers,
         )
 
@@ -233,16 +285,21 @@ class _Member:
         """The node has read news of the cluster."""
         node = self._driver.node
         self._peers.show(node)
+        self._say_waits()
         own = [one for one in node.members if one[0] == self._driver.log.incarnation]
         if own and not self._is_ready:
             self._is_ready = True
             self._ready(self._address, self._shards)
 
     async def _follow_topics(self) -> None:
-        """Read the topics again when another node has changed them."""
-        loop, waits = asyncio.get_running_loop(), False
+        """Read the topics again when another node has changed them: the controller tells. Now and
+        then also unasked, for what could not be read then."""
+        loop = asyncio.get_running_loop()
         while True:
-            await asyncio.sleep(_TOPICS_SECONDS)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(self._timing.topics_seconds):
+                    await self._topics_told.wait()
+            self._topics_told.clear()
             try:
                 newest = await loop.run_in_executor(self._topics_thread, self._topics.newest)
             except Exception as error:  # the store has said so
@@ -250,14 +307,16 @@ class _Member:
                 continue
             if newest > self._topics.version:
                 self._catalogue.reload()
-            other = self._driver.node.waits_for
-            if other is not None and not waits:
-                logger.warning(
-                    "node %d is at %s:%d still; this one begins when that one has ended",
-                    self._config.node_id,
-                    *other,
-                )
-            waits = other is not None
+
+    def _say_waits(self) -> None:
+        other = self._driver.node.waits_for
+        if other is not None and not self._waits:
+            logger.warning(
+                "node %d is at %s:%d still; this one begins when that one has ended",
+                self._config.node_id,
+                *other,
+            )
+        self._waits = other is not None
 
 
 class _Hearing(Journaling):

@@ -66,6 +66,6 @@ def check_token(token: str, option: str = "token") -> None:
     if not _LEAST_TOKEN <= len(token) <= _MOST_TOKEN or not all("!" <= c <= "~" for c in token):
         raise ConfigError(
             option,
-            f"a token is {_LEAST_TOKEN} to {_MOST_TOKEN:,} printable ASCII characters without "
-            "spaces",
+            f"a token or secret is {_LEAST_TOKEN} to {_MOST_TOKEN:,} printable ASCII characters "
+            "without spaces",
         )

@@ -51,18 +51,27 @@ class Members:
     def bootstrap(self) -> str:
         return ",".join(f"{host}:{port}" for host, port in self.addresses)
 
+    def location(self, node: int) -> str:
+        """Where this node finds the store."""
+        return os.fspath(self._link(node))
+
+    def environment(self, node: int) -> Mapping[str, str]:
+        """What this node needs for that."""
+        return {}
+
     def start(self, node: int, *arguments: str) -> subprocess.Popen[str]:
         """Start a node, and wait until it belongs to the cluster."""
         command = [
-            sys.executable, "-m", "pykcoord", "serve", "--cluster", os.fspath(self._link(node)),
+            sys.executable, "-m", "pykcoord", "serve", "--cluster", self.location(node),
             "--listen", f"127.0.0.1:{self.ports[node]}", "--topic", "orders:6",
             "--set", f"node.id={node}",
         ]  # fmt: skip
         for key, value in self._settings.items():
             command += ["--set", f"{key}={value}"]
         process = subprocess.Popen(
-            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-        )
+            [*command, *arguments], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+            env={**os.environ, **self.environment(node)},
+        )  # fmt: skip
         orphans.started(process)
         self.processes[node] = process
         heard = self.lines[node] = []

@@ -1,6 +1,6 @@
 //! What the controller does: ask all nodes, fence who is silent, and have every shard led.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use crate::{
     Action, Answer, Ask, Change, Epoch, Incarnation, Millis, Released, Settings, Shard, View, place,
@@ -174,7 +174,7 @@ impl Controller {
         answer.released.iter().find(is_it).copied()
     }
 
-    /// Where each shard is to be. Nodes that leave or are silent get none.
+    /// Where each shard is to be. Nodes that leave, are silent or are to lead nothing get none.
     fn placed(
         &self,
         view: &View,
@@ -186,20 +186,25 @@ impl Controller {
             let all = by_id.iter().map(|&(_, incarnation)| incarnation);
             all.filter(|one| self.peers.get(one).is_some_and(which)).collect()
         };
-        let mut fit = those(Peer::is_fit);
-        if fit.is_empty() {
-            // All leave: what has been given up goes to one of them until another node comes.
-            fit = those(Peer::is_known);
-        }
+        let known = those(Peer::is_known);
+        let stay = those(Peer::is_fit);
+        let wanted: Vec<_> = stay.iter().copied().filter(|&one| !view.is_drained(one)).collect();
+        // Somebody must lead: where all are to lead nothing, who stays does. Where all leave, what
+        // has been given up goes to one of them until another node comes.
+        let fit = [wanted, stay, known.clone()].into_iter().find(|some| !some.is_empty());
+        let fit = fit.unwrap_or_default();
         // Who did not answer yet may lead much: nothing moves for balance before that is known.
-        let all_known = by_id.len() == fit.len() + self.leaving().len();
-        let moves = if all_known { settings.moves_at_once } else { 0 };
-        place(view.shards(), &fit, led, moves)
+        let is_balanced = known.len() == by_id.len() && fit.iter().any(|one| self.is_fit(*one));
+        let moves = if is_balanced { settings.moves_at_once } else { 0 };
+        let pins = view.pins().iter().filter_map(|(&shard, node_id)| {
+            let of_node = fit.iter().find(|one| view.members()[one].node_id == *node_id);
+            of_node.map(|&one| (shard, one))
+        });
+        place(view.shards(), &fit, led, &pins.collect(), moves)
     }
 
-    fn leaving(&self) -> BTreeSet<Incarnation> {
-        let leaving = self.peers.iter().filter(|(_, peer)| peer.is_known() && peer.leaves());
-        leaving.map(|(&incarnation, _)| incarnation).collect()
+    fn is_fit(&self, incarnation: Incarnation) -> bool {
+        self.peers.get(&incarnation).is_some_and(Peer::is_fit)
     }
 
     /// What each node is to give up: shards that are to be elsewhere, and whose node lives.

@@ -61,6 +61,20 @@ pub enum Change {
         /// What was in them.
         kept: Vec<Kept>,
     },
+    /// An operator wants a shard on a node, whenever that is there.
+    Pin {
+        /// Which.
+        shard: Shard,
+        /// Where; `None`: wherever the controller likes, as before.
+        node_id: Option<NodeId>,
+    },
+    /// An operator wants a node to lead nothing, or to lead again.
+    Drain {
+        /// Which.
+        node_id: NodeId,
+        /// Whether it is to lead nothing.
+        is_drained: bool,
+    },
 }
 
 /// Records that are in snapshots alone: who takes the shard needs one that has them.

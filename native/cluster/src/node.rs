@@ -91,6 +91,11 @@ impl Node {
         }
     }
 
+    /// Its own.
+    pub fn incarnation(&self) -> Incarnation {
+        self.own
+    }
+
     /// The cluster, as far as its log was read.
     pub fn view(&self) -> &View {
         &self.view

@@ -11,7 +11,9 @@ const FIRST: &str = "pykcoord-cluster";
 /// Of all entries that programs of both formats understand.
 const OLDER: u32 = 1;
 /// Entries of which rounds go: who does not know that would read what is deleted.
-const FORMAT: u32 = 2;
+const PRUNES: u32 = 2;
+/// Entries of what operators want: who does not know that would move it back.
+const FORMAT: u32 = 3;
 
 /// What cannot be read as an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,8 +38,7 @@ impl fmt::Display for FormatError {
 impl Entry {
     /// As it is stored.
     pub fn to_text(&self) -> String {
-        let prunes = |change: &Change| matches!(change, Change::Pruned { .. });
-        let format = if self.changes.iter().any(prunes) { FORMAT } else { OLDER };
+        let format = self.changes.iter().map(format_of).max().unwrap_or(OLDER);
         let mut text = format!("{FIRST} {format}\nwriter {:016x}\n", self.writer);
         for change in &self.changes {
             let written = match change {
@@ -61,6 +62,13 @@ impl Entry {
                     let one = |one: &Kept| format!(" {}:{}:{}", one.shard, one.epoch, one.below);
                     let kept: String = kept.iter().map(one).collect();
                     writeln!(text, "pruned {incarnation:016x} {below}{kept}")
+                }
+                Change::Pin { shard, node_id } => {
+                    let node = node_id.map_or_else(|| "-".to_owned(), |node| node.to_string());
+                    writeln!(text, "pin {shard} {node}")
+                }
+                Change::Drain { node_id, is_drained } => {
+                    writeln!(text, "drain {node_id} {}", if *is_drained { "on" } else { "off" })
                 }
             };
             written.expect("a String takes all that is written");
@@ -95,12 +103,22 @@ impl Entry {
             if word == "end" {
                 return Ok(Entry { writer, changes });
             }
-            if word == "pruned" && format == OLDER {
+            let change = words.change(word)?;
+            if format_of(&change) > format {
                 return Err(FormatError::Line(at));
             }
-            changes.push(words.change(word)?);
+            changes.push(change);
         }
         Err(FormatError::Line(last + 1))
+    }
+}
+
+/// The oldest format that has such a change.
+fn format_of(change: &Change) -> u32 {
+    match change {
+        Change::Pruned { .. } => PRUNES,
+        Change::Pin { .. } | Change::Drain { .. } => FORMAT,
+        _ => OLDER,
     }
 }
 
@@ -123,13 +141,15 @@ impl<'a> Words<'a> {
                 incarnation: self.incarnation()?,
                 epoch: self.number()?,
                 from: self.number()?,
-                end: self.end()?,
+                end: self.or_none()?,
             },
             "pruned" => Change::Pruned {
                 incarnation: self.incarnation()?,
                 below: self.number()?,
                 kept: self.kept()?,
             },
+            "pin" => Change::Pin { shard: self.number()?, node_id: self.or_none()? },
+            "drain" => Change::Drain { node_id: self.number()?, is_drained: self.on_or_off()? },
             _ => return Err(self.wrong()),
         };
         Ok(change)
@@ -161,10 +181,18 @@ impl<'a> Words<'a> {
         })
     }
 
-    fn end(&mut self) -> Result<Option<u64>, FormatError> {
+    fn or_none<T: FromStr>(&mut self) -> Result<Option<T>, FormatError> {
         match self.word()? {
             "-" => Ok(None),
-            end => end.parse().map(Some).map_err(|_| self.wrong()),
+            number => number.parse().map(Some).map_err(|_| self.wrong()),
+        }
+    }
+
+    fn on_or_off(&mut self) -> Result<bool, FormatError> {
+        match self.word()? {
+            "on" => Ok(true),
+            "off" => Ok(false),
+            _ => Err(self.wrong()),
         }
     }
 
@@ -218,6 +246,10 @@ mod tests {
                         Kept { shard: 49, epoch: 0, below: 12 },
                     ],
                 },
+                Change::Pin { shard: 3, node_id: Some(7) },
+                Change::Pin { shard: 4, node_id: None },
+                Change::Drain { node_id: 7, is_drained: true },
+                Change::Drain { node_id: 8, is_drained: false },
             ],
         }
     }
@@ -238,20 +270,25 @@ mod tests {
     #[test]
     fn another_format_and_other_words_are_refused_with_their_place() {
         let text = entry().to_text();
-        let newer = text.replace("pykcoord-cluster 2", "pykcoord-cluster 3");
-        assert_eq!(Entry::of_text(&newer), Err(FormatError::Version(3)));
+        let newer = text.replace("pykcoord-cluster 3", "pykcoord-cluster 4");
+        assert_eq!(Entry::of_text(&newer), Err(FormatError::Version(4)));
         let other = text.replace("gone", "went");
         assert_eq!(Entry::of_text(&other), Err(FormatError::Line(6)));
     }
 
     #[test]
-    fn only_an_entry_that_prunes_is_of_the_format_that_older_programs_refuse() {
-        let mut other = entry();
-        let pruned = other.changes.pop().expect("the last one prunes");
-        assert!(other.to_text().starts_with("pykcoord-cluster 1\n"));
-        let alone = Entry { writer: 1, changes: vec![pruned] }.to_text();
-        assert!(alone.starts_with("pykcoord-cluster 2\n"));
-        let older = alone.replace("pykcoord-cluster 2", "pykcoord-cluster 1");
-        assert_eq!(Entry::of_text(&older), Err(FormatError::Line(3)));
+    fn an_entry_is_of_the_oldest_format_that_has_its_changes() {
+        for change in entry().changes {
+            let format = format_of(&change);
+            let text = Entry { writer: 1, changes: vec![change] }.to_text();
+            assert!(text.starts_with(&format!("pykcoord-cluster {format}\n")), "{text}");
+            if format > OLDER {
+                let older = text.replace(
+                    &format!("pykcoord-cluster {format}"),
+                    &format!("pykcoord-cluster {}", format - 1),
+                );
+                assert_eq!(Entry::of_text(&older), Err(FormatError::Line(3)));
+            }
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! What the entries of the cluster log amount to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use crate::{Change, Entry, Epoch, Incarnation, Kept, NodeId, Seat, Shard};
@@ -61,6 +61,8 @@ pub struct View {
     gone: BTreeMap<Incarnation, u64>,
     floors: BTreeMap<Incarnation, u64>,
     lineages: BTreeMap<Shard, Vec<Stretch>>,
+    pins: BTreeMap<Shard, NodeId>,
+    drained: BTreeSet<NodeId>,
 }
 
 impl View {
@@ -135,6 +137,22 @@ impl View {
             .collect()
     }
 
+    /// Where operators want shards to be.
+    pub fn pins(&self) -> &BTreeMap<Shard, NodeId> {
+        &self.pins
+    }
+
+    /// The nodes that operators want to lead nothing, whether they are there or not.
+    pub fn drained(&self) -> &BTreeSet<NodeId> {
+        &self.drained
+    }
+
+    /// Whether this one is to lead nothing.
+    pub fn is_drained(&self, incarnation: Incarnation) -> bool {
+        let seat = self.members.get(&incarnation);
+        seat.is_some_and(|seat| self.drained.contains(&seat.node_id))
+    }
+
     /// Read the next entry.
     ///
     /// # Errors
@@ -180,6 +198,19 @@ impl View {
             }
             Change::Pruned { incarnation, below, ref kept } => {
                 self.prune(incarnation, below, kept)?;
+            }
+            Change::Pin { shard, node_id } => {
+                demand(shard < self.shards, "there is no such shard")?;
+                match node_id {
+                    Some(node_id) => self.pins.insert(shard, node_id),
+                    None => self.pins.remove(&shard),
+                };
+            }
+            Change::Drain { node_id, is_drained: true } => {
+                self.drained.insert(node_id);
+            }
+            Change::Drain { node_id, is_drained: false } => {
+                self.drained.remove(&node_id);
             }
         }
         Ok(())
@@ -300,6 +331,21 @@ mod tests {
         assert!(of(vec![pruned(8, 6, vec![]), gone(5)]).is_err());
         assert!(of(vec![gone(6), pruned(8, 7, vec![])]).is_err());
         assert!(of(vec![pruned(8, 6, vec![]), pruned(8, 6, vec![])]).is_err());
+    }
+
+    #[test]
+    fn what_operators_want_holds_until_they_want_something_else() {
+        let pin = |shard, node_id| Change::Pin { shard, node_id };
+        let drain = |node_id, is_drained| Change::Drain { node_id, is_drained };
+        let wanted = vec![pin(0, Some(2)), pin(1, Some(9)), drain(2, true), drain(3, true)];
+        let view = of(wanted.clone()).expect("all changes fit");
+        assert_eq!(view.pins(), &BTreeMap::from([(0, 2), (1, 9)]));
+        assert!(view.is_drained(8) && !view.is_drained(7));
+        let undone = [wanted, vec![pin(0, None), drain(2, false)]].concat();
+        let view = of(undone).expect("all changes fit");
+        assert_eq!((view.pins().len(), view.drained().len()), (1, 1));
+        assert!(!view.is_drained(8));
+        assert!(of(vec![pin(2, Some(1))]).is_err());
     }
 
     #[test]

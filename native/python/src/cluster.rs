@@ -1,7 +1,9 @@
 //! `ClusterNode` and `JournalWriter`: kcoord_cluster's, with tuples in place of its types.
 
+use std::collections::BTreeMap;
+
 use kcoord_cluster::{
-    Action, Answer, Ask, Entry, Incarnation, JournalWriter, Node, Outcome, Released, Seat,
+    Action, Answer, Ask, Change, Entry, Incarnation, JournalWriter, Node, Outcome, Released, Seat,
     Settings, Step, Stop, Stretch, View,
 };
 use pyo3::exceptions::PyValueError;
@@ -19,9 +21,10 @@ type Member = (u64, i32, String, u16, String, u16);
 /// ("put", index, text), ("ask", incarnation, ask), ("fence", incarnation, from), ("prove",),
 /// ("take", shard, epoch, lineage), ("serve", shard, epoch), ("release", shard, epoch),
 /// ("snapshot", shard, epoch, lineage), ("look", shard), ("delete", incarnation, below). A lineage
-/// is a list of (incarnation, epoch, from, end or None, needed). `settings` are the lease in ms, how
-/// often a shard gets a snapshot in ms, how many rounds go at once at least, and how often that is
-/// looked at in ms. See the crate `kcoord-cluster`.
+/// is a list of (incarnation, epoch, from, end or None, needed). `settings` are the lease, how often
+/// the cluster log is read, after how long without the store a node says so, and how often a shard
+/// gets a snapshot, all in ms; how many rounds go at once at least, and how often that is looked at
+/// in ms. See the crate `kcoord-cluster`.
 #[pyclass(name = "ClusterNode", module = "pykcoord._native")]
 pub struct PyClusterNode {
     node: Node,
@@ -36,17 +39,19 @@ impl PyClusterNode {
         address: (String, u16),
         control: (String, u16),
         shards: u32,
-        settings: (u64, u64, u64, u64),
+        settings: (u64, u64, u64, u64, u64, u64),
         now: u64,
     ) -> Self {
         let (host, port) = address;
         let (control_host, control_port) = control;
         let seat = Seat { node_id, host, port, control_host, control_port };
-        let (lease_ms, snapshot_ms, prune_rounds, prune_ms) = settings;
+        let (lease_ms, poll_ms, store_silence_ms, snapshot_ms, prune_rounds, prune_ms) = settings;
         let lease_margin_ms = lease_ms / 10;
         let settings = Settings {
             lease_ms,
             lease_margin_ms,
+            poll_ms,
+            store_silence_ms,
             snapshot_ms,
             prune_rounds,
             prune_ms,
@@ -215,6 +220,18 @@ impl PyClusterNode {
         self.node.view().controller()
     }
 
+    /// This node's own.
+    #[getter]
+    fn incarnation(&self) -> u64 {
+        self.node.incarnation()
+    }
+
+    /// How many controllers there were.
+    #[getter]
+    fn term(&self) -> u64 {
+        self.node.view().term()
+    }
+
     /// (incarnation, node id, host, port, control host, control port) of the nodes, by id.
     #[getter]
     fn members(&self) -> Vec<Member> {
@@ -278,6 +295,31 @@ impl PyClusterView {
     #[getter]
     fn leaders(&self) -> Vec<Option<(u64, i32)>> {
         leaders(&self.view)
+    }
+
+    /// Node id of where operators want a shard to be, of those that are not left to the controller.
+    #[getter]
+    fn pins(&self) -> BTreeMap<u32, i32> {
+        self.view.pins().clone()
+    }
+
+    /// The ids of nodes that operators want to lead nothing.
+    #[getter]
+    fn drained(&self) -> Vec<i32> {
+        self.view.drained().iter().copied().collect()
+    }
+
+    /// The text of an entry by which `writer` wants these shards on a node (None: on any).
+    #[staticmethod]
+    fn pin(writer: u64, shards: Vec<u32>, node_id: Option<i32>) -> String {
+        let changes = shards.into_iter().map(|shard| Change::Pin { shard, node_id }).collect();
+        Entry { writer, changes }.to_text()
+    }
+
+    /// The text of an entry by which `writer` wants a node to lead nothing, or to lead again.
+    #[staticmethod]
+    fn drain(writer: u64, node_id: i32, is_drained: bool) -> String {
+        Entry { writer, changes: vec![Change::Drain { node_id, is_drained }] }.to_text()
     }
 }
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
 try:
     from obstore.exceptions import AlreadyExistsError, NotFoundError
     from obstore.store import ObjectStore as AnyObjectStore
@@ -11,7 +14,13 @@ except ImportError as error:
         "a log in an object store needs obstore: pip install 'pykcoord[cluster]'", name="obstore"
     ) from error
 
+if TYPE_CHECKING:
+    from obstore.store import ClientConfig, RetryConfig
+
 __all__ = ["ObjectStore", "open_url"]
+
+_CLIENT: ClientConfig = {"timeout": "5s", "connect_timeout": "2s"}
+_RETRIES: RetryConfig = {"max_retries": 2, "retry_timeout": timedelta(seconds=2)}
 
 
 class ObjectStore:
@@ -50,5 +59,6 @@ class ObjectStore:
 
 
 def open_url(url: str) -> ObjectStore:
-    """See `pykcoord.log.shared.open_store`."""
-    return ObjectStore(from_url(url))
+    """See `pykcoord.log.shared.open_store`. A call is given up after seconds: what came of it is
+    not known then, and who called finds out. obstore alone would go on for minutes."""
+    return ObjectStore(from_url(url, client_options=_CLIENT, retry_config=_RETRIES))

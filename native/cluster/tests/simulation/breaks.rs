@@ -19,6 +19,8 @@ pub enum Invariant {
     Liveness,
     /// Once faults stop, what is not needed any more goes.
     Bounded,
+    /// Once faults stop, shards are where operators want them, and nowhere where they do not.
+    Placed,
     /// An entry of the cluster log can stand where it stands.
     View,
 }
@@ -51,6 +53,10 @@ pub enum Break {
     LostAnswerIsSuccess,
     /// A shard is handed over while a round of it is under way.
     ReleaseEarly,
+    /// A shard that was given up is answered until the cluster log says who leads it next.
+    ReadsWhileReleased,
+    /// A node that starts does not read what operators have wanted before.
+    WishesForgotten,
     /// A node obeys every controller.
     OldTermObeyed,
     /// A fence in the gap that deleted rounds have left is taken for the end of the journal.
@@ -61,7 +67,7 @@ pub enum Break {
     DeleteBeforeEntry,
 }
 
-pub const BREAKS: [Break; 13] = [
+pub const BREAKS: [Break; 15] = [
     Break::NoFence,
     Break::SecondFence,
     Break::FencePruned,
@@ -71,6 +77,8 @@ pub const BREAKS: [Break; 13] = [
     Break::AckBeforePut,
     Break::LostAnswerIsSuccess,
     Break::ReleaseEarly,
+    Break::ReadsWhileReleased,
+    Break::WishesForgotten,
     Break::OldTermObeyed,
     Break::FenceBelowFloor,
     Break::PruneWithOneSnapshot,

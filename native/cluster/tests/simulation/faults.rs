@@ -53,3 +53,22 @@ pub fn end(world: &mut World) {
         }
     }
 }
+
+impl World {
+    pub fn crash(&mut self, slot: usize, wait: u64) {
+        self.slots[slot].process = None;
+        self.slots[slot].paused_until = 0;
+        self.later(wait, Event::Start(slot));
+    }
+
+    /// The process is asked to end, as for a rolling restart.
+    pub fn leave(&mut self, slot: usize) {
+        let now = self.clock(slot);
+        if self.slots[slot].paused_until <= self.now
+            && let Some(process) = &mut self.slots[slot].process
+        {
+            process.leaves = true;
+            process.node.leave(now);
+        }
+    }
+}

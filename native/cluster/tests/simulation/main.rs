@@ -13,6 +13,7 @@ mod process;
 mod random;
 mod store;
 mod storing;
+mod wishes;
 mod world;
 
 use breaks::{BREAKS, Break, Invariant, Violation};
@@ -27,6 +28,9 @@ const SEEDS_FOR_A_BREAK: u64 = 1_000;
 fn run(seed: u64, breaks: Option<Break>) -> Result<u64, Violation> {
     let mut world = World::new(seed, breaks);
     world.later(2_000, Event::Fault);
+    if seed.is_multiple_of(2) {
+        world.later(2_000, Event::Wish);
+    }
     world.run_until(FAULTS_MS)?;
     faults::end(&mut world);
     world.run_until(FAULTS_MS + CALM_MS)?;
@@ -37,6 +41,9 @@ fn run(seed: u64, breaks: Option<Break>) -> Result<u64, Violation> {
             let message = format!("shard {shard} of {leader:?} was written at {written} last");
             return Err(Violation { invariant: Invariant::Liveness, at: world.now, message });
         }
+    }
+    if let Some(message) = world.misplaced() {
+        return Err(Violation { invariant: Invariant::Placed, at: world.now, message });
     }
     let message = world.unpruned();
     if let Some(message) = message {

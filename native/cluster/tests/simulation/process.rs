@@ -92,6 +92,8 @@ struct Register {
     epoch: Epoch,
     value: u64,
     is_served: bool,
+    /// See `Break::ReadsWhileReleased`.
+    is_released: bool,
 }
 
 pub struct Process {
@@ -107,6 +109,8 @@ pub struct Process {
     releases: Vec<(Shard, Epoch)>,
     takes: Vec<(Shard, Epoch, Vec<Stretch>)>,
     pub obeyed_term: u64,
+    /// It was asked to end.
+    pub leaves: bool,
     pub out: Vec<Out>,
 }
 
@@ -132,6 +136,7 @@ impl Process {
             releases: Vec::new(),
             takes: Vec::new(),
             obeyed_term: 0,
+            leaves: false,
             out: Vec::new(),
         }
     }
@@ -140,8 +145,23 @@ impl Process {
         self.breaks == Some(which)
     }
 
+    pub fn followed(&mut self, now: Millis, from: u64, mut entries: Vec<Entry>) {
+        if from == 0 && self.has(Break::WishesForgotten) {
+            let is_wish =
+                |change: &Change| matches!(change, Change::Pin { .. } | Change::Drain { .. });
+            for entry in &mut entries {
+                entry.changes.retain(|change| !is_wish(change));
+            }
+        }
+        self.node.followed(now, from, Some(&entries));
+    }
+
     pub fn tick(&mut self, now: Millis) {
         self.node.tick(now);
+        let view = self.node.view();
+        self.registers.retain(|&shard, one| {
+            !one.is_released || view.leader(shard) == Some((self.own, one.epoch))
+        });
         self.act(now);
         self.answer_reads(now);
     }
@@ -151,7 +171,9 @@ impl Process {
             self.out.push(Out::Reply(Reply { request, value: None, epoch: -1 }));
             return;
         };
-        if request.commit.is_some() {
+        if request.commit.is_some() && register.is_released {
+            self.out.push(Out::Reply(Reply { request, value: None, epoch: -1 }));
+        } else if request.commit.is_some() {
             if self.has(Break::AckBeforePut) {
                 let epoch = register.epoch;
                 self.out.push(Out::Reply(Reply { request, value: request.commit, epoch }));
@@ -258,7 +280,10 @@ impl Process {
     }
 
     fn release(&mut self, now: Millis, shard: Shard, epoch: Epoch) {
-        self.registers.remove(&shard);
+        match self.registers.get_mut(&shard) {
+            Some(one) if self.breaks == Some(Break::ReadsWhileReleased) => one.is_released = true,
+            _ => _ = self.registers.remove(&shard),
+        }
         for request in std::mem::take(&mut self.waiting) {
             if request.shard == shard {
                 self.out.push(Out::Reply(Reply { request, value: None, epoch: -1 }));
@@ -371,7 +396,7 @@ impl Process {
         let is_current = self.node.view().leader(shard) == Some((self.own, epoch));
         if is_current {
             let is_served = self.has(Break::NoWait);
-            self.registers.insert(shard, Register { epoch, value, is_served });
+            self.registers.insert(shard, Register { epoch, value, is_served, is_released: false });
             self.out.push(Out::Taken(shard, epoch, value));
         }
         self.node.taken(now, shard, epoch);

@@ -7,8 +7,21 @@ use crate::random::Random;
 use crate::store::Object;
 use crate::world::{Done, World};
 
-/// So small that rounds go many times while a history lasts.
-pub fn settings(random: &mut Random) -> Settings {
+/// So small that rounds go many times while a history lasts. One history of four has the waits of
+/// an object store, where each read and each put costs money, one those of a folder.
+pub fn settings(seed: u64, random: &mut Random) -> Settings {
+    let usual = Settings::default();
+    let waits = match seed % 4 {
+        2 => Settings { poll_ms: 800, store_silence_ms: 1_500, ..usual },
+        3 => Settings {
+            lease_ms: 3_000,
+            lease_margin_ms: 300,
+            poll_ms: 1_000,
+            store_silence_ms: 3_000,
+            ..usual
+        },
+        _ => usual,
+    };
     Settings {
         snapshot_rounds: random.range(3, 40),
         snapshot_journal_rounds: random.range(20, 60),
@@ -16,7 +29,7 @@ pub fn settings(random: &mut Random) -> Settings {
         prune_rounds: random.range(1, 30),
         prune_ms: random.range(50, 400),
         sweep_ms: 1_000,
-        ..Settings::default()
+        ..waits
     }
 }
 

@@ -31,6 +31,7 @@ pub enum Event {
     GiveUp(usize, u64),
     Start(usize),
     Fault,
+    Wish,
 }
 
 /// What the store answers.
@@ -101,7 +102,7 @@ impl World {
             cuts: BTreeMap::new(),
             calm: false,
             calm_at: BTreeMap::new(),
-            settings: settings(&mut random),
+            settings: settings(seed, &mut random),
             breaks,
             queue: BinaryHeap::new(),
             events: BTreeMap::new(),
@@ -143,7 +144,7 @@ impl World {
         Ok(())
     }
 
-    fn clock(&self, slot: usize) -> u64 {
+    pub fn clock(&self, slot: usize) -> u64 {
         let slot = &self.slots[slot];
         let drift = self.now as i64 * slot.drift / 1_000_000;
         (slot.boot as i64 + self.now as i64 + drift) as u64
@@ -233,6 +234,10 @@ impl World {
                 crate::faults::strike(self);
                 Ok(())
             }
+            Event::Wish => {
+                self.want();
+                Ok(())
+            }
         }
     }
 
@@ -258,22 +263,6 @@ impl World {
         self.slots[slot].process =
             Some(Process::new(own, seat, self.shards, self.breaks, self.settings, now));
         self.later(1, Event::Tick(slot, own));
-    }
-
-    pub fn crash(&mut self, slot: usize, wait: u64) {
-        self.slots[slot].process = None;
-        self.slots[slot].paused_until = 0;
-        self.later(wait, Event::Start(slot));
-    }
-
-    /// The process is asked to end, as for a rolling restart.
-    pub fn leave(&mut self, slot: usize) {
-        let now = self.clock(slot);
-        if self.slots[slot].paused_until <= self.now
-            && let Some(process) = &mut self.slots[slot].process
-        {
-            process.node.leave(now);
-        }
     }
 
     pub fn is_cut(&self, from: usize, to: usize) -> bool {
@@ -457,7 +446,7 @@ impl World {
         };
         match (call, done) {
             (Call::Follow { from }, Done::Entries(entries)) => {
-                process.node.followed(now, from, Some(&entries));
+                process.followed(now, from, entries);
             }
             (Call::Follow { from }, _) => process.node.followed(now, from, None),
             (Call::PutEntry { index, .. }, _) => process.node.entry_put(now, index, outcome),

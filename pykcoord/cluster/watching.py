@@ -1,0 +1,122 @@
+"""What a node tells of itself: lines of the log with an `event`, and metrics. Decides nothing.
+
+`cause` is `start` where nobody led the shard, `takeover` after a fence, `handover` from a node that
+let go of it.
+
+| event | fields |
+|---|---|
+| `takeover` | `shard`, `epoch`, `cause`, `from_node`, `ms`: it is served from now on |
+| `released` | `shard`, `epoch`: another node leads it from now on, or is to |
+| `fence` | `node`: it is silent or gone, and gets a fence |
+| `control_refused` | `node`, `reason`: it does not prove that it knows the secret |
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from pykcoord._native import ClusterNode
+from pykcoord.clock import monotonic_seconds
+
+if TYPE_CHECKING:
+    from pykcoord.server.cluster_metrics import ClusterMetrics
+
+__all__ = ["Watch"]
+
+logger = logging.getLogger("pykcoord.cluster")
+
+_Lineage = Sequence[tuple[int, int, int, int | None, int]]
+
+
+class Watch:
+    """What is told of `node`, to the log and to `metrics`, if any. On the node's loop, but for
+    `proved`."""
+
+    def __init__(self, node: ClusterNode, lease_ms: int, metrics: ClusterMetrics | None) -> None:
+        self._node = node
+        self._metrics = metrics
+        self._lease_ms = lease_ms
+        self._proved_ms: int | None = None
+        self._rounds = 0
+        self._taking: dict[int, tuple[float, str, int | None]] = {}
+        self._refused: dict[int, str] = {}
+
+    def proved(self, started_ms: int) -> None:
+        """A round stands that was put from then on. On any thread."""
+        self._proved_ms = started_ms
+        self._rounds += 1
+
+    def look(self, now_ms: int) -> None:
+        """Take the figures of now."""
+        if self._metrics is None:
+            return
+        figures, node = self._metrics.figures, self._node
+        if self._proved_ms is not None:
+            figures.lease_left_seconds = (self._proved_ms + self._lease_ms - now_ms) / 1000
+        figures.rounds += self._rounds
+        self._rounds = 0
+        figures.is_controller = node.controller == node.incarnation
+        figures.nodes = len(node.members)
+        figures.term = node.term
+
+    def takes(self, shard: int, lineage: _Lineage) -> None:
+        """It begins to read a shard; `lineage` are those who led it, itself last."""
+        before = lineage[-2][0] if len(lineage) > 1 else None
+        seats = {one[0]: one[1] for one in self._node.members}
+        cause, node_id = "start", None
+        if before is not None:
+            cause = "handover" if before in seats else "takeover"
+            node_id = seats.get(before)
+        self._taking.setdefault(shard, (monotonic_seconds(), cause, node_id))
+
+    def serves(self, shard: int, epoch: int) -> None:
+        """It serves a shard now."""
+        since, cause, node_id = self._taking.pop(shard, (monotonic_seconds(), "start", None))
+        seconds = monotonic_seconds() - since
+        if self._metrics is not None:
+            self._metrics.taken(cause, seconds)
+        extra = {
+            "event": "takeover",
+            "shard": shard,
+            "epoch": epoch,
+            "cause": cause,
+            "from_node": node_id,
+            "ms": round(1000 * seconds),
+        }
+        logger.info("leads shard %d in epoch %d (%s)", shard, epoch, cause, extra=extra)
+
+    def releases(self, shard: int, epoch: int) -> None:
+        """It serves a shard no more."""
+        self._taking.pop(shard, None)
+        extra = {"event": "released", "shard": shard, "epoch": epoch}
+        logger.info("lets go of shard %d of epoch %d", shard, epoch, extra=extra)
+
+    def fences(self, incarnation: int) -> None:
+        """It begins to fence another node."""
+        extra = {"event": "fence", "node": self._id(incarnation)}
+        named = self._named(incarnation)
+        logger.warning("node %s is silent or gone: its shards move", named, extra=extra)
+
+    def refused(self, incarnation: int, reason: str) -> None:
+        """Another node does not prove that it knows the secret."""
+        if self._refused.get(incarnation) != reason:
+            self._refused[incarnation] = reason
+            extra = {
+                "event": "control_refused",
+                "node": self._id(incarnation),
+                "reason": reason,
+            }
+            logger.error(
+                "node %s cannot be asked: %s", self._named(incarnation), reason, extra=extra
+            )
+
+    def _id(self, incarnation: int) -> int | None:
+        return next((one[1] for one in self._node.members if one[0] == incarnation), None)
+
+    def _named(self, incarnation: int) -> str:
+        for one in self._node.members:
+            if one[0] == incarnation:
+                return f"{one[1]} at {one[2]}:{one[3]}"
+        return f"{incarnation:016x}"

@@ -1,0 +1,260 @@
+"""The control port: who does not know the secret of a cluster gives no orders, and both sides say
+so."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from click.testing import CliRunner
+from support.members import Members, probing
+
+from pykcoord.cli import commands
+from pykcoord.cluster.asking import AskClient, serve_asks
+from pykcoord.cluster.looking import read_cluster
+from pykcoord.cluster.secret import DifferentSecretError, SecretError, check_secret
+from pykcoord.log.shared import FolderStore
+
+SECRET, OTHER = "a" * 20, "b" * 20
+ASK = (3, 1, 5, [(0, 2)])
+ANSWER = (7, 1, 3, 42, True, False, [(0, 2, 41)])
+SECONDS = 10.0
+
+
+async def asked(
+    of: str | None, by: str | None, caplog: pytest.LogCaptureFixture, times: int = 1
+) -> list[tuple[Any, ...]]:
+    """What a node with the secret `of` answers one with the secret `by`; what it heard is ASK."""
+    heard = []
+
+    def answer(ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
+        heard.append(ask)
+        return ANSWER, topics + 1
+
+    server = await serve_asks(("127.0.0.1", 0), answer, of)
+    client = AskClient("127.0.0.1", server.sockets[0].getsockname()[1], by)
+    try:
+        answers = [await client.ask(ASK, SECONDS, 4) for _ in range(times)]
+        assert heard == [ASK] * times
+        return answers
+    except SecretError:
+        async with asyncio.timeout(SECONDS):
+            while not caplog.records:
+                await asyncio.sleep(0.01)
+        assert heard == []
+        raise
+    finally:
+        client.close()
+        server.close()
+
+
+@pytest.mark.parametrize("secret", [None, SECRET])
+def test_who_knows_the_secret_is_answered(
+    secret: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    assert asyncio.run(asked(secret, secret, caplog, 3)) == [(ANSWER, 5)] * 3
+
+
+@pytest.mark.parametrize(
+    ("of", "by", "asker_hears", "asked_says"),
+    [
+        (SECRET, OTHER, "it has another secret", "it has another secret"),
+        (SECRET, None, "it has a secret, and this node has none", "it has no secret"),
+        (None, SECRET, "it has no secret, and this node has one", "it has a secret"),
+    ],
+)
+def test_who_does_not_know_it_is_refused_and_both_sides_say_so(
+    of: str | None,
+    by: str | None,
+    asker_hears: str,
+    asked_says: str,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with caplog.at_level(logging.WARNING), pytest.raises(SecretError, match=asker_hears):
+        asyncio.run(asked(of, by, caplog))
+    (said,) = [one.getMessage() for one in caplog.records if one.name == "pykcoord.cluster"]
+    assert said.startswith("a node at 127.0.0.1 was refused at the control port: " + asked_says)
+
+
+async def between(change: Any) -> list[tuple[Any, ...]]:
+    """Two asks over somebody who hands lines on as `change` gives them."""
+    heard: list[tuple[Any, ...]] = []
+
+    def answer(ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
+        heard.append(ask)
+        return ANSWER, topics
+
+    server = await serve_asks(("127.0.0.1", 0), answer, SECRET)
+
+    async def hand_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        back, there = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+
+        async def answers() -> None:
+            while line := await back.readline():
+                writer.write(line)
+
+        answering = asyncio.ensure_future(answers())
+        number = 0
+        while line := await reader.readline():
+            for changed in change(number, line):
+                there.write(changed)
+            number += 1
+        there.close()
+        answering.cancel()
+        writer.close()
+
+    middle = await asyncio.start_server(hand_on, "127.0.0.1", 0)
+    client = AskClient(*middle.sockets[0].getsockname()[:2], SECRET)
+    try:
+        for _ in range(2):
+            await client.ask(ASK, SECONDS)
+    except (SecretError, OSError):
+        pass
+    finally:
+        client.close()
+        middle.close()
+        server.close()
+    return heard
+
+
+def test_a_line_that_was_changed_or_is_sent_again_is_not_obeyed() -> None:
+    def as_it_is(number: int, line: bytes) -> list[bytes]:
+        return [line]
+
+    def changed(number: int, line: bytes) -> list[bytes]:
+        return [line.replace(b"[3, 1, 5", b"[4, 1, 5")]
+
+    def twice(number: int, line: bytes) -> list[bytes]:
+        return [line, line] if number == 1 else [line]
+
+    assert asyncio.run(between(as_it_is)) == [ASK, ASK]
+    assert asyncio.run(between(changed)) == []
+    assert asyncio.run(between(twice)) == [ASK]
+
+
+def test_the_store_says_which_secret_the_cluster_has(tmp_path: Path) -> None:
+    store = FolderStore(tmp_path)
+    check_secret(store, "LOCATION", None)
+    check_secret(store, "LOCATION", SECRET)
+    check_secret(store, "LOCATION", SECRET)
+    with pytest.raises(DifferentSecretError, match="LOCATION: the secret of this node is not that"):
+        check_secret(store, "LOCATION", OTHER)
+    with pytest.raises(DifferentSecretError, match="this one has none: give it theirs"):
+        check_secret(store, "LOCATION", None)
+    assert SECRET not in (tmp_path / "secret").read_text()
+
+
+def refusal(*arguments: str) -> str:
+    told = CliRunner().invoke(commands, ["serve", *arguments])
+    assert told.exit_code == 2
+    return " ".join(told.output.split())
+
+
+def test_a_control_port_that_others_reach_wants_a_secret(tmp_path: Path) -> None:
+    store = ("--cluster", str(tmp_path / "store"))
+    assert "--control 10.0.0.1:0 can be reached from other machines" in refusal(
+        *store, "--listen", "10.0.0.1:9092"
+    )
+    assert "cannot connect to 0.0.0.0" in refusal(
+        *store, "--listen", "0.0.0.0:9092", "--advertise", "one:9092"
+    )
+    assert "--control... and --secret-file are options of --cluster" in refusal(
+        "--control", "127.0.0.1:9192"
+    )
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.fixture
+def members(tmp_path: Path) -> Iterator[Members]:
+    made = Members(tmp_path, 2)
+    try:
+        yield made
+    finally:
+        made.close()
+
+
+def secret_file(tmp_path: Path, name: str, secret: str) -> tuple[str, str]:
+    path = tmp_path / name
+    path.write_text(secret + "\n")
+    path.chmod(0o600)
+    return "--secret-file", str(path)
+
+
+@pytest.mark.client
+@pytest.mark.crash
+def test_nodes_with_a_secret_serve_and_one_with_another_ends_with_a_line_on_both_sides(
+    members: Members, tmp_path: Path
+) -> None:
+    right = secret_file(tmp_path, "right", SECRET)
+    for node in (1, 2):
+        members.start(node, *right)
+    with probing(members):
+        members.wait(
+            lambda: all(len(one.shards) == 3 for one in read_cluster(str(members.folder)).nodes),
+            "both lead",
+        )
+        command = [
+            sys.executable, "-m", "pykcoord", "serve", "--cluster", str(members.folder),
+            "--listen", "127.0.0.1:0", "--set", "node.id=3",
+        ]  # fmt: skip
+        wrong = subprocess.run(
+            [*command, *secret_file(tmp_path, "wrong", OTHER)], capture_output=True, text=True,
+            timeout=60,
+        )  # fmt: skip
+        assert wrong.returncode == 1
+        assert "the secret of this node is not that of the cluster" in wrong.stderr
+        said = "was refused at the control port: it has another secret than this node"
+        for node in (1, 2):
+            members.wait(
+                lambda node=node: any(said in line for line in members.lines[node]), "it says so"
+            )
+        assert [one.node_id for one in read_cluster(str(members.folder)).nodes] == [1, 2]
+
+
+@pytest.mark.client
+def test_a_node_tells_prometheus_what_it_leads_and_its_log_why(
+    members: Members, tmp_path: Path
+) -> None:
+    from urllib.request import urlopen
+
+    from support.ports import free_port
+
+    at = free_port()
+    members.start(1, "--metrics", f"127.0.0.1:{at}", "--log-format", "json")
+
+    def metrics() -> dict[str, float]:
+        with urlopen(f"http://127.0.0.1:{at}/metrics", timeout=30) as answer:
+            lines = answer.read().decode().splitlines()
+        rows = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
+        return {name: float(value) for name, value in rows}
+
+    with probing(members):
+        found = metrics()
+        assert found["pykcoord_shards_led"] == 6
+        assert found['pykcoord_takeovers_total{cause="start"}'] == 6
+        assert (found["pykcoord_controller"], found["pykcoord_cluster_nodes"]) == (1, 1)
+        assert 0 < found["pykcoord_lease_left_seconds"] <= 0.5
+        assert found["pykcoord_rounds_total"] > 0
+        assert found['pykcoord_store_calls_total{call="create"}'] > 0
+        assert found["pykcoord_takeover_seconds_count"] == 6
+        assert found["pykcoord_fenced_total"] == 0
+        members.start(2)
+        members.wait(lambda: metrics()["pykcoord_shards_led"] == 3, "half of them move")
+        members.kill(2)
+        members.wait(
+            lambda: metrics().get('pykcoord_takeovers_total{cause="takeover"}') == 3,
+            "it has taken them over",
+        )
+    events = [json.loads(line) for line in members.lines[1] if line.startswith("{")]
+    kinds = [one.get("event") for one in events]
+    assert kinds.count("takeover") == 9
+    assert (kinds.count("released"), kinds.count("fence")) == (3, 1)
+    (last,) = [one for one in events if one.get("cause") == "takeover"][-1:]
+    assert {"shard", "epoch", "ms"} <= {*last}
