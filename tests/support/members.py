@@ -18,7 +18,7 @@ from support.ports import free_port
 from support.probe import Probe
 from support.server import SETTINGS
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 SHARDS = 6
 GROUPS = {partition_of(f"g{n}", SHARDS): f"g{n}" for n in range(60)}  # one of each shard
 

@@ -1,0 +1,1 @@
+"""Random faults on real nodes of a cluster, with clients whose histories are judged."""
