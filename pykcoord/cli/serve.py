@@ -198,7 +198,7 @@ def _secret(file: Path | None) -> str | None:
     """Raises ConfigError for a file that others can read, or without a secret."""
     if file is None:
         return None
-    from pykcoord.cli.web import read_token
+    from pykcoord.cli.web_options import read_token
     from pykcoord.web.options import check_token
 
     secret = read_token(file, "--secret-file")
