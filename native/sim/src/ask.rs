@@ -19,7 +19,7 @@ use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
 use crate::catalogue::Catalogue;
-use crate::plan::{GROUPS, TOPICS};
+use crate::plan::{GROUPS, TOPICS, protocol_of};
 
 pub const CORRELATION_ID: i32 = 77;
 
@@ -50,6 +50,8 @@ pub enum Body {
         rebalance_timeout_ms: i32,
         protocol: &'static str,
         topics: Vec<usize>,
+        /// What it goes on to read while it joins.
+        owned: Vec<Named>,
     },
     Sync {
         assignments: Vec<(Rc<str>, Vec<u8>)>,
@@ -161,8 +163,8 @@ impl Ask {
         let group_instance_id = self.instance_id;
         let generation_id = self.generation_id;
         match &self.body {
-            Body::Join { session_timeout_ms, rebalance_timeout_ms, protocol, topics } => {
-                let metadata = subscription(topics);
+            Body::Join { session_timeout_ms, rebalance_timeout_ms, protocol, topics, owned } => {
+                let metadata = subscription(topics, owned);
                 encode(&RequestBody::JoinGroup(JoinGroupRequest {
                     group_id,
                     session_timeout_ms: *session_timeout_ms,
@@ -184,7 +186,7 @@ impl Ask {
                     member_id,
                     group_instance_id,
                     protocol_type: Some("consumer"),
-                    protocol_name: Some("range"),
+                    protocol_name: Some(protocol_of(self.group)),
                     assignments: assignments.collect(),
                 }));
             }
@@ -291,13 +293,14 @@ impl Ask {
     }
 }
 
-fn subscription(topics: &[usize]) -> Vec<u8> {
+fn subscription(topics: &[usize], owned: &[Named]) -> Vec<u8> {
+    let owned = owned.iter().map(|(topic, partitions)| (TOPICS[*topic], partitions.clone()));
     let mut out = Vec::with_capacity(32);
     let subscription = Subscription {
         version: 1,
         topics: topics.iter().map(|topic| TOPICS[*topic]).collect(),
         user_data: None,
-        owned_partitions: Vec::new(),
+        owned_partitions: owned.collect(),
         generation_id: -1,
         rack_id: None,
     };
@@ -333,8 +336,9 @@ impl fmt::Display for Ask {
             }
         }
         match &self.body {
-            Body::Join { session_timeout_ms, protocol, topics, .. } => {
-                write!(f, " {protocol} topics={topics:?} session={session_timeout_ms}ms")
+            Body::Join { session_timeout_ms, protocol, topics, owned, .. } => {
+                write!(f, " {protocol} topics={topics:?} session={session_timeout_ms}ms")?;
+                if owned.is_empty() { Ok(()) } else { write!(f, " owned={owned:?}") }
             }
             Body::Sync { assignments } if assignments.is_empty() => Ok(()),
             Body::Sync { assignments } => write!(f, " assigns {} members", assignments.len()),

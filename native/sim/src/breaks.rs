@@ -100,9 +100,17 @@ pub enum Break {
     MangleRack,
     /// From the calm on, members of the consumer protocol are not told what to read.
     SwallowAssignments,
+    /// A classic member says that it gave partitions up, and reads on.
+    ClassicReadsOn,
+    /// A classic group that becomes a consumer group begins with epoch 1.
+    BeginAnew,
+    /// The record that ends a classic group when it becomes a consumer group is one of another group.
+    KeepClassic,
+    /// From the calm on, classic members of groups of both protocols are not told to join again.
+    SwallowRebalances,
 }
 
-pub const BREAKS: [Break; 15] = [
+pub const BREAKS: [Break; 19] = [
     Break::TwoOwners,
     Break::PhantomPartition,
     Break::ForgetLastBatch,
@@ -118,6 +126,10 @@ pub const BREAKS: [Break; 15] = [
     Break::EarlierEpoch,
     Break::MangleRack,
     Break::SwallowAssignments,
+    Break::ClassicReadsOn,
+    Break::BeginAnew,
+    Break::KeepClassic,
+    Break::SwallowRebalances,
 ];
 
 impl Break {
@@ -138,6 +150,10 @@ impl Break {
             Break::EarlierEpoch => "earlier-epoch",
             Break::MangleRack => "mangle-rack",
             Break::SwallowAssignments => "swallow-assignments",
+            Break::ClassicReadsOn => "classic-reads-on",
+            Break::BeginAnew => "begin-anew",
+            Break::KeepClassic => "keep-classic",
+            Break::SwallowRebalances => "swallow-rebalances",
         }
     }
 
@@ -148,18 +164,20 @@ impl Break {
     /// What must be seen to fail.
     pub const fn breaks(self) -> Invariant {
         match self {
-            Break::TwoOwners | Break::ReadsOn => Invariant::OneOwner,
+            Break::TwoOwners | Break::ReadsOn | Break::ClassicReadsOn => Invariant::OneOwner,
             Break::PhantomPartition => Invariant::Exists,
             Break::ForgetLastBatch | Break::StaleRead | Break::ExpireEarly => {
                 Invariant::Acknowledged
             }
             Break::ReleaseEarly => Invariant::Durable,
             Break::OtherEntropy => Invariant::SameTrace,
-            Break::MangleRecord | Break::MangleRack => Invariant::Replay,
-            Break::EarlierEpoch => Invariant::Epoch,
+            Break::MangleRecord | Break::MangleRack | Break::KeepClassic => Invariant::Replay,
+            Break::EarlierEpoch | Break::BeginAnew => Invariant::Epoch,
             Break::StaleGeneration => Invariant::Generation,
             Break::ForgiveHeartbeat => Invariant::Member,
-            Break::SwallowCommits | Break::SwallowAssignments => Invariant::Liveness,
+            Break::SwallowCommits | Break::SwallowAssignments | Break::SwallowRebalances => {
+                Invariant::Liveness
+            }
         }
     }
 }

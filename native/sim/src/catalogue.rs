@@ -16,3 +16,10 @@ pub struct Catalogue {
     /// One more with each change.
     pub version: u32,
 }
+
+impl Catalogue {
+    /// Ids of the topics, by their numbers.
+    pub fn ids(&self) -> [Option<u128>; TOPICS.len()] {
+        self.topics.map(|topic| topic.map(|topic| topic.id))
+    }
+}

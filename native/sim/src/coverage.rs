@@ -54,9 +54,13 @@ pub enum Event {
     Assigned,
     /// Targets of a consumer group were computed by the host.
     ComputedAside,
+    /// A group with members became a consumer group.
+    Upgraded,
+    /// Or a classic one.
+    Downgraded,
 }
 
-pub const EVENTS: [Event; 13] = [
+pub const EVENTS: [Event; 15] = [
     Event::Rebalance,
     Event::MemberExpired,
     Event::OffsetExpired,
@@ -70,6 +74,8 @@ pub const EVENTS: [Event; 13] = [
     Event::Survived,
     Event::Assigned,
     Event::ComputedAside,
+    Event::Upgraded,
+    Event::Downgraded,
 ];
 
 impl Event {
@@ -88,6 +94,8 @@ impl Event {
             Event::Survived => "unacknowledged writes that survived",
             Event::Assigned => "assignments by the coordinator",
             Event::ComputedAside => "targets computed aside",
+            Event::Upgraded => "upgrades",
+            Event::Downgraded => "downgrades",
         }
     }
 }

@@ -16,7 +16,7 @@ use crate::breaks::Break;
 use crate::catalogue::Catalogue;
 use crate::checker::Now;
 use crate::disk::Log;
-use crate::plan::{Plan, TOPICS, random};
+use crate::plan::{FIRST_MIXED, GROUPS, Plan, TOPICS, random};
 use crate::tickets::Tickets;
 
 /// A request that arrived and was not yet handed to the node.
@@ -173,6 +173,13 @@ impl Host {
             {
                 beaten.assignment = None;
             }
+            (Some(Break::SwallowRebalances), ResponseBody::Heartbeat(code))
+                if self.is_calm
+                    && ask.group >= FIRST_MIXED
+                    && *code == ErrorCode::RebalanceInProgress =>
+            {
+                *code = ErrorCode::None;
+            }
             (Some(Break::StaleRead), ResponseBody::OffsetFetch(groups)) => {
                 for group in groups {
                     *group = group.map_partitions(group.error_code(), |mut partition| {
@@ -187,6 +194,11 @@ impl Host {
 
     /// Deliberate breaks of what the node writes.
     pub fn mangle_records(&self, records: &mut [u8]) {
+        if self.broken == Some(Break::KeepClassic)
+            && let Some(at) = upgrade(records)
+        {
+            records[at + KEY_BYTES - 1] = b'9';
+        }
         let text = match self.broken {
             Some(Break::MangleRecord) => CLIENT_HOSTS[0].as_bytes(),
             Some(Break::MangleRack) => RACK.as_bytes(),
@@ -194,6 +206,23 @@ impl Host {
         };
         if let Some(at) = records.windows(text.len()).position(|window| window == text) {
             records[at + text.len() - 1] = b'9';
+        }
+    }
+
+    /// And of what it decides to write.
+    pub fn mangle_decision(&self, records: &mut [u8]) {
+        if self.broken == Some(Break::BeginAnew)
+            && let Some(at) = upgrade(records)
+        {
+            let group = [records[at + KEY_BYTES - 2], records[at + KEY_BYTES - 1]];
+            let members = position(records, 5, group);
+            let of_group = position(records, 3, group);
+            if let (Some(members), Some(of_group)) = (members, of_group)
+                && members < of_group
+            {
+                // Behind the length of the value and its version.
+                records[of_group + KEY_BYTES + 3..][..4].copy_from_slice(&1i32.to_be_bytes());
+            }
         }
     }
 
@@ -206,6 +235,26 @@ impl Host {
         self.is_active.iter_mut().for_each(|active| *active = false);
         self.epochs.iter_mut().for_each(|epoch| *epoch += 1);
     }
+}
+
+/// Bytes of a key that has a group's id and nothing else.
+const KEY_BYTES: usize = 6;
+
+/// Where the key of a record of a group stands.
+fn position(records: &[u8], key_type: u8, group: [u8; 2]) -> Option<usize> {
+    let key = [0, key_type, 0, 2, group[0], group[1]];
+    records.windows(KEY_BYTES).position(|window| window == key)
+}
+
+/// Where the key of a classic group stands whose members make a consumer group.
+fn upgrade(records: &[u8]) -> Option<usize> {
+    GROUPS[FIRST_MIXED..].iter().find_map(|id| {
+        let group = [id.as_bytes()[0], id.as_bytes()[1]];
+        let at = position(records, 2, group)?;
+        let is_tombstone = records.get(at + KEY_BYTES) == Some(&1);
+        let becomes = position(records, 3, group).is_some_and(|other| other > at);
+        (is_tombstone && becomes).then_some(at)
+    })
 }
 
 fn topics(catalogue: &Catalogue, broken: Option<Break>) -> Vec<Topic> {

@@ -3,7 +3,7 @@
 
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
-use kcoord_core::config::ConsumerConfig;
+use kcoord_core::config::{ConsumerConfig, MigrationPolicy};
 use rand::{RngExt, SeedableRng};
 use rand_xorshift::XorShiftRng;
 
@@ -11,11 +11,13 @@ use crate::breaks::Break;
 use crate::faults::{FAULTS, Fault};
 
 /// Groups of consumers come first, then groups that only hold offsets, then those of the consumer
-/// protocol.
-pub const GROUPS: [&str; 8] = ["g0", "g1", "g2", "g3", "s0", "s1", "n0", "n1"];
+/// protocol, and those whose members change their protocol.
+pub const GROUPS: [&str; 10] = ["g0", "g1", "g2", "g3", "s0", "s1", "n0", "n1", "m0", "m1"];
 pub const CONSUMER_GROUPS: usize = 4;
 /// From here on the groups are of the consumer protocol.
 pub const FIRST_NATIVE: usize = 6;
+/// From here on members are of either protocol.
+pub const FIRST_MIXED: usize = 8;
 pub const TOPICS: [&str; 3] = ["t0", "t1", "t2"];
 pub const PARTITIONS: usize = 6;
 
@@ -44,6 +46,8 @@ pub enum Role {
     Consumer,
     /// Of the consumer protocol (KIP-848).
     Native,
+    /// Of one protocol, and later of the other.
+    Migrant,
     /// Commits and fetches without being a member.
     Simple,
     Admin,
@@ -101,6 +105,7 @@ impl Plan {
         let mut clients = clients(&mut rng);
         let mut native = random(seed, 4);
         natives(&mut native, &mut clients);
+        migrants(&mut random(seed, 5), &mut clients);
         let members = largest_group(&clients);
         let config = Config {
             group_min_session_timeout_ms: 1_000,
@@ -116,6 +121,7 @@ impl Plan {
                 session_timeout_ms: 6_000,
                 heartbeat_interval_ms: 500,
                 assignment_interval_ms: [0, 300, 1_000][native.random_range(0..3)],
+                migration_policy: migration_policy(seed),
                 ..ConsumerConfig::default()
             },
             ..Config::default()
@@ -155,10 +161,26 @@ fn assignment(seed: u64) -> AssignmentRules {
 }
 
 fn largest_group(clients: &[Spec]) -> usize {
-    let size = |group: usize| {
-        clients.iter().filter(|c| c.role == Role::Consumer && c.group == group).count()
-    };
-    (0..CONSUMER_GROUPS).map(size).max().unwrap_or(0)
+    let joins = |client: &Spec| matches!(client.role, Role::Consumer | Role::Migrant);
+    let size = |group: usize| clients.iter().filter(|c| joins(c) && c.group == group).count();
+    (0..GROUPS.len()).map(size).max().unwrap_or(0)
+}
+
+/// The protocol that the classic members of a group offer: those of one group keep what they have while
+/// they join again, all others give everything up first.
+pub const fn protocol_of(group: usize) -> &'static str {
+    if group == GROUPS.len() - 1 { "cooperative-sticky" } else { "range" }
+}
+
+pub const fn is_cooperative(group: usize) -> bool {
+    group == GROUPS.len() - 1
+}
+
+/// Most seeds allow both ways: there is more to see.
+fn migration_policy(seed: u64) -> MigrationPolicy {
+    let mut rng = random(seed, 6);
+    let drawn = MigrationPolicy::ALL[rng.random_range(0..MigrationPolicy::ALL.len())];
+    if rng.random_ratio(1, 2) { MigrationPolicy::Bidirectional } else { drawn }
 }
 
 fn clients(rng: &mut XorShiftRng) -> Vec<Spec> {
@@ -185,8 +207,24 @@ fn natives(rng: &mut XorShiftRng, clients: &mut Vec<Spec>) {
             1 => Quirk::Stale,
             _ => Quirk::None,
         };
-        let group = rng.random_range(FIRST_NATIVE..GROUPS.len());
+        let group = rng.random_range(FIRST_NATIVE..FIRST_MIXED);
         clients.push(Spec { role: Role::Native, quirk, group, ..consumer(rng, 1) });
+    }
+}
+
+/// Clients that change their protocol, behind all others for the same reason.
+fn migrants(rng: &mut XorShiftRng, clients: &mut Vec<Spec>) {
+    for _ in 0..rng.random_range(0..=6) {
+        let quirk = match rng.random_range(0..8) {
+            0 => Quirk::Slow,
+            1 => Quirk::Stale,
+            _ => Quirk::None,
+        };
+        let group = rng.random_range(FIRST_MIXED..GROUPS.len());
+        let mut client = Spec { role: Role::Migrant, quirk, group, ..consumer(rng, 1) };
+        // Static members are not simulated here: docs/simulator.md says why.
+        client.instance_id = None;
+        clients.push(client);
     }
 }
 

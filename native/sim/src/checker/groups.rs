@@ -141,17 +141,32 @@ impl GroupModel {
             let members = self.last().map_or(0, |last| last.members.len());
             format!("{} goes by itself, with {members} members", GROUPS[group])
         })?;
+        self.tombstone_of_kind(log_offset, now);
+        Ok(())
+    }
+
+    /// The classic group is gone. Whether anything comes in its place is not said.
+    pub fn tombstone_of_kind(&mut self, log_offset: i64, now: &Now<'_>) {
         let timestamp_ms = now.node_ms;
         let members = Vec::new();
         let generation_id = None;
         self.written.push_back(Written { log_offset, generation_id, timestamp_ms, members });
+        self.begin_anew();
+    }
+
+    /// The next group of this id has nothing to do with what was before.
+    fn begin_anew(&mut self) {
         self.members.clear();
         self.owners.clear();
         self.owned_generation_id = 0;
         self.generation_id = 0;
         self.told_generation_id = 0;
         self.incarnation += 1;
-        Ok(())
+    }
+
+    /// Its last record has members.
+    pub fn has_members(&self) -> bool {
+        self.last().is_some_and(|last| !last.members.is_empty())
     }
 
     pub fn joined(&mut self, ask: &Ask, joined: &JoinGroupResponse, now: &Now<'_>) -> Check {

@@ -3,12 +3,14 @@
 //! and reports what is wrong. It never looks into the node to learn what to expect of it.
 
 mod groups;
+mod mixed;
 pub mod native;
 mod offsets;
 pub mod replay;
 
 use std::rc::Rc;
 
+use kcoord_core::ErrorCode;
 use kcoord_core::outbox::Append;
 use kcoord_core::record::batch::{BatchHeader, Batches};
 use kcoord_core::record::{GroupMetadataValue, OffsetCommitValue, RecordKey};
@@ -22,6 +24,7 @@ use crate::disk::Log;
 use crate::plan::{GROUPS, Plan, TOPICS};
 use crate::tickets::Tickets;
 use groups::GroupModel;
+use mixed::Kind;
 use native::NativeModel;
 use offsets::{Cell, Expected};
 
@@ -53,6 +56,9 @@ pub struct Checker {
     pub groups_deleted: u64,
     /// Assignments of the coordinator.
     pub assigned: u64,
+    /// Groups with members that became consumer groups, and those that became classic groups.
+    pub upgraded: u64,
+    pub downgraded: u64,
     /// Memory of the framing of appends, reused.
     scratch: Vec<u8>,
 }
@@ -68,6 +74,8 @@ struct Owed {
     absent: Vec<i32>,
     /// Which of the groups of one id, created one after the other, a join or sync meant.
     meant: Option<u32>,
+    /// That was a consumer group.
+    meant_consumer_group: bool,
 }
 
 /// Where the node stands, for what is checked.
@@ -97,6 +105,8 @@ impl Checker {
             offsets_expired: 0,
             groups_deleted: 0,
             assigned: 0,
+            upgraded: 0,
+            downgraded: 0,
             scratch: Vec::new(),
         }
     }
@@ -129,7 +139,9 @@ impl Checker {
     pub fn asked(&mut self, ticket: u64, ask: &Rc<Ask>, now: &Now<'_>) {
         self.note_member(ticket, ask, now);
         if matches!(ask.body, Body::Join { .. } | Body::Sync { .. }) {
-            self.owed.entry(ticket).meant = Some(self.groups[ask.group].incarnation);
+            let owed = self.owed.entry(ticket);
+            owed.meant = Some(self.groups[ask.group].incarnation);
+            owed.meant_consumer_group = self.natives[ask.group].is_there();
         }
         if let Body::DeleteOffsets(named) = &ask.body {
             self.owed.entry(ticket).absent = self.absent_offsets(ask.group, named);
@@ -140,10 +152,15 @@ impl Checker {
     /// Who asks may be a member before its turn, or from then on: the answer may come long after,
     /// and what the turn writes may come first.
     fn note_member(&mut self, ticket: u64, ask: &Ask, now: &Now<'_>) {
-        let group = &self.groups[ask.group];
+        let (group, native) = (&self.groups[ask.group], &self.natives[ask.group]);
         let is_member = match ask.body {
-            Body::Commit { .. } => group.has_member(&ask.member_id),
-            Body::Heartbeat => group.check_member(ask, now).is_ok(),
+            Body::Commit { .. } => {
+                group.has_member(&ask.member_id) || native.has_member(&ask.member_id)
+            }
+            Body::Heartbeat => {
+                group.check_member(ask, now).is_ok()
+                    || native.has_member_at(&ask.member_id, ask.generation_id)
+            }
             _ => false,
         };
         if is_member {
@@ -163,6 +180,8 @@ impl Checker {
 
     fn read_batch(&mut self, shard: usize, bytes: &[u8], now: &Now<'_>) -> Check {
         let broken = |what: &str| format!("the shard appends {what}");
+        let made = mixed::made(bytes)?;
+        self.natives.iter_mut().for_each(NativeModel::begin_batch);
         for batch in Batches::new(bytes) {
             let batch = batch.map_err(|error| unreadable(&error.to_string()))?;
             for record in batch.records() {
@@ -182,14 +201,23 @@ impl Checker {
                         match value.map_err(|error| unreadable(&error.to_string()))? {
                             Some(value) => {
                                 self.check_assignment(group, &value)?;
+                                self.check_downgrade(group, &value)?;
                                 self.groups[group].written(group, record.offset, &value, now)?;
+                            }
+                            None if made.contains(&(group, Kind::Consumer)) => {
+                                self.upgraded(group, record.offset, now);
                             }
                             None => self.group_deleted(group, record.offset, now)?,
                         }
                     }
                     RecordKey::ConsumerGroup(key) => {
                         let group = number(&GROUPS, key.group_id);
-                        if self.natives[group].written(group, &key, record.value)? {
+                        if !self.natives[group].written(group, &key, record.value)? {
+                            continue;
+                        }
+                        if made.contains(&(group, Kind::Classic)) {
+                            self.groups[group].tombstone_of_kind(record.offset, now);
+                        } else {
                             self.group_deleted(group, record.offset, now)?;
                         }
                     }
@@ -249,14 +277,20 @@ impl Checker {
         answer: &ResponseBody,
         now: &Now<'_>,
     ) -> Check {
-        let Owed { expected, by_member, absent, meant } =
+        let Owed { expected, by_member, absent, meant, meant_consumer_group } =
             self.owed.remove(ticket).unwrap_or_default();
         let shard = self.shard_of(ask.group);
         let log = &now.logs[shard];
         let group = &mut self.groups[ask.group];
         // Else the answer is of a group that was deleted meanwhile, and may have been made anew.
         let is_meant = meant == Some(group.incarnation);
+        let native = &mut self.natives[ask.group];
         match answer {
+            ResponseBody::JoinGroup(joined) if is_meant && meant_consumer_group => {
+                native.joined(ask, joined)
+            }
+            // Whether it was answered before the group became another or after it is not known.
+            ResponseBody::SyncGroup(_) if meant_consumer_group || native.is_there() => Ok(()),
             ResponseBody::JoinGroup(joined) if is_meant => group.joined(ask, joined, now),
             ResponseBody::JoinGroup(_) => Ok(()),
             ResponseBody::SyncGroup(synced) => {
@@ -264,7 +298,6 @@ impl Checker {
                 if is_meant { group.own(ask, synced) } else { Ok(()) }
             }
             ResponseBody::ConsumerGroupHeartbeat(Ok(beaten)) => {
-                let native = &mut self.natives[ask.group];
                 native.told(ask, beaten)?;
                 native.tell_epoch(ask, beaten.member_epoch)
             }
@@ -290,9 +323,12 @@ impl Checker {
         }
     }
 
-    /// The client waits for this no more.
-    pub fn abandoned(&mut self, ticket: u64) {
-        self.owed.remove(ticket);
+    /// The client waits for this no more. A commit that waits for the disk has restarted a session.
+    pub fn abandoned(&mut self, ticket: u64, ask: &Ask, now: &Now<'_>) {
+        let owed = self.owed.remove(ticket).unwrap_or_default();
+        if owed.by_member && matches!(ask.body, Body::Commit { .. }) {
+            self.groups[ask.group].contact(ask, ErrorCode::None, now);
+        }
     }
 
     /// A group goes: with its offsets, and for a reason.

@@ -3,12 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
+use kcoord_core::ErrorCode;
 use kcoord_core::Shard;
 use kcoord_core::record::RecordKey;
 use kcoord_core::record::consumer::{
     ConsumerGroupKey, ConsumerGroupRecord, EpochPartitions, MemberState, RecordChange,
 };
-use kcoord_core::response::ConsumerGroupHeartbeatResponse;
+use kcoord_core::response::{ConsumerGroupHeartbeatResponse, JoinGroupResponse};
 
 use super::unreadable;
 use crate::ask::Ask;
@@ -28,7 +29,12 @@ struct Member {
 
 #[derive(Default)]
 pub struct NativeModel {
+    is_there: bool,
     group_epoch: i32,
+    /// In the batch that is read: the epoch before it, if the group had members.
+    epoch_before: Option<i32>,
+    /// And that of a group that went in it.
+    went_from: Option<i32>,
     assignment_epoch: i32,
     members: BTreeMap<Rc<str>, Member>,
     /// The last epoch that each member was told since it joined.
@@ -53,9 +59,11 @@ impl NativeModel {
                     format!("{id} goes from epoch {before} to {now} in the log")
                 })?;
                 self.group_epoch = now;
+                self.is_there = true;
             }
             RecordChange::GroupMetadata(None) => {
-                *self = NativeModel::default();
+                let went_from = self.epoch_before;
+                *self = NativeModel { went_from, ..NativeModel::default() };
                 return Ok(true);
             }
             RecordChange::TargetAssignmentMetadata(Some(value)) => {
@@ -137,6 +145,42 @@ impl NativeModel {
         check(epoch >= before, Invariant::Epoch, || {
             format!("{ask}: told epoch {epoch}, after {before}")
         })
+    }
+
+    /// What a classic member is told of its epoch, which is its generation.
+    pub fn joined(&mut self, ask: &Ask, joined: &JoinGroupResponse) -> Check {
+        if joined.error_code != ErrorCode::None {
+            return Ok(());
+        }
+        let epoch = joined.generation_id;
+        let before = self.told.insert(joined.member_id.as_ref().into(), epoch);
+        let before = before.filter(|_| *ask.member_id == *joined.member_id).unwrap_or_default();
+        check(epoch >= before, Invariant::Generation, || {
+            format!("{ask}: told generation {epoch}, after {before}")
+        })
+    }
+
+    /// There is a consumer group of this id.
+    pub fn is_there(&self) -> bool {
+        self.is_there
+    }
+
+    /// A classic group of this generation becomes this one.
+    pub fn come_from(&mut self, generation_id: i32) {
+        self.group_epoch = generation_id;
+    }
+
+    pub fn begin_batch(&mut self) {
+        self.epoch_before = (!self.members.is_empty()).then_some(self.group_epoch);
+        self.went_from = None;
+    }
+
+    pub fn went_from(&self) -> Option<i32> {
+        self.went_from
+    }
+
+    pub fn has_member(&self, member_id: &str) -> bool {
+        self.members.contains_key(member_id)
     }
 
     /// Whether the node counts it as a member at this epoch.

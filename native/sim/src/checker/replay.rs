@@ -13,10 +13,7 @@ use crate::plan::{FIRST_NATIVE, GROUPS};
 pub fn compare(live: &Shard, bytes: &[u8]) -> Check {
     let config = Config { hash_seed: [5, 6], ..live.config().clone() };
     let mut loaded = Shard::new(config);
-    loaded.replay(bytes).map_err(|error| Violation {
-        invariant: Invariant::Replay,
-        message: format!("the log cannot be replayed: {error}"),
-    })?;
+    loaded.replay(bytes).map_err(|error| unreplayed(&error))?;
     let is_durable = |group: &GroupView| group.current_state_timestamp_ms != -1;
     let [groups, replayed] = [live, &loaded].map(|shard| shard.groups().collect::<Vec<_>>());
     for group in groups.iter().filter(|group| matches!(group.state, "Empty" | "Stable")) {
@@ -52,6 +49,11 @@ pub fn compare(live: &Shard, bytes: &[u8]) -> Check {
         })?;
     }
     Ok(())
+}
+
+pub fn unreplayed(error: &dyn std::fmt::Display) -> Violation {
+    let message = format!("the log cannot be replayed: {error}");
+    Violation { invariant: Invariant::Replay, message }
 }
 
 /// Where two views of a group differ, in as few words as it takes.

@@ -4,13 +4,13 @@ use rand::RngExt;
 
 use super::{Around, Client};
 use crate::ask::Body;
-use crate::plan::{FIRST_NATIVE, Quirk};
+use crate::plan::{GROUPS, Quirk};
 
 impl Client {
     pub(super) fn administer(&mut self, around: &mut Around<'_>) -> Option<Body> {
         self.spec.quirk = Quirk::None;
-        self.spec.group = self.rng.random_range(0..FIRST_NATIVE);
-        let other = self.rng.random_range(0..FIRST_NATIVE);
+        self.spec.group = self.rng.random_range(0..GROUPS.len());
+        let other = self.rng.random_range(0..GROUPS.len());
         Some(match self.rng.random_range(0..12) {
             0..3 => Body::Describe(vec![self.spec.group, other]),
             3..5 => Body::List,

@@ -2,7 +2,7 @@
 //! and does with each error code what they do. Its quirks are in what it sends, never in what it
 //! makes of an answer.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use kcoord_core::ErrorCode;
@@ -12,11 +12,12 @@ use kcoord_wire::api::ResponseBody;
 use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
+use super::native::Place;
 use super::{Around, Client};
 use crate::ask::{Ask, Body, Commit, Named};
 use crate::breaks::Break;
 use crate::catalogue::Catalogue;
-use crate::plan::{Quirk, TOPICS};
+use crate::plan::{Quirk, Role, TOPICS, is_cooperative, protocol_of};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
@@ -34,13 +35,19 @@ pub struct Consumer {
     pub generation_id: i32,
     /// It leads: what it will hand in.
     assignments: Vec<(Rc<str>, Vec<u8>)>,
-    assignment: Vec<Named>,
+    pub assignment: Vec<Named>,
     pub topics: Vec<usize>,
     /// If it has assigned: by which catalogue, and which topics were wanted. A leader joins again
     /// when the catalogue changes.
     leads: Option<(u32, Vec<usize>)>,
     has_fetched: bool,
     pub committed_ms: i64,
+    /// What it reads: more than it is assigned while it has partitions to give up.
+    pub reads: BTreeSet<Place>,
+    /// When it gives up what it is not assigned any more.
+    pub gives_up_ms: Option<i64>,
+    /// Ids of the topics when it asked for its assignment, which has names.
+    pub known_ids: [Option<u128>; TOPICS.len()],
     /// Ids and generations of before.
     past: Vec<(Rc<str>, i32)>,
 }
@@ -58,6 +65,9 @@ impl Consumer {
             leads: None,
             has_fetched: false,
             committed_ms: -1,
+            reads: BTreeSet::new(),
+            gives_up_ms: None,
+            known_ids: [None; TOPICS.len()],
             past: Vec::new(),
         }
     }
@@ -70,6 +80,11 @@ impl Consumer {
         self.phase == Phase::Fenced
     }
 
+    /// It is in a generation, and knows what it is assigned there.
+    pub fn is_assigned(&self) -> bool {
+        self.phase == Phase::Assigned
+    }
+
     /// If it leads, by this catalogue: the topics that its members subscribe to.
     pub fn wanted(&self, catalogue_version: u32) -> &[usize] {
         match &self.leads {
@@ -79,11 +94,18 @@ impl Consumer {
     }
 
     /// It is no member any more, as far as it knows.
-    fn forget(&mut self) {
+    pub fn forget(&mut self) {
         self.remember();
+        self.stop_reading();
         self.member_id = "".into();
         self.generation_id = -1;
         self.phase = Phase::Joining;
+    }
+
+    /// Its partitions may be another one's by now.
+    pub fn stop_reading(&mut self) {
+        self.reads.clear();
+        self.gives_up_ms = None;
     }
 
     fn rejoin(&mut self) {
@@ -110,13 +132,25 @@ impl Client {
                 self.wake_ms = i64::MAX;
                 None
             }
-            Phase::Joining => Some(self.join()),
-            Phase::Syncing => Some(Body::Sync { assignments: self.consumer.assignments.clone() }),
+            Phase::Joining => Some(self.join(around)),
+            Phase::Syncing => {
+                self.consumer.known_ids = around.catalogue.ids();
+                Some(Body::Sync { assignments: self.consumer.assignments.clone() })
+            }
             Phase::Assigned => self.work(around),
         }
     }
 
-    fn join(&mut self) -> Body {
+    /// Before it joins, it gives up what it will not say that it owns.
+    fn join(&mut self, around: &Around<'_>) -> Body {
+        let keeps = is_cooperative(self.spec.group);
+        let owned = match keeps {
+            true => self.consumer.owned(around),
+            false => Vec::new(),
+        };
+        if !keeps {
+            self.consumer.stop_reading();
+        }
         let is_odd = self.spec.quirk == Quirk::Odd && self.rng.random_ratio(1, 2);
         Body::Join {
             session_timeout_ms: match is_odd && self.rng.random_ratio(1, 3) {
@@ -124,8 +158,9 @@ impl Client {
                 false => self.spec.session_timeout_ms,
             },
             rebalance_timeout_ms: self.spec.rebalance_timeout_ms,
-            protocol: if is_odd { "other" } else { "range" },
+            protocol: if is_odd { "other" } else { protocol_of(self.spec.group) },
             topics: self.consumer.topics.clone(),
+            owned,
         }
     }
 
@@ -134,17 +169,24 @@ impl Client {
         let leads = self.consumer.leads.as_ref();
         if leads.is_some_and(|(version, _)| *version != around.catalogue.version) {
             self.consumer.rejoin();
-            return Some(self.join());
+            return Some(self.join(around));
+        }
+        if self.consumer.gives_up_ms.is_some_and(|at_ms| at_ms <= around.now_ms) {
+            // Others wait for what it gives up.
+            self.consumer.give_up(around);
+            self.consumer.rejoin();
+            return Some(self.join(around));
         }
         if !around.is_calm {
             match self.rng.random_range(0..160) {
                 0 => return self.go_away(around),
-                1 => return Some(Body::Leave),
+                // A migrant leaves when it changes its protocol.
+                1 if self.spec.role != Role::Migrant => return Some(Body::Leave),
                 2 => {
                     let topic = self.rng.random_range(0..TOPICS.len());
                     self.consumer.topics = vec![topic];
                     self.consumer.rejoin();
-                    return Some(self.join());
+                    return Some(self.join(around));
                 }
                 _ => {}
             }
@@ -212,6 +254,7 @@ impl Client {
                 self.consumer.assignment = decode(&synced.assignment);
                 self.consumer.phase = Phase::Assigned;
                 self.consumer.has_fetched = false;
+                self.begin_to_read(around);
             }
             ResponseBody::SyncGroup(synced) => self.refused(around, synced.error_code),
             ResponseBody::Heartbeat(code) => self.refused(around, *code),
@@ -234,7 +277,8 @@ impl Client {
                 self.consumer.assignments.clear();
                 if leads {
                     let two_owners = around.broken == Some(Break::TwoOwners);
-                    self.consumer.assignments = assign(joined, around.catalogue, two_owners);
+                    let keeps = is_cooperative(self.spec.group);
+                    self.consumer.assignments = assign(joined, around.catalogue, keeps, two_owners);
                     self.consumer.leads = Some((around.catalogue.version, wanted(joined)));
                 }
                 self.soon(around);
@@ -262,11 +306,15 @@ impl Client {
         match code {
             ErrorCode::UnknownMemberId => self.consumer.forget(),
             ErrorCode::IllegalGeneration | ErrorCode::RebalanceInProgress => {
+                if code == ErrorCode::IllegalGeneration {
+                    self.consumer.stop_reading();
+                }
                 self.consumer.rejoin();
                 self.soon(around);
             }
             ErrorCode::FencedInstanceId => {
                 self.consumer.remember();
+                self.consumer.stop_reading();
                 self.consumer.phase = Phase::Fenced;
                 if !around.is_calm && self.rng.random_ratio(1, 2) {
                     // It is started again, under the same instance id.
@@ -336,24 +384,46 @@ fn wanted(joined: &JoinGroupResponse) -> Vec<usize> {
     (0..TOPICS.len()).filter(is_wanted).collect()
 }
 
-/// Each partition goes to one of its subscribers, in turn.
+/// Who says that it reads what.
+fn claims(joined: &JoinGroupResponse) -> BTreeMap<(&str, i32), &str> {
+    let mut claims = BTreeMap::new();
+    for member in &joined.members {
+        let Ok(said) = Subscription::decode(&member.metadata) else { continue };
+        for (topic, partitions) in said.owned_partitions {
+            claims.extend(partitions.into_iter().map(|at| ((topic, at), &*member.member_id)));
+        }
+    }
+    claims
+}
+
+/// Each partition goes to one of its subscribers, in turn; or to nobody as long as another one claims it,
+/// which then gives it up and joins again.
 fn assign(
     joined: &JoinGroupResponse,
     catalogue: &Catalogue,
+    keeps: bool,
     two_owners: bool,
 ) -> Vec<(Rc<str>, Vec<u8>)> {
+    let claims = if keeps { claims(joined) } else { BTreeMap::new() };
     let mut given: BTreeMap<&str, Vec<(&str, Vec<i32>)>> = BTreeMap::new();
     for member in &joined.members {
         given.insert(&member.member_id, Vec::new());
     }
     for (name, topic) in TOPICS.into_iter().zip(catalogue.topics) {
         let subscribers = joined.members.iter().filter(|m| subscribes(&m.metadata, name));
-        let subscribers: Vec<&str> = subscribers.map(|member| &*member.member_id).collect();
+        let mut subscribers: Vec<&str> = subscribers.map(|member| &*member.member_id).collect();
+        if keeps {
+            // So that the next round wants the same.
+            subscribers.sort_unstable();
+        }
         let Some(topic) = topic.filter(|_| !subscribers.is_empty()) else { continue };
         for partition in 0..topic.partitions {
             let first = partition as usize % subscribers.len();
             let more = usize::from(two_owners && partition == 0 && subscribers.len() > 1);
             for member in (first..=first + more).map(|at| subscribers[at % subscribers.len()]) {
+                if claims.get(&(name, partition)).is_some_and(|owner| *owner != member) {
+                    continue;
+                }
                 let topics = given.get_mut(member).expect("a member");
                 match topics.last_mut().filter(|(last, _)| *last == name) {
                     Some((_, partitions)) => partitions.push(partition),

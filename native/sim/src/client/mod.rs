@@ -3,7 +3,9 @@
 
 mod admin;
 mod consumer;
+mod migrant;
 pub mod native;
+mod reading;
 mod simple;
 
 use kcoord_wire::api::ResponseBody;
@@ -15,6 +17,7 @@ use crate::breaks::Break;
 use crate::catalogue::Catalogue;
 use crate::plan::{PARTITIONS, Quirk, Role, Spec, TOPICS, random};
 use consumer::Consumer;
+use migrant::Migrant;
 use native::Native;
 
 /// What a client sees of the world.
@@ -43,6 +46,7 @@ pub struct Client {
     pub wake_ms: i64,
     consumer: Consumer,
     pub native: Native,
+    migrant: Migrant,
 }
 
 impl Client {
@@ -52,7 +56,8 @@ impl Client {
         let consumer = Consumer::new(&mut rng, spec.quirk);
         let wake_ms = rng.random_range(0..3_000);
         let native = Native::new(&mut random(seed, 30_000 + id as u64), id);
-        Client { id, spec: spec.clone(), rng, versions, wake_ms, consumer, native }
+        let migrant = Migrant::new(&mut random(seed, 40_000 + id as u64), spec.role);
+        Client { id, spec: spec.clone(), rng, versions, wake_ms, consumer, native, migrant }
     }
 
     /// Whether it must be served well once it is calm.
@@ -69,6 +74,7 @@ impl Client {
         let body = match self.spec.role {
             Role::Consumer => self.consume(around),
             Role::Native => self.consume_natively(around),
+            Role::Migrant => self.migrate(around),
             Role::Simple => self.use_simply(around),
             Role::Admin => self.administer(around),
         }?;
@@ -80,6 +86,7 @@ impl Client {
         self.wake_ms = around.now_ms + self.pace_ms();
         match (self.spec.role, answer) {
             (Role::Consumer, _) => self.learn(around, ask, answer),
+            (Role::Migrant, _) => self.learn_as_it_speaks(around, ask, answer),
             (_, ResponseBody::ConsumerGroupHeartbeat(answer)) => {
                 self.learn_natively(around, answer)
             }
@@ -95,6 +102,9 @@ impl Client {
 
     /// The connection is gone, or no answer came: it tries again on another one.
     pub fn disconnected(&mut self, now_ms: i64) {
+        if self.spec.role == Role::Migrant {
+            return self.disconnected_as_it_speaks(now_ms);
+        }
         if self.spec.role == Role::Native {
             return self.disconnected_natively(now_ms);
         }
@@ -104,7 +114,7 @@ impl Client {
     fn ask(&mut self, body: Body) -> Ask {
         let version = self.versions.of(body.api());
         let consumer = &self.consumer;
-        let is_member = self.spec.role == Role::Consumer;
+        let is_member = matches!(self.spec.role, Role::Consumer | Role::Migrant);
         let mut ask = Ask {
             client: self.id,
             version,
@@ -114,7 +124,7 @@ impl Client {
             instance_id: self.spec.instance_id.filter(|_| is_member),
             body,
         };
-        if self.spec.role == Role::Native {
+        if self.speaks_natively() {
             ask.generation_id = self.native.epoch;
             ask.member_id = self.native.member_id.clone();
             ask.instance_id = self.spec.instance_id;
@@ -155,7 +165,7 @@ impl Client {
 
     /// It must not come back: another one has its instance id.
     pub fn is_fenced(&self) -> bool {
-        self.consumer.is_fenced()
+        if self.speaks_natively() { self.native.is_fenced() } else { self.consumer.is_fenced() }
     }
 
     /// Topics that its group must own, if it leads it by this catalogue.
@@ -165,7 +175,11 @@ impl Client {
 
     /// Whether it subscribes to a topic.
     pub fn subscribes_to(&self, topic: usize) -> bool {
-        self.consumer.topics.contains(&topic)
+        if self.speaks_natively() {
+            self.native.subscribes_to(topic)
+        } else {
+            self.consumer.topics.contains(&topic)
+        }
     }
 
     /// When its last commit was acknowledged.

@@ -22,7 +22,7 @@ const LEAVES: i32 = -1;
 const LEFT_FOR_A_WHILE: i32 = -2;
 
 /// Longer than a request can be on its way: after a lost connection the next one must not overtake it.
-const OVERTAKING_MS: i64 = 4_000;
+pub const OVERTAKING_MS: i64 = 4_000;
 
 /// Seconds, far above a session: the other one is alive.
 const MOST_UNRELEASED: u32 = 30;
@@ -75,6 +75,12 @@ impl Native {
         self.is_fenced
     }
 
+    /// It reads nothing any more, and says that it goes.
+    pub fn leave(&mut self, for_a_while: bool) {
+        self.lose_all();
+        self.epoch = if for_a_while { LEFT_FOR_A_WHILE } else { LEAVES };
+    }
+
     /// It reads nothing any more, and joins anew.
     fn lose_all(&mut self) {
         self.epoch = JOINS;
@@ -86,7 +92,7 @@ impl Native {
     }
 
     /// Another process comes in its place.
-    fn be_reborn(&mut self, id: usize) {
+    pub fn be_reborn(&mut self, id: usize) {
         self.lose_all();
         self.lives += 1;
         self.member_id = member_id(id, self.lives);
@@ -139,8 +145,7 @@ impl Client {
             }
             1 | 2 => {
                 let is_static = self.spec.instance_id.is_some() && self.rng.random_ratio(2, 3);
-                self.native.lose_all();
-                self.native.epoch = if is_static { LEFT_FOR_A_WHILE } else { LEAVES };
+                self.native.leave(is_static);
                 Some(Some(Body::Beat { rebalance_timeout_ms: -1, topics: None, owned: None }))
             }
             3 => {

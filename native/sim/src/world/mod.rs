@@ -1,8 +1,10 @@
 //! One run: events in virtual time, from the first connection to the calm at the end. It
 //! moves messages and time; what the node's side does with them stands in `server.rs`.
 
+mod mixed;
 mod native;
 mod server;
+mod shown;
 
 use std::rc::Rc;
 
@@ -275,7 +277,7 @@ impl World {
         }
         for client in self.clients.iter().filter(|client| client.is_well_behaved()) {
             let id = client.id;
-            if client.is_fenced() || client.spec.role == Role::Native {
+            if client.is_fenced() || matches!(client.spec.role, Role::Native | Role::Migrant) {
                 continue;
             }
             if client.committed_ms() <= self.calm_at_ms {
@@ -293,7 +295,7 @@ impl World {
                 }
             }
         }
-        self.unowned().or_else(|| self.native_unrest())
+        self.unowned().or_else(|| self.native_unrest()).or_else(|| self.mixed_unrest())
     }
 
     /// A partition that no member owns although one subscribes to it, or that two do.
@@ -392,6 +394,8 @@ impl World {
         self.coverage.events(Met::OffsetExpired, self.checker.offsets_expired);
         self.coverage.events(Met::GroupDeleted, self.checker.groups_deleted);
         self.coverage.events(Met::Assigned, self.checker.assigned);
+        self.coverage.events(Met::Upgraded, self.checker.upgraded);
+        self.coverage.events(Met::Downgraded, self.checker.downgraded);
         for (fault, _) in &self.faults.happened {
             self.coverage.fault(*fault);
         }

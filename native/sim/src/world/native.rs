@@ -3,12 +3,13 @@
 use super::World;
 use crate::breaks::{Check, Invariant, check};
 use crate::client::Client;
-use crate::plan::{FIRST_NATIVE, GROUPS, Role, TOPICS};
+use crate::plan::{FIRST_MIXED, FIRST_NATIVE, GROUPS, Role, TOPICS};
 
 impl World {
-    fn natives(&self, group: usize) -> impl Iterator<Item = &Client> {
+    pub(super) fn natives(&self, group: usize) -> impl Iterator<Item = &Client> {
+        let reads = |role| matches!(role, Role::Native | Role::Migrant);
         let of_group =
-            move |client: &&Client| client.spec.role == Role::Native && client.spec.group == group;
+            move |client: &&Client| reads(client.spec.role) && client.spec.group == group;
         self.clients.iter().filter(of_group)
     }
 
@@ -16,14 +17,14 @@ impl World {
     /// have not given up yet included. Whom the node does not count as a member any more may not know.
     pub(super) fn check_readers(&self, client: usize) -> Check {
         let client = &self.clients[client];
-        if client.spec.role != Role::Native || !self.is_member(client) {
+        if !matches!(client.spec.role, Role::Native | Role::Migrant) || !self.is_member(client) {
             return Ok(());
         }
         for other in self.natives(client.spec.group) {
             if other.id == client.id || !self.is_member(other) {
                 continue;
             }
-            let twice = client.native.owned.intersection(&other.native.owned).next();
+            let twice = client.reads().intersection(other.reads()).next();
             check(twice.is_none(), Invariant::OneOwner, || {
                 let (one, two, group) = (client.id, other.id, GROUPS[client.spec.group]);
                 format!("{group}: c{one} and c{two} both read {twice:?}")
@@ -33,13 +34,17 @@ impl World {
     }
 
     fn is_member(&self, client: &Client) -> bool {
+        let Some((member_id, epoch)) = client.reads_as() else { return false };
         let model = &self.checker.natives[client.spec.group];
-        model.has_member_at(&client.native.member_id, client.native.epoch)
+        if client.speaks_natively() || model.is_there() {
+            return model.has_member_at(member_id, epoch);
+        }
+        self.checker.is_classic_member(client.spec.group, member_id, epoch)
     }
 
     /// A member that is not where its group wants it, or a partition that nobody reads.
     pub(super) fn native_unrest(&self) -> Option<String> {
-        for (group, id) in GROUPS.iter().enumerate().skip(FIRST_NATIVE) {
+        for (group, id) in GROUPS.iter().enumerate().take(FIRST_MIXED).skip(FIRST_NATIVE) {
             let model = &self.checker.natives[group];
             let members = || {
                 let served =

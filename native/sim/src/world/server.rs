@@ -7,9 +7,11 @@ use rand::RngExt;
 use rand_xorshift::XorShiftRng;
 
 use super::World;
+use super::shown::shown;
 use crate::agenda::Event;
 use crate::breaks::{Break, Check};
 use crate::checker::replay;
+use crate::checker::replay::unreplayed;
 use crate::coverage::Event as Met;
 use crate::faults::Fault;
 use crate::network::{Network, Sent};
@@ -164,6 +166,9 @@ impl World {
         let mut failed = Vec::new();
         let node_ms = self.node_ms();
         for (shard, append) in &turn.appends {
+            let mut decided = append.clone();
+            self.host.mangle_decision(&mut decided.records);
+            let append = &decided;
             self.trace.mix(&append.records);
             let now = self.host.now(node_ms);
             self.checker.appended(*shard, append, &now)?;
@@ -181,7 +186,7 @@ impl World {
             }
             let end = append.end_offset();
             match self.broken {
-                Some(Break::MangleRecord | Break::MangleRack) => {
+                Some(Break::MangleRecord | Break::MangleRack | Break::KeepClassic) => {
                     let mut mangled = append.clone();
                     self.host.mangle_records(&mut mangled.records);
                     self.host.logs[*shard].write(&mangled);
@@ -272,11 +277,12 @@ impl World {
     pub fn gone(&mut self, ticket: u64) {
         self.network.close(ticket);
         self.host.inbox.retain(|arrived| arrived.ticket != ticket);
-        if self.host.asked.remove(ticket).is_some()
+        let node_ms = self.node_ms();
+        if let Some(ask) = self.host.asked.remove(ticket)
             && let Some(node) = &mut self.host.node
         {
             node.abandon(ticket);
-            self.checker.abandoned(ticket);
+            self.checker.abandoned(ticket, &ask, &self.host.now(node_ms));
             self.coverage.event(Met::Abandoned);
         }
     }
@@ -341,7 +347,7 @@ impl World {
             self.coverage.event(Met::Survived);
         }
         let node = self.host.node.as_mut().expect("its shard is loaded");
-        node.replay(shard, recovered.bytes).expect("a log whose CRCs hold");
+        node.replay(shard, recovered.bytes).map_err(|error| unreplayed(&error))?;
         node.loaded(shard, node_ms, next_offset);
         self.host.is_active[shard] = true;
         self.coverage.event(Met::ShardReloaded);
@@ -451,49 +457,5 @@ impl World {
         let rebalances = counters.rebalances().map(|(_, count)| count).sum();
         self.coverage.events(Met::Rebalance, rebalances);
         self.coverage.events(Met::MemberExpired, counters.members_expired);
-    }
-}
-
-/// An answer in a line.
-fn shown(answer: &kcoord_wire::api::ResponseBody) -> String {
-    use kcoord_wire::api::ResponseBody as A;
-    use kcoord_wire::api::describing::Described;
-    match answer {
-        A::JoinGroup(a) => format!(
-            "{:?} member={:?} generation={}{}",
-            a.error_code,
-            crate::ask::short(&a.member_id),
-            a.generation_id,
-            if a.leader == a.member_id && !a.leader.is_empty() { " leads" } else { "" }
-        ),
-        A::SyncGroup(a) => format!("{:?} {} bytes", a.error_code, a.assignment.len()),
-        A::Heartbeat(code) => format!("{code:?}"),
-        A::LeaveGroup(a) => {
-            let members: Vec<_> = a.members.iter().map(|member| member.error_code).collect();
-            format!("{:?} {members:?}", a.error_code)
-        }
-        A::OffsetCommit(a) => {
-            let topics = a.topics.iter().map(|topic| (&topic.name, &topic.partitions));
-            format!("{:?}", topics.collect::<Vec<_>>())
-        }
-        A::OffsetFetch(groups) => {
-            let group = |group: &kcoord_core::response::OffsetFetchResponse| {
-                let topics = group.topics().flat_map(|topic| {
-                    let name = topic.name();
-                    let of = topic.partitions;
-                    of.map(move |p| format!("{name}-{}={}", p.partition_index, p.committed_offset))
-                });
-                (group.error_code(), topics.collect::<Vec<_>>())
-            };
-            format!("{:?}", groups.iter().map(group).collect::<Vec<_>>())
-        }
-        A::OffsetDelete(a) => format!("{:?}", a.error_code),
-        A::DescribeGroups(Described { groups, .. }) => {
-            let states = groups.iter().map(|group| (&group.group_id, group.group_state));
-            format!("{:?}", states.collect::<Vec<_>>())
-        }
-        A::DeleteGroups(a) => format!("{:?}", a.results),
-        A::ListGroups(a) => format!("{:?} {} groups", a.error_code, a.groups.len()),
-        other => format!("{other:?}"),
     }
 }
