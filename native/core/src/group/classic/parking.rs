@@ -32,11 +32,15 @@ impl Machine {
         self.parked.insert(ticket, member);
     }
 
+    /// Rows of the members whose JoinGroup waits.
+    pub fn parked_joins(&self, group: u32) -> Vec<u32> {
+        let is_parked = |row: &u32| self.registry.members[*row].has(flag::AWAITING_JOIN);
+        self.classic(group).member_rows().filter(is_parked).collect()
+    }
+
     /// Answers all who wait with an error; their sessions start again.
     pub fn refuse_all_parked(&mut self, now_ms: i64, group: u32, error_code: ErrorCode) {
-        let is_parked = |row: &u32| self.registry.members[*row].has(flag::AWAITING_JOIN);
-        let parked: Vec<u32> = self.classic(group).member_rows().filter(is_parked).collect();
-        for member in parked {
+        for member in self.parked_joins(group) {
             if let Some(ticket) = self.unpark(member) {
                 let member_id: Box<str> = self.registry.members[member].member_id().into();
                 self.refuse_join(ticket, &member_id, error_code);

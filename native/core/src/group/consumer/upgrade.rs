@@ -30,6 +30,8 @@ struct Converted {
     partitions: Vec<TopicPartition>,
     /// What it said that it has, and was not assigned again.
     revoking: Vec<TopicPartition>,
+    /// It has said so in the rebalance that ends here: it reads nothing else.
+    has_joined: bool,
     session_timeout_ms: i32,
 }
 
@@ -44,8 +46,9 @@ impl Machine {
         request: &ConsumerGroupHeartbeatRequest<'_>,
     ) -> Result<(Home, Who), Refusal> {
         self.may_upgrade(group)?;
+        let joined = self.parked_joins(group);
         self.refuse_all_parked(now_ms, group, ErrorCode::RebalanceInProgress);
-        let members = self.converted_members(group)?;
+        let members = self.converted_members(group, &joined)?;
         let of = self.classic(group);
         let by_id = self.registry.find_member(group, request.member_id);
         let by_instance =
@@ -94,17 +97,27 @@ impl Machine {
     }
 
     /// The members by id, and what each was last assigned.
-    fn converted_members(&self, group: u32) -> Result<Vec<Converted>, Refusal> {
+    /// `joined`: rows of those whose JoinGroup waited.
+    fn converted_members(&self, group: u32, joined: &[u32]) -> Result<Vec<Converted>, Refusal> {
         let of = self.classic(group);
         let mut owned = BTreeSet::new();
         let mut members = Vec::with_capacity(of.member_count());
         for row in of.member_rows() {
-            let converted = self.converted_member(group, row)?;
+            let converted = self.converted_member(group, row, joined.contains(&row))?;
             if !converted.partitions.iter().all(|partition| owned.insert(*partition)) {
                 let reason = "a partition is assigned to two members";
                 return Err(self.not_upgraded(group, ErrorCode::UnknownServerError, reason));
             }
             members.push(converted);
+        }
+        let claimed: BTreeSet<TopicPartition> =
+            members.iter().flat_map(|member| member.revoking.iter().copied()).collect();
+        for member in members.iter_mut().filter(|member| member.has_joined) {
+            // It was assigned by a downgrade, never heard of it, and another one reads it still.
+            let (own, owned) = (&member.revoking, &mut owned);
+            member
+                .partitions
+                .retain(|at| own.contains(at) || !claimed.contains(at) || !owned.remove(at));
         }
         for member in &mut members {
             // What another one claims as well, or has been assigned, is claimed by mistake.
@@ -114,7 +127,12 @@ impl Machine {
         Ok(members)
     }
 
-    fn converted_member(&self, group: u32, row: u32) -> Result<Converted, Refusal> {
+    fn converted_member(
+        &self,
+        group: u32,
+        row: u32,
+        has_joined: bool,
+    ) -> Result<Converted, Refusal> {
         let member = &self.registry.members[row];
         let details = member.details();
         let malformed = |_| {
@@ -165,7 +183,7 @@ impl Machine {
         }
         .encode(&mut metadata);
         let (id, session_timeout_ms) = (details.member_id.into(), member.session_timeout_ms);
-        Ok(Converted { id, metadata, partitions, revoking, session_timeout_ms })
+        Ok(Converted { id, metadata, partitions, revoking, has_joined, session_timeout_ms })
     }
 
     /// Partitions by name as partitions by id. Topics that are not there are left out.
