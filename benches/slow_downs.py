@@ -109,8 +109,8 @@ SLOW_DOWNS = [
     ),
     SlowDown(
         ("consumer-heartbeat",), "the member id copied, 3 times",
-        f"{CORE}/group/consumer/heartbeat.rs",
-        "let (home, who) = self.locate(request)?;", _copies(3, "request.member_id"),
+        f"{CORE}/group/consumer/at_rest.rs",
+        "let own = match self.group_configs.is_empty() {", _copies(3, "request.member_id"),
     ),
     SlowDown(
         ("join-sync",), "the group id copied, 40 times", f"{CORE}/group/classic/sync.rs",

@@ -24,12 +24,14 @@ impl GroupConfigs {
         GroupConfigs(groups.into_iter().collect())
     }
 
+    /// Whether nothing is set for any group.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// What is set for a group.
     pub fn of(&self, group_id: &str) -> GroupConfig {
-        // Most hosts have none at all, and each heartbeat asks.
-        if self.0.is_empty() {
-            return GroupConfig::default();
-        }
         self.0.get(group_id).copied().unwrap_or_default()
     }
 }

@@ -2,12 +2,14 @@
 //! after the frame it answers is gone.
 
 mod consumer;
+mod member_id;
 mod offset_fetch;
 
 pub use consumer::{
     ConsumerGroupDescribeResponse, ConsumerGroupDescribedMember, ConsumerGroupHeartbeatResponse,
     DescribedTopicPartitions, MemberType, Refusal,
 };
+pub use member_id::MemberId;
 pub use offset_fetch::{
     OffsetFetchPlace, OffsetFetchResponse, OffsetFetchResponseBuilder,
     OffsetFetchResponsePartition, OffsetFetchResponsePartitions, OffsetFetchResponseTopic,

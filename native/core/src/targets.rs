@@ -17,6 +17,7 @@ pub use given::Given;
 use crate::assignor::Shape;
 use crate::catalogue::{Catalogue, known};
 use crate::config::ServerAssignor;
+use crate::response::MemberId;
 use crate::topic_partition::TopicPartition;
 
 /// Sorted names, each once.
@@ -54,7 +55,7 @@ pub struct TargetInput {
 #[derive(Debug)]
 pub struct TargetMember {
     /// The member id.
-    pub id: Arc<str>,
+    pub id: MemberId,
     /// Of a static member.
     pub instance_id: Option<Box<str>>,
     /// The rack of the client; `None`: not said.
@@ -74,7 +75,7 @@ pub struct NewTargets(pub(crate) Vec<NewTarget>);
 /// One of them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewTarget {
-    pub(crate) member_id: Arc<str>,
+    pub(crate) member_id: MemberId,
     pub(crate) partitions: Arc<[TopicPartition]>,
 }
 

@@ -147,7 +147,7 @@ impl Timer {
                 (member.session_timer, member.deadline_ms) = (id, self.third);
             }
             6 => machine.registry.consumer_members[member].rebalance_timer = id,
-            7 => machine.registry.consumer_mut(group).regexes.timer = id,
+            7 => machine.registry.consumer_mut(group).regexes.set_timer(id),
             kind => {
                 let mut timers = machine.classic_timers_of(member);
                 *(if kind == 8 { &mut timers.join } else { &mut timers.sync }) = id;

@@ -7,10 +7,9 @@ use core::hint::black_box;
 
 use super::Machine;
 use super::consumer::ConsumerGroup;
-use super::consumer::member::Member;
 use crate::error::ErrorCode;
 use crate::offset::store::GroupOffsets;
-use crate::request::{HeartbeatRequest, Request, RequestContext};
+use crate::request::{ConsumerGroupHeartbeatRequest, HeartbeatRequest, Request, RequestContext};
 use crate::response::Response;
 
 /// Requests looked up together, at most.
@@ -52,6 +51,8 @@ impl Machine {
                         let error_code = self.heartbeat_guessed(now_ms, guess, heartbeat);
                         self.outbox.respond(context.ticket, Response::Heartbeat(error_code));
                     }
+                    Request::ConsumerGroupHeartbeat(heartbeat)
+                        if self.guessed_beat_at_rest(now_ms, guess, context, heartbeat) => {}
                     _ => {
                         self.registry.expect(guess);
                         self.handle_request(now_ms, context, request);
@@ -142,12 +143,16 @@ impl Machine {
         let beats = |(_, request): &(RequestContext<'_>, Request<'_>)| {
             matches!(request, Request::ConsumerGroupHeartbeat(_))
         };
-        let is_other = |asked| asks(asked) || beats(asked);
-        if !window.iter().any(is_other) {
-            return;
+        let (mut any_asks, mut any_beats) = (false, false);
+        for asked in window {
+            any_asks |= asks(asked);
+            any_beats |= beats(asked);
         }
-        if window.iter().any(beats) {
+        if any_beats {
             self.prefetch_consumer_members(guesses, window.len());
+        }
+        if !any_asks {
+            return;
         }
         black_box(window.iter().fold(0, |read, (_, request)| read ^ prefetch_topic(request)));
         let mut of_those = *guesses;
@@ -162,13 +167,10 @@ impl Machine {
         let groups = stage(groups, count, |group| self.group(group).as_consumer());
         let rows = stage(&groups, count, ConsumerGroup::sole);
         let members = stage(&rows, count, |row| Some(&self.registry.consumer_members[row]));
+        // Its client is that of many members, and the rest of it no heartbeat at rest reads.
         let mut read = 0;
-        let texts = stage(&members, count, |member| {
-            read ^= read_lines(member);
-            Some((member.id.as_bytes(), member.client_id().as_bytes()))
-        });
-        for (id, client) in texts[..count].iter().flatten() {
-            read ^= read_ends(id) ^ read_ends(client);
+        for member in members[..count].iter().flatten() {
+            read ^= member.member_epoch;
         }
         black_box(read);
     }
@@ -197,6 +199,18 @@ impl Machine {
             None => self.heartbeat(now_ms, request),
         }
     }
+
+    #[inline]
+    fn guessed_beat_at_rest(
+        &mut self,
+        now_ms: i64,
+        guess: Guess,
+        context: &RequestContext<'_>,
+        request: &ConsumerGroupHeartbeatRequest<'_>,
+    ) -> bool {
+        let group = self.registry.confirmed(guess, request.group_id.as_bytes());
+        self.beat_at_rest(now_ms, group, context, request)
+    }
 }
 
 /// A loop of its own, so that what it misses in the cache is awaited together.
@@ -219,12 +233,6 @@ fn read_ends(bytes: &[u8]) -> u8 {
         [first, .., last] => first ^ last,
         _ => 0,
     }
-}
-
-/// Reads a field of each of the lines that a heartbeat reads.
-fn read_lines(member: &Member) -> u8 {
-    let first = member.deadline_ms as u8 ^ member.member_epoch as u8 ^ member.state as u8;
-    first ^ member.names.len() as u8 ^ u8::from(member.classic.is_some())
 }
 
 /// Reads the first topic that a fetch asks for: a request that was not just read off a wire may lie

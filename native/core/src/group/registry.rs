@@ -11,7 +11,7 @@ use hashbrown::HashTable;
 use kcoord_timer::slab::Slab;
 
 use super::classic::member::Member;
-use super::consumer::{self, subscription::SubscriptionTable};
+use super::consumer::{self, client::ClientTable, subscription::SubscriptionTable};
 use super::kind::Group;
 use super::text::{GroupId, Interner};
 
@@ -26,6 +26,8 @@ pub struct Registry {
     pub consumer_members: Slab<consumer::member::Member>,
     /// Lists of topics that members of consumer groups subscribe to.
     pub topic_names: SubscriptionTable,
+    /// Who their clients are, and where.
+    pub clients: ClientTable,
     pub interner: Interner,
 }
 
@@ -39,6 +41,7 @@ impl Registry {
             members: Slab::new(),
             consumer_members: Slab::new(),
             topic_names: SubscriptionTable::default(),
+            clients: ClientTable::default(),
             interner: Interner::default(),
         }
     }

@@ -1,7 +1,6 @@
 //! Responses of the consumer protocol (KIP-848).
 
-use std::sync::Arc;
-
+use super::MemberId;
 use crate::error::ErrorCode;
 use crate::request::Uuid;
 use crate::topic_partition::TopicPartition;
@@ -9,8 +8,8 @@ use crate::topic_partition::TopicPartition;
 /// To ConsumerGroupHeartbeat, where it is not refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConsumerGroupHeartbeatResponse {
-    /// Shared with the member: an answer that says nothing new takes no memory.
-    pub member_id: Arc<str>,
+    /// An answer that says nothing new takes no memory.
+    pub member_id: MemberId,
     /// The epoch that the member has reached (KIP-848).
     pub member_epoch: i32,
     /// How often to be heard of, in ms.

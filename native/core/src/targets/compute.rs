@@ -110,7 +110,7 @@ impl TargetInput {
                 TopicPartition::new(ids[topic as usize], *place as u32 as i32)
             }));
             if member.target.as_deref() != Some(&target[..]) {
-                let member_id = Arc::clone(&member.id);
+                let member_id = member.id.clone();
                 changed.push(NewTarget { member_id, partitions: target.as_slice().into() });
             }
         }

@@ -1,7 +1,6 @@
 //! Targets that an assignor of the host gave: taken if they are an assignment, and refused whole if not.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::Arc;
 
 use super::{NewTarget, NewTargets, TargetInput};
 use crate::topic_partition::{TopicPartition, into_set};
@@ -47,7 +46,7 @@ impl TargetInput {
             }
             let target = into_set(target);
             if member.target.as_deref() != Some(&target[..]) {
-                let member_id = Arc::clone(&member.id);
+                let member_id = member.id.clone();
                 changed.push(NewTarget { member_id, partitions: target.into() });
             }
         }

@@ -1,12 +1,10 @@
 //! ConsumerGroupHeartbeat (68): joins, keeps, moves and leaves in a consumer group (KIP-848). v1
 //! regular expressions, and the client makes the member id.
 
-use std::sync::Arc;
-
 use kcoord_core::ErrorCode;
 use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::request::{ConsumerGroupHeartbeatRequest, Preferences};
-use kcoord_core::response::{ConsumerGroupHeartbeatResponse, Refusal};
+use kcoord_core::response::{ConsumerGroupHeartbeatResponse, MemberId, Refusal};
 use kcoord_core::topic_partition::{TopicPartition, by_topic, into_set};
 
 use super::shorten;
@@ -185,7 +183,7 @@ pub fn decode_response(_version: i16, body: &mut Reader<'_>) -> Result<Response>
         return Ok(Err(Refusal { error_code, error_message }));
     }
     Ok(Ok(ConsumerGroupHeartbeatResponse {
-        member_id: Arc::from(member_id.unwrap_or_default()),
+        member_id: MemberId::new(member_id.unwrap_or_default()),
         member_epoch,
         heartbeat_interval_ms,
         assignment,

@@ -415,7 +415,7 @@ fn consumer_heartbeat_response()
     let accepted = (word(), any::<i32>(), any::<i32>(), maybe(partitions())).prop_map(
         |(member_id, member_epoch, heartbeat_interval_ms, assignment)| {
             ConsumerGroupHeartbeatResponse {
-                member_id: member_id.into(),
+                member_id: MemberId::new(member_id),
                 member_epoch,
                 heartbeat_interval_ms,
                 assignment: assignment.map(Into::into),

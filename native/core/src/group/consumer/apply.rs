@@ -16,6 +16,7 @@ use crate::record::consumer::{
     CurrentMemberAssignmentValue, MemberMetadataValue, MemberState, RecordChange,
     TargetAssignmentMetadataValue,
 };
+use crate::response::MemberId;
 use crate::topic_partition::TopicPartition;
 
 /// What a member whose record of type 8 is gone has until its other records follow.
@@ -110,10 +111,12 @@ impl Registry {
             return row;
         }
         let names = self.topic_names.intern(&self.hasher, &[]);
-        let member = Member::new(Arc::from(member_id), group, Arc::clone(&names));
+        let member = Member::new(MemberId::new(member_id), group, Arc::clone(&names));
         let row = self.consumer_members.insert(member);
         let (of, members) = self.consumer_and_members(group);
-        let at = of.members.partition_point(|other| *members[*other].id < *member_id);
+        let at = of
+            .members
+            .partition_point(|other| members[*other].id.as_bytes() < member_id.as_bytes());
         of.members.insert(at, row);
         of.count_subscription(&names, 1);
         row
@@ -127,6 +130,7 @@ impl Registry {
     ) {
         let row = self.consumer_member_or_new(group, member_id);
         let names = self.topic_names.intern(&self.hasher, &value.subscribed_topic_names);
+        let client = self.clients.intern(&self.hasher, value.client_id, value.client_host);
         let (of, members) = self.consumer_and_members(group);
         let member = &mut members[row];
         if !Arc::ptr_eq(&member.names, &names) {
@@ -143,7 +147,7 @@ impl Registry {
         of.regexes.count(member.regex(), -1);
         of.count_vote(member.server_assignor(), -1);
         of.classic_members -= u32::from(member.classic.is_some());
-        member.store_metadata(value);
+        member.store_metadata(value, client);
         of.classic_members += u32::from(member.classic.is_some());
         of.regexes.count(member.regex(), 1);
         of.count_vote(member.server_assignor(), 1);

@@ -18,6 +18,7 @@ use crate::delayed::{DelayedOperation, TargetStep};
 use crate::finding::FindingKind;
 use crate::group::Machine;
 use crate::record::consumer::{RecordChange, TargetAssignmentMetadataValue};
+use crate::response::MemberId;
 use crate::targets::{NewTarget, NewTargets, TargetInput, TargetJob};
 use crate::time::deadline;
 
@@ -61,7 +62,7 @@ pub struct Computing {
     /// Who computes them.
     assignor: ServerAssignor,
     /// Ids of static members that were replaced since, and the ids that have their place.
-    renamed: BTreeMap<Arc<str>, Arc<str>>,
+    renamed: BTreeMap<MemberId, MemberId>,
     /// When it goes on, or has taken too long.
     timer: TimerId,
     stage: Stage,
@@ -263,12 +264,13 @@ impl Machine {
     }
 
     /// A static member has another id from now on.
-    pub fn hand_target_on(&mut self, group: u32, old_id: &Arc<str>, member_id: &str) {
+    pub fn hand_target_on(&mut self, group: u32, old_id: &MemberId, member_id: &str) {
         if let Some(computing) = &mut self.registry.consumer_mut(group).computing
             && **old_id != *member_id
         {
-            computing.renamed.remove(member_id);
-            computing.renamed.insert(Arc::clone(old_id), member_id.into());
+            let member_id = MemberId::new(member_id);
+            computing.renamed.remove(&member_id);
+            computing.renamed.insert(old_id.clone(), member_id);
         }
     }
 

@@ -115,7 +115,8 @@ impl Machine {
         by: Option<EventMember>,
         rebalances: bool,
     ) -> u32 {
-        for row in self.registry.consumer(group).members.clone() {
+        let rows = self.registry.consumer(group).members.to_vec();
+        for row in rows {
             self.cancel_consumer_timers(row);
         }
         self.emit_group_tombstone(now_ms, group);

@@ -1,8 +1,6 @@
 //! A member is removed: it left, or a timer ended its membership (`consumerGroupFenceMember`,
 //! consumer-protocol section 7). Who gets its partitions is decided by a later heartbeat.
 
-use std::sync::Arc;
-
 use crate::event::{EpochCause, GoneCause};
 use crate::group::Machine;
 use crate::record::consumer::{
@@ -46,7 +44,7 @@ impl Machine {
     fn remove_consumer_member(&mut self, now_ms: i64, row: u32) {
         self.cancel_consumer_timers(row);
         let member = &self.registry.consumer_members[row];
-        let (group, member_id) = (member.group, Arc::clone(&member.id));
+        let (group, member_id) = (member.group, member.id.clone());
         let regex: Box<str> = member.regex().into();
         self.emit_member_tombstones(now_ms, group, &member_id);
         self.drop_unused_regex(now_ms, group, &regex);

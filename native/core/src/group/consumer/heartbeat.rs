@@ -1,10 +1,9 @@
 //! ConsumerGroupHeartbeat (consumer-protocol sections 2 and 4): the way of every request of a member.
 //!
-//! One that changes nothing takes no memory, writes nothing and touches no timer. All others go one
-//! way, step by step, and each step writes what it has decided before the next one reads.
+//! One that changes nothing takes no memory, writes nothing and touches no timer (`at_rest.rs` is the
+//! short way of nearly all of them). All others go one way, step by step, and each step writes what it has decided before the next one reads.
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use super::located::{Home, Who};
 use super::member::{LEFT_FOR_A_WHILE, Member};
@@ -26,6 +25,10 @@ impl Machine {
         context: &RequestContext<'_>,
         request: &Request<'_>,
     ) {
+        let group = self.registry.find(request.group_id);
+        if self.beat_at_rest(now_ms, group, context, request) {
+            return;
+        }
         let checked = request.check(context.api_version, &self.config.consumer);
         let beaten = checked.and_then(|()| match request.member_epoch {
             LEAVES | LEFT_FOR_A_WHILE => self.consumer_leaves(now_ms, request),
@@ -100,7 +103,7 @@ impl Machine {
     }
 
     /// Whether the group waits for nothing that this member's heartbeat could bring about.
-    fn is_at_rest(&mut self, now_ms: i64, group: u32, row: u32) -> bool {
+    pub fn is_at_rest(&mut self, now_ms: i64, group: u32, row: u32) -> bool {
         let of = self.registry.consumer(group);
         of.seen_topics == self.topics_version
             && self.registry.consumer_members[row].is_reconciled_to(of.assignment_epoch)
@@ -112,7 +115,7 @@ impl Machine {
         let member = &self.registry.consumer_members[row];
         let assignment = || member.assigned.iter().map(|has| has.at).collect();
         ConsumerGroupHeartbeatResponse {
-            member_id: Arc::clone(&member.id),
+            member_id: member.id.clone(),
             member_epoch: member.member_epoch,
             heartbeat_interval_ms: self.heartbeat_interval_ms_of(member.group),
             assignment: tells_assignment.then(assignment),
@@ -199,7 +202,11 @@ fn said<'a>(context: &RequestContext<'a>, request: &Request<'a>) -> Said<'a> {
 
 /// Whether all that the request says is known: names in their order, since who repeats them says
 /// them as before.
-fn changes_nothing(member: &Member, context: &RequestContext<'_>, request: &Request<'_>) -> bool {
+pub fn changes_nothing(
+    member: &Member,
+    context: &RequestContext<'_>,
+    request: &Request<'_>,
+) -> bool {
     let is_known = |said: Option<&str>, known: Option<&str>| said.is_none() || said == known;
     is_known(request.instance_id, member.instance_id())
         && is_known(request.rack_id(), member.rack_id())

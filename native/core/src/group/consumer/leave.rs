@@ -1,7 +1,5 @@
 //! A member leaves: for good, or as a static one for a while (consumer-protocol section 7).
 
-use std::sync::Arc;
-
 use super::located::{fenced_instance, unknown_instance, unknown_member};
 use super::member::LEFT_FOR_A_WHILE;
 use super::reconcile::Next;
@@ -23,7 +21,7 @@ impl Machine {
     ) -> Result<(i64, ConsumerGroupHeartbeatResponse), Refusal> {
         let (group, row) = self.leaving_member(request)?;
         let response = ConsumerGroupHeartbeatResponse {
-            member_id: Arc::clone(&self.registry.consumer_members[row].id),
+            member_id: self.registry.consumer_members[row].id.clone(),
             member_epoch: request.member_epoch,
             heartbeat_interval_ms: 0,
             assignment: None,
@@ -63,7 +61,7 @@ impl Machine {
     /// its membership if it does not return.
     fn emit_left_for_a_while(&mut self, now_ms: i64, group: u32, row: u32) {
         let member = &self.registry.consumer_members[row];
-        let member_id = Arc::clone(&member.id);
+        let member_id = member.id.clone();
         let next = Next {
             state: member.state,
             member_epoch: LEFT_FOR_A_WHILE,

@@ -4,42 +4,50 @@ use std::sync::Arc;
 
 use kcoord_timer::{TimerId, slab::NO_ROW};
 
+use super::client::Client;
 use super::reconcile::Current;
 use super::subscription::TopicNames;
 use crate::record::consumer::{
     ClassicMemberMetadata, ClassicProtocol, MemberMetadataValue, MemberState,
 };
-use crate::response::MemberType;
+use crate::response::{MemberId, MemberType};
 use crate::topic_partition::{AssignedPartition, TopicPartition};
 
 /// A static member that left for a while has this epoch.
 pub const LEFT_FOR_A_WHILE: i32 = -2;
 
+/// What a heartbeat reads comes first, and is one cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct Member {
-    pub id: Arc<str>,
+    pub id: MemberId,
     /// When its session ends. The timer may be armed for an earlier time, never for a later one.
     pub deadline_ms: i64,
     pub session_timer: TimerId,
-    /// While it has partitions to give up.
-    pub rebalance_timer: TimerId,
-    /// Row of its group.
-    pub group: u32,
+    /// None was told yet.
+    client: Option<Arc<Client>>,
+    /// Of a member that uses JoinGroup and SyncGroup.
+    pub classic: Option<Box<ClassicMember>>,
     pub member_epoch: i32,
-    pub previous_member_epoch: i32,
-    pub rebalance_timeout_ms: i32,
     pub state: MemberState,
     /// A record of type 5 or 8 made it; one of type 7 alone does not.
     pub is_there: bool,
+    /// Row of its group.
+    pub group: u32,
+    pub previous_member_epoch: i32,
+    pub rebalance_timeout_ms: i32,
+    /// While it has partitions to give up.
+    pub rebalance_timer: TimerId,
     pub names: TopicNames,
     texts: Texts,
     pub assigned: Box<[AssignedPartition]>,
     pub revoking: Box<[AssignedPartition]>,
     /// None was written for it.
     pub target: Option<Arc<[TopicPartition]>>,
-    /// Of a member that uses JoinGroup and SyncGroup.
-    pub classic: Option<Box<ClassicMember>>,
 }
+
+const _: () = assert!(size_of::<Member>() == 192, "a member is three cache lines");
+const _: () = assert!(core::mem::offset_of!(Member, group) == 64, "the first is a heartbeat's");
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClassicMember {
@@ -69,24 +77,25 @@ impl ClassicMember {
 
 impl Member {
     /// One of which only the id is known.
-    pub fn new(id: Arc<str>, group: u32, names: TopicNames) -> Self {
+    pub fn new(id: MemberId, group: u32, names: TopicNames) -> Self {
         Member {
             id,
             deadline_ms: 0,
             session_timer: TimerId::NONE,
-            rebalance_timer: TimerId::NONE,
-            group,
+            client: None,
+            classic: None,
             member_epoch: 0,
-            previous_member_epoch: -1,
-            rebalance_timeout_ms: -1,
             state: MemberState::Stable,
             is_there: false,
+            group,
+            previous_member_epoch: -1,
+            rebalance_timeout_ms: -1,
+            rebalance_timer: TimerId::NONE,
             names,
             texts: Texts::default(),
             assigned: Box::default(),
             revoking: Box::default(),
             target: None,
-            classic: None,
         }
     }
 
@@ -105,11 +114,16 @@ impl Member {
     }
 
     pub fn client_id(&self) -> &str {
-        self.texts.get(Text::ClientId).unwrap_or_default()
+        self.client.as_ref().map_or("", |client| &client.id)
     }
 
     pub fn client_host(&self) -> &str {
-        self.texts.get(Text::ClientHost).unwrap_or_default()
+        self.client.as_ref().map_or("", |client| &client.host)
+    }
+
+    /// For a prefetch.
+    pub fn client(&self) -> Option<&Client> {
+        self.client.as_deref()
     }
 
     pub fn instance_id(&self) -> Option<&str> {
@@ -126,7 +140,7 @@ impl Member {
 
     /// Of the client, its place, its expression and the like.
     pub fn text_bytes(&self) -> usize {
-        self.texts.all.len()
+        self.texts.all.len() + self.client_id().len() + self.client_host().len()
     }
 
     /// `""`: none.
@@ -166,11 +180,11 @@ impl Member {
         }
     }
 
-    /// Takes over what a record of type 5 says, but for the names.
-    pub fn store_metadata(&mut self, value: &MemberMetadataValue<'_>) {
+    /// Takes over what a record of type 5 says, but for the names. `client`: the one of the record.
+    pub fn store_metadata(&mut self, value: &MemberMetadataValue<'_>, client: Arc<Client>) {
+        debug_assert!(client.is(value.client_id, value.client_host));
+        self.client = Some(client);
         self.texts = Texts::of([
-            (Text::ClientId, Some(value.client_id)),
-            (Text::ClientHost, Some(value.client_host)),
             (Text::InstanceId, value.instance_id),
             (Text::RackId, value.rack_id),
             (Text::ServerAssignor, value.server_assignor),
@@ -184,21 +198,19 @@ impl Member {
 
 impl Default for Member {
     fn default() -> Self {
-        Member::new(Arc::default(), NO_ROW, TopicNames::default())
+        Member::new(MemberId::default(), NO_ROW, TopicNames::default())
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Text {
-    ClientId,
-    ClientHost,
     InstanceId,
     RackId,
     ServerAssignor,
     Regex,
 }
 
-const TEXTS: usize = 6;
+const TEXTS: usize = 4;
 
 /// Several strings in one allocation.
 #[derive(Debug, Default)]
@@ -236,11 +248,16 @@ impl Texts {
 
 #[cfg(test)]
 mod tests {
+    use ahash::RandomState;
+
+    use super::super::client::ClientTable;
     use super::*;
 
     #[test]
     fn a_member_keeps_what_its_record_says() {
         let names: TopicNames = Arc::from(["t1".into(), "t2".into()]);
+        let hasher = RandomState::with_seeds(1, 2, 3, 4);
+        let mut clients = ClientTable::default();
         for (instance_id, assignor, regex) in
             [(None, Some("range"), ""), (Some("i1"), None, "t.*"), (Some(""), None, "")]
         {
@@ -260,8 +277,9 @@ mod tests {
                         .to_vec(),
                 }),
             };
-            let mut member = Member::new(Arc::from("m"), 3, Arc::clone(&names));
-            member.store_metadata(&value);
+            let mut member = Member::new(MemberId::new("m"), 3, Arc::clone(&names));
+            let client = clients.intern(&hasher, "app", "");
+            member.store_metadata(&value, client);
             assert_eq!(member.metadata(), value);
             assert_eq!((member.client_id(), member.client_host()), ("app", ""));
             assert_eq!((member.instance_id(), member.regex()), (instance_id, regex));

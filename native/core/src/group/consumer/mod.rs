@@ -6,11 +6,13 @@
 //! which topics were looked at last. One file per subject: `heartbeat.rs` is the way of a request.
 
 mod apply;
+mod at_rest;
 mod classic_assignment;
 mod classic_join;
 mod classic_leave;
 mod classic_member;
 pub mod classic_timers;
+pub mod client;
 pub mod computing;
 mod consistency;
 mod describe;
@@ -35,6 +37,7 @@ mod regexes;
 mod registry;
 mod regular_expressions;
 mod replay;
+mod rows;
 mod search;
 mod settings;
 mod static_member;
@@ -57,6 +60,7 @@ use kcoord_timer::slab::Slab;
 use computing::Computing;
 use member::Member;
 use regexes::Regexes;
+use rows::Rows;
 use subscription::TopicNames;
 
 use crate::topic_partition::TopicPartition;
@@ -93,34 +97,36 @@ impl ConsumerGroupState {
     }
 }
 
+/// What a heartbeat reads comes first, and is one cache line.
 #[derive(Debug)]
+#[repr(C, align(64))]
 pub struct ConsumerGroup {
-    /// Version of its subscriptions.
-    pub group_epoch: i32,
-    /// Of the topics that it subscribes to and that exist.
-    pub metadata_hash: i64,
-    /// Of the targets that members have.
-    pub assignment_epoch: i32,
-    /// When they were computed; 0: never.
-    pub assignment_timestamp_ms: i64,
     /// Rows of its members, by id.
-    pub members: Vec<u32>,
-    pub static_members: BTreeMap<Box<str>, u32>,
-    /// See [`classic_count`](Self::classic_count).
-    classic_members: u32,
-    /// Lists of topics that members subscribe to by name, and how many members have each.
-    pub subscriptions: Vec<(TopicNames, u32)>,
-    pub regexes: Regexes,
-    /// Assignors that members name, and how many members name each.
-    assignor_votes: Vec<(Box<str>, u32)>,
-    /// The log has a record of type 4, which Kafka wrote up to 4.0.
-    pub has_partition_metadata: bool,
-    /// Partitions that members have or have yet to give up; none until it is needed.
-    owned: Option<Box<HashSet<TopicPartition, RandomState>>>,
+    pub members: Rows,
     /// Which topics its hash was last compared with; 0: none.
     pub seen_topics: u64,
+    /// Version of its subscriptions.
+    pub group_epoch: i32,
+    /// Of the targets that members have.
+    pub assignment_epoch: i32,
+    pub regexes: Regexes,
     /// New targets on their way.
     computing: Option<Box<Computing>>,
+    /// See [`classic_count`](Self::classic_count).
+    classic_members: u32,
+    /// The log has a record of type 4, which Kafka wrote up to 4.0.
+    pub has_partition_metadata: bool,
+    /// Of the topics that it subscribes to and that exist.
+    pub metadata_hash: i64,
+    /// When the targets were computed; 0: never.
+    pub assignment_timestamp_ms: i64,
+    pub static_members: BTreeMap<Box<str>, u32>,
+    /// Lists of topics that members subscribe to by name, and how many members have each.
+    pub subscriptions: Vec<(TopicNames, u32)>,
+    /// Assignors that members name, and how many members name each.
+    assignor_votes: Vec<(Box<str>, u32)>,
+    /// Partitions that members have or have yet to give up; none until it is needed.
+    owned: Option<Box<HashSet<TopicPartition, RandomState>>>,
 }
 
 impl Default for ConsumerGroup {
@@ -130,7 +136,7 @@ impl Default for ConsumerGroup {
             metadata_hash: 0,
             assignment_epoch: FIRST_EPOCH,
             assignment_timestamp_ms: 0,
-            members: Vec::new(),
+            members: Rows::default(),
             static_members: BTreeMap::new(),
             classic_members: 0,
             subscriptions: Vec::new(),
@@ -146,7 +152,11 @@ impl Default for ConsumerGroup {
 
 impl ConsumerGroup {
     pub fn find(&self, members: &Slab<Member>, member_id: &str) -> Option<u32> {
-        let at = self.members.binary_search_by(|row| (*members[*row].id).cmp(member_id));
+        let id = |row: u32| members[row].id.as_bytes();
+        if let [row] = self.members[..] {
+            return (id(row) == member_id.as_bytes()).then_some(row);
+        }
+        let at = self.members.binary_search_by(|row| id(*row).cmp(member_id.as_bytes()));
         at.ok().map(|at| self.members[at])
     }
 

@@ -1,7 +1,5 @@
 //! A member's step towards its target, written down where it is one.
 
-use std::sync::Arc;
-
 use kcoord_timer::slab::Slab;
 
 use super::member::Member;
@@ -52,7 +50,7 @@ impl Machine {
         let member = &self.registry.consumer_members[row];
         let at = |had: &AssignedPartition| had.at;
         let is_same = next.assigned.iter().map(at).eq(member.assigned.iter().map(at));
-        let member_id = Arc::clone(&member.id);
+        let member_id = member.id.clone();
         self.watch_step(now_ms, row, &next);
         self.emit_consumer(now_ms, group, &current_record(&member_id, &next));
         self.tell_member_step(row, &next);

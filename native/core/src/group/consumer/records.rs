@@ -51,7 +51,7 @@ impl Machine {
             let value = PartitionMetadataValue { topics: Vec::new() };
             each(&RecordChange::PartitionMetadata(Some(value)));
         }
-        for row in &of.members {
+        for row in of.members.iter() {
             each_of_member(&self.registry.consumer_members[*row], &mut each);
         }
         let value = TargetAssignmentMetadataValue {

@@ -7,8 +7,12 @@ use kcoord_timer::TimerId;
 use super::search::Search;
 use super::subscription::TopicNames;
 
+/// Nearly all groups have none, and take no memory for them.
 #[derive(Debug, Default)]
-pub struct Regexes {
+pub struct Regexes(Option<Box<Held>>);
+
+#[derive(Debug, Default)]
+struct Held {
     /// How many members have each.
     counts: BTreeMap<Box<str>, u32>,
     /// The topics that each matched when it was looked up last.
@@ -16,9 +20,9 @@ pub struct Regexes {
     /// Of what is resolved; none: to be found again.
     ages: Option<Ages>,
     /// They are about to be looked up, or to be looked up further.
-    pub timer: TimerId,
+    timer: TimerId,
     /// How far that has come.
-    pub search: Option<Box<Search>>,
+    search: Option<Box<Search>>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -40,79 +44,109 @@ pub struct Ages {
 }
 
 impl Regexes {
+    fn held_mut(&mut self) -> &mut Held {
+        self.0.get_or_insert_default()
+    }
+
     /// A member subscribes to this one from now on (1), or does not any more (-1); `""` is none.
     pub fn count(&mut self, regex: &str, by: i32) {
         if regex.is_empty() {
             return;
         }
         let count = self.members(regex);
+        let counts = &mut self.held_mut().counts;
         match count.checked_add_signed(by).expect("what is taken out was counted") {
-            0 => drop(self.counts.remove(regex)),
-            count => drop(self.counts.insert(regex.into(), count)),
+            0 => drop(counts.remove(regex)),
+            count => drop(counts.insert(regex.into(), count)),
         }
     }
 
     /// How many members subscribe to it.
     pub fn members(&self, regex: &str) -> u32 {
-        self.counts.get(regex).copied().unwrap_or_default()
+        let held = self.0.as_ref();
+        held.and_then(|held| held.counts.get(regex)).copied().unwrap_or_default()
     }
 
     /// Those that members subscribe to, sorted.
     pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
-        self.counts.keys().map(|regex| &**regex)
+        self.0.iter().flat_map(|held| held.counts.keys()).map(|regex| &**regex)
     }
 
     pub fn insert(&mut self, regex: &str, resolved: ResolvedRegex) {
-        self.resolved.insert(regex.into(), resolved);
-        self.ages = None;
+        let held = self.held_mut();
+        held.resolved.insert(regex.into(), resolved);
+        held.ages = None;
     }
 
     pub fn remove(&mut self, regex: &str) {
-        self.resolved.remove(regex);
-        self.ages = None;
+        if let Some(held) = &mut self.0 {
+            held.resolved.remove(regex);
+            held.ages = None;
+        }
     }
 
     pub fn get(&self, regex: &str) -> Option<&ResolvedRegex> {
-        self.resolved.get(regex)
+        self.0.as_ref()?.resolved.get(regex)
     }
 
     /// The topics that one was looked up in.
     pub fn set_seen_topics(&mut self, regex: &str, seen_topics: u64) {
-        if let Some(resolved) = self.resolved.get_mut(regex) {
+        let Some(held) = &mut self.0 else { return };
+        if let Some(resolved) = held.resolved.get_mut(regex) {
             resolved.seen_topics = seen_topics;
         }
-        self.ages = None;
+        held.ages = None;
     }
 
     /// All that are resolved, sorted.
     pub fn resolved(&self) -> impl Iterator<Item = (&str, &ResolvedRegex)> {
-        self.resolved.iter().map(|(regex, resolved)| (&**regex, resolved))
+        let resolved = self.0.iter().flat_map(|held| &held.resolved);
+        resolved.map(|(regex, resolved)| (&**regex, resolved))
     }
 
     /// Whether members subscribe to any.
+    #[inline]
     pub fn is_used(&self) -> bool {
-        !self.counts.is_empty()
+        self.0.as_ref().is_some_and(|held| !held.counts.is_empty())
     }
 
     /// Whether one is not resolved yet, or resolved and not used.
     pub fn is_incomplete(&self) -> bool {
-        self.counts.len() != self.resolved.len()
+        self.0.as_ref().is_some_and(|held| held.counts.len() != held.resolved.len())
+    }
+
+    /// When they are looked up, or looked up further.
+    pub fn timer(&self) -> TimerId {
+        self.0.as_ref().map_or(TimerId::NONE, |held| held.timer)
+    }
+
+    pub fn set_timer(&mut self, timer: TimerId) {
+        self.held_mut().timer = timer;
+    }
+
+    pub fn take_search(&mut self) -> Option<Box<Search>> {
+        self.0.as_mut()?.search.take()
+    }
+
+    pub fn set_search(&mut self, search: Box<Search>) {
+        self.held_mut().search = Some(search);
     }
 
     /// None: nothing is resolved.
     pub fn ages(&mut self) -> Option<Ages> {
-        if self.ages.is_none() {
-            let all = self.resolved.values().map(|resolved| Ages {
+        let held = self.0.as_mut()?;
+        if held.ages.is_none() {
+            let all = held.resolved.values().map(|resolved| Ages {
                 oldest_ms: resolved.timestamp_ms,
                 newest_ms: resolved.timestamp_ms,
                 least_seen_topics: resolved.seen_topics,
             });
-            self.ages = all.reduce(|one, other| Ages {
+            held.ages = all.reduce(|one, other| Ages {
                 oldest_ms: one.oldest_ms.min(other.oldest_ms),
                 newest_ms: one.newest_ms.max(other.newest_ms),
                 least_seen_topics: one.least_seen_topics.min(other.least_seen_topics),
             });
         }
-        self.ages
+        held.ages
     }
 }

@@ -74,7 +74,7 @@ impl Machine {
     fn look_up_regexes_at(&mut self, at_ms: i64, group: u32) {
         let fires = DelayedOperation::RegexResolution(RegexResolution { group });
         let timer = self.wheel.insert(at_ms, fires);
-        self.registry.consumer_mut(group).regexes.timer = timer;
+        self.registry.consumer_mut(group).regexes.set_timer(timer);
     }
 
     /// Whether expressions are there, no look is due already, and the last look is old enough.
@@ -82,7 +82,7 @@ impl Machine {
         let regexes = &mut self.registry.consumer_mut(group).regexes;
         let is_old = |last_ms: i64| now_ms > last_ms.saturating_add(LEAST_INTERVAL_MS);
         regexes.is_used()
-            && regexes.timer.is_none()
+            && regexes.timer().is_none()
             && regexes.ages().is_none_or(|ages| is_old(ages.newest_ms))
     }
 
@@ -105,15 +105,15 @@ impl Machine {
     pub fn resolve_regexes(&mut self, now_ms: i64, fired: RegexResolution) {
         let group = fired.group;
         let regexes = &mut self.registry.consumer_mut(group).regexes;
-        regexes.timer = TimerId::NONE;
-        let mut search = regexes.search.take().unwrap_or_else(|| {
+        regexes.set_timer(TimerId::NONE);
+        let mut search = regexes.take_search().unwrap_or_else(|| {
             let catalogue = self.catalogue.clone();
             Box::new(Search::new(regexes.names(), catalogue, self.topics_version))
         });
         if search.advance() {
             self.regexes_are_resolved(now_ms, group, *search);
         } else {
-            regexes.search = Some(search);
+            regexes.set_search(search);
             self.look_up_regexes_at(now_ms.saturating_add(PAUSE_MS), group);
         }
     }

@@ -1,8 +1,6 @@
 //! A static member comes back (consumer-protocol section 6): what it had goes over to the id that it
 //! has now, target and all, so that no other member has to move.
 
-use std::sync::Arc;
-
 use super::flat;
 use crate::event::GoneCause;
 use crate::group::Machine;
@@ -16,7 +14,7 @@ impl Machine {
         self.tell_consumer_gone(now_ms, row, GoneCause::StaticMemberReplaced, None);
         self.cancel_consumer_timers(row);
         let member = &self.registry.consumer_members[row];
-        let (group, old_id) = (member.group, Arc::clone(&member.id));
+        let (group, old_id) = (member.group, member.id.clone());
         let mut metadata = Vec::new();
         member.metadata().encode(&mut metadata);
         let target = flat::of_targets(member.target());

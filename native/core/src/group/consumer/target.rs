@@ -90,7 +90,7 @@ impl Machine {
         };
         let is_own = matches!(assignor, ServerAssignor::Own(_));
         let member = |member: &Member| TargetMember {
-            id: Arc::clone(&member.id),
+            id: member.id.clone(),
             instance_id: member.instance_id().map(Into::into),
             rack_id: member.rack_id().filter(|_| is_own).map(Into::into),
             names: Arc::clone(&member.names),

@@ -80,7 +80,7 @@ impl Machine {
     /// The shard was loaded: members are heard of within a whole session, and give up within their
     /// whole time. A classic member has the group's session until it is heard of, as in Kafka.
     pub fn start_loaded_consumers(&mut self, now_ms: i64, group: u32) {
-        let rows = self.registry.consumer(group).members.clone();
+        let rows = self.registry.consumer(group).members.to_vec();
         for row in rows {
             if !self.registry.consumer_members[row].is_there {
                 // Of its records only a target was left, which belongs to no member.

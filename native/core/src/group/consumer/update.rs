@@ -1,10 +1,9 @@
 //! A member's record of type 5: what a request says of it, written if it is news.
 
-use std::sync::Arc;
-
 use super::member::Member;
 use crate::group::Machine;
 use crate::record::consumer::{ClassicMemberMetadata, MemberMetadataValue};
+use crate::response::MemberId;
 
 /// What a request says of a member; `None`: nothing, so that it stays as it is.
 #[derive(Debug)]
@@ -55,8 +54,8 @@ impl Machine {
     ) -> (u32, Changes) {
         let member = known.map(|row| &self.registry.consumer_members[row]);
         let member_id = match member {
-            Some(member) => Arc::clone(&member.id),
-            None => Arc::from(member_id),
+            Some(member) => member.id.clone(),
+            None => MemberId::new(member_id),
         };
         let (news, changes) = news(member, said);
         if let Some(encoded) = news {
