@@ -155,10 +155,16 @@ class CopiedPartition:
 
     def append(self, copied: Copied) -> None:
         """Writes batches that `checked` gave. Raises OSError; what was written half is cut off."""
-        data = copied.data
+        self.write(copied.data, copied.next_offset, copied.epochs)
+
+    def write(
+        self, data: memoryview | bytes, next_offset: int, epochs: list[tuple[int, int]]
+    ) -> None:
+        """Writes batches that follow and end at `next_offset`, in which `epochs` begin. Raises as
+        `append` does."""
         base = self._segments[-1].base_offset if self._segments else self.next_offset
         is_full = self._size + len(data) > self._segment_bytes and self._size > 0
-        if self._descriptor < 0 or is_full or copied.next_offset - base > _MOST_OFFSETS:
+        if self._descriptor < 0 or is_full or next_offset - base > _MOST_OFFSETS:
             self._roll()
         path = self._segments[-1].path
         with naming(path):
@@ -169,9 +175,9 @@ class CopiedPartition:
                 raise
         self._size += len(data)
         self._dirty = True
-        self.next_offset = copied.next_offset
+        self.next_offset = next_offset
         last = self.last_epoch
-        self._epochs += [(epoch, start) for epoch, start in copied.epochs if epoch > last]
+        self._epochs += [(epoch, start) for epoch, start in epochs if epoch > last]
 
     def truncate(self, offset: int) -> list[Path]:
         """Takes away all batches that end at or above `offset`; returns the files in which they
