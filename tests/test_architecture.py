@@ -59,6 +59,8 @@ LAYERS = [
     {"cluster"},
     # An existing Kafka, read; and its groups, followed.
     {"kafka"},
+    # A broker of it that leads groups alone.
+    {"node"},
     {"watch"},
     # Groups that coordinate through ZooKeeper: nothing of the engine.
     {"zookeeper"},
@@ -95,11 +97,12 @@ RESERVED = {
         "tables",
         "_member_requests",
         "kafka",
+        "node",
         "watch",
         "web",
     },
     "uvloop": {"cli", "coordinator", "cluster"},
-    "prometheus_client": {"server", "watch", "node_metrics", "web"},
+    "prometheus_client": {"server", "watch", "node_metrics", "node", "web"},
     "starlette": {"web"},
     "uvicorn": {"web"},
     "click": {"cli"},
@@ -251,7 +254,11 @@ def test_the_engine_is_assembled_in_one_place() -> None:
     assert found == {
         "Runtime": set(),  # the engine is told which kind
         # The topics that all nodes of a cluster share are kept in its store, not beside a log.
-        "TopicCatalogue": {"pykcoord/engine.py", "pykcoord/cluster/topics.py"},
+        "TopicCatalogue": {
+            "pykcoord/engine.py",
+            "pykcoord/cluster/topics.py",
+            "pykcoord/node/topics.py",
+        },
         "LogDirectory.open": {"pykcoord/engine.py", "pykcoord/cli/compact.py"},
     }
 
@@ -281,7 +288,8 @@ def test_few_parts_open_sockets() -> None:
 
 
 _OPENED_BY_THE_LOG = {
-    "LogDirectory", "LogReader", "Engine", "Cluster", "CopiedDirectory", "Watcher"
+    "LogDirectory", "LogReader", "Engine", "Cluster", "CopiedDirectory", "ReplicaDirectory",
+    "ReplicaLog", "Watcher", "KafkaNode"
 }  # fmt: skip
 
 
@@ -304,6 +312,7 @@ def test_only_the_log_opens_files() -> None:
         PACKAGE / "cli/serve.py",
         PACKAGE / "cli/end_offsets.py",
         PACKAGE / "cli/watch.py",
+        PACKAGE / "cli/kafka.py",
         # Certificates and tokens that the user's properties name.
         PACKAGE / "kafka/tls.py",
         PACKAGE / "kafka/tokens.py",

@@ -85,6 +85,19 @@ logger = logging.getLogger("pykcoord.serve")
     "gs://, az://. Each node has a node.id of its own.",
 )
 @click.option(
+    "--kafka",
+    "bootstrap",
+    metavar="HOST:PORT,...",
+    help="With --as node: join the Kafka cluster whose brokers are there.",
+)
+@click.option(
+    "--as",
+    "role",
+    type=click.Choice(["node"]),
+    help="node: a broker of that cluster which leads partitions of __consumer_offsets and nothing "
+    "else. `pykcoord kafka take` gives it partitions.",
+)
+@click.option(
     "--control",
     type=AddressType(),
     help="With --cluster: where the other nodes reach this one. Any free port if not given.",
@@ -129,6 +142,8 @@ def command(
     on_corruption: OnCorruption,
     nodes: int | None,
     cluster: str | None,
+    bootstrap: str | None,
+    role: str | None,
     control: tuple[str, int] | None,
     control_advertise: tuple[str, int] | None,
     secret_file: Path | None,
@@ -152,6 +167,8 @@ def command(
       pykcoord serve --topic orders:12 --web 127.0.0.1:8080
       pykcoord serve --nodes 3 --listen 127.0.0.1:9092 --topic orders:12
       pykcoord serve --cluster /mnt/groups --set node.id=1 --topic orders:12
+      pykcoord serve node100 --kafka localhost:9092 --as node --listen 10.0.0.5:9092 \\
+        --set node.id=100
     """
     if advertise is None and listen[0] in NOWHERE:
         raise click.UsageError(
@@ -161,6 +178,10 @@ def command(
         raise click.UsageError("--cluster and --nodes: start each node of a cluster by itself")
     if cluster is None and any((control, control_advertise, secret_file)):
         raise click.UsageError("--control... and --secret-file are options of --cluster")
+    if (bootstrap is None) != (role is None):
+        raise click.UsageError("--kafka HOST:PORT and --as node come together")
+    if bootstrap is not None and (nodes is not None or cluster is not None):
+        raise click.UsageError("--kafka with --nodes or --cluster: one or the other")
     for name, partitions in topics:
         if (last := dict(topics)[name]) != partitions:
             raise click.UsageError(f"--topic {name}:{partitions} and {name}:{last}: which of them?")
@@ -185,6 +206,10 @@ def command(
             return serve_in_cluster(
                 config, options, cluster, control, control_advertise, secret, lines
             )
+        if bootstrap is not None:
+            from pykcoord.cli.kafka_node import serve_as_node
+
+            return serve_as_node(config, options, bootstrap, lines)
         if nodes is not None:
             from pykcoord.cli import nodes as several
 

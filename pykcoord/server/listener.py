@@ -10,7 +10,7 @@ import functools
 import ipaddress
 import logging
 import socket
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
 from pykcoord.catalogue import Catalogue
@@ -57,6 +57,19 @@ class ServerConfig(Protocol):
     def has_consumer_groups(self) -> bool: ...
 
 
+class Foreign(Protocol):
+    """Answers requests that the core does not own; see `Dispatcher`."""
+
+    def handle(self, connection: Connection, ticket: int, frame: bytes) -> None: ...
+    def abandon(self, ticket: int) -> None: ...
+    def finish_polls(self) -> None: ...
+
+
+NewForeign = Callable[
+    [Callable[[int, bytes | bytearray], None], Callable[[int, str], None]], Foreign
+]
+
+
 class Server:
     """Serves Kafka clients on `listen` (host, port; port 0 takes a free one).
 
@@ -66,7 +79,8 @@ class Server:
     topic here holds no records and a misspelt one would only hide the mistake. `broker_configs` are
     shown by DescribeConfigs. `event_files`: what happened to groups, as an internal topic; None:
     that is not kept. `peers` are the nodes of a cluster, this one among them; None: it is
-    alone.
+    alone. `new_foreign` makes what answers all requests that are not of groups, in the place of the
+    node-level APIs here.
     """
 
     def __init__(
@@ -84,6 +98,7 @@ class Server:
         max_connections_by_ip: Mapping[str, int] | None = None,
         peers: Peers | None = None,
         event_files: EventFiles | None = None,
+        new_foreign: NewForeign | None = None,
     ) -> None:
         self._config = config
         self._runtime = runtime
@@ -110,7 +125,11 @@ class Server:
             max_connections_by_ip=dict(max_connections_by_ip or {}),
             longest_frames=LONGEST_FRAMES,
         )
-        self._dispatcher = Dispatcher(self._cluster, self.hub.answer, self.hub.refuse)
+        self._dispatcher: Foreign
+        if new_foreign is None:
+            self._dispatcher = Dispatcher(self._cluster, self.hub.answer, self.hub.refuse)
+        else:
+            self._dispatcher = new_foreign(self.hub.answer, self.hub.refuse)
         self._listener: Listener | None = None
         self._address: tuple[str, int] | None = None
         self._sweep: asyncio.TimerHandle | None = None

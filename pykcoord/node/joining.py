@@ -1,0 +1,152 @@
+"""Before a node registers: what the cluster is, who its controllers are, and whether this node can
+be of use there. Every refusal says the way out.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
+from kio.schema.types import TopicName
+from kio.static.primitive import i32
+
+from pykcoord.kafka import Cluster, ClusterError, OldClusterError
+from pykcoord.log.folders import TOPIC
+from pykcoord.log.replicas import NodeState
+from pykcoord.node.errors import NodeError
+from pykcoord.node.image import Image
+from pykcoord.node.metadata_records import Endpoint
+
+__all__ = ["Surroundings", "check_image", "endpoints_of", "look_around"]
+
+# Where directories can be cordoned (KIP-1066), and the newest whose records are known here: those
+# of Kafka 4.3 and 4.4.
+_LEAST_METADATA, _MOST_METADATA = 30, 33
+_NEEDED = {1: 17, 45: 0, 55: 2, 60: 0}
+_WATCH = "`pykcoord watch` needs less"
+
+
+class Surroundings(NamedTuple):
+    """What brokers say: `controllers` by id, `versions` of APIs, `features` (name, least, most)
+    that this node can take part in."""
+
+    controllers: Mapping[int, tuple[str, int]]
+    versions: Mapping[int, tuple[int, int]]
+    features: Sequence[tuple[str, int, int]]
+
+
+async def look_around(cluster: Cluster) -> Surroundings:
+    """Asks a broker. Raises NodeError, OldClusterError, ClusterError."""
+    last: ClusterError | None = None
+    for broker in sorted(cluster.view.brokers):
+        try:
+            return await _ask(cluster, broker)
+        except OldClusterError:
+            raise
+        except ClusterError as error:
+            last = error
+    raise last or NodeError("the cluster has no broker")
+
+
+async def _ask(cluster: Cluster, broker: int) -> Surroundings:
+    connection = await cluster.control(broker)
+    for key, version in _NEEDED.items():
+        if not connection.has(key, version):
+            raise OldClusterError(connection.address, f"a node needs Kafka 4.3 or newer; {_WATCH}")
+    request = ApiVersionsRequest(client_software_name="pykcoord", client_software_version="1")
+    told = await connection.ask(request)
+    features = []
+    for one in told.supported_features:
+        most = int(one.max_version)
+        if one.name == "metadata.version":
+            if most < _LEAST_METADATA:
+                raise OldClusterError(
+                    connection.address, f"a node needs Kafka 4.3 or newer; {_WATCH}"
+                )
+            most = min(most, _MOST_METADATA)
+        features.append((one.name, int(one.min_version), most))
+    quorum = await connection.ask(
+        DescribeQuorumRequest(
+            topics=(
+                TopicData(
+                    topic_name=TopicName("__cluster_metadata"),
+                    partitions=(PartitionData(partition_index=i32(0)),),
+                ),
+            )
+        )
+    )
+    if quorum.error_code.value:
+        raise NodeError(
+            f"{connection.address}: DescribeQuorum: {quorum.error_code.name}; the principal needs "
+            "DESCRIBE on the cluster"
+        )
+    controllers = {
+        int(node.node_id): (node.listeners[0].host, int(node.listeners[0].port))
+        for node in quorum.nodes
+        if node.listeners
+    }
+    if not controllers:
+        raise NodeError(
+            f"{connection.address}: it does not tell where the controllers are; a cluster of "
+            "KRaft is needed"
+        )
+    return Surroundings(controllers, connection.versions, features)
+
+
+def endpoints_of(image: Image, host: str, port: int) -> list[Endpoint]:
+    """One for each listener of the brokers, so that whoever bootstraps there is sent here. Raises
+    NodeError where a listener is not PLAINTEXT."""
+    names: Counter[str] = Counter()
+    protocols: dict[str, int] = {}
+    for broker in image.brokers.values():
+        for one in broker.endpoints:
+            names[one.name] += 1
+            protocols[one.name] = one.protocol
+    if not names:
+        raise NodeError("the cluster has no registered broker")
+    closed = [name for name, protocol in protocols.items() if protocol != 0]
+    if closed:
+        raise NodeError(
+            f"the brokers' listener {closed[0]} is of TLS or SASL, which a node cannot offer yet: "
+            "clients and brokers there could not reach it"
+        )
+    return [Endpoint(name, host, port, 0) for name in sorted(names)]
+
+
+def check_image(image: Image, node_id: int, state: NodeState | None) -> tuple[uuid.UUID, int]:
+    """The id of `__consumer_offsets` and how many partitions it has. Raises NodeError where this
+    node cannot join."""
+    level = image.features.get("metadata.version", 0)
+    if level < _LEAST_METADATA:
+        raise NodeError(
+            f"the cluster's metadata.version is {level}, and {_LEAST_METADATA} (Kafka 4.3) is "
+            f"needed: upgrade it with kafka-features; {_WATCH}"
+        )
+    if level > _MOST_METADATA:
+        raise NodeError(
+            f"the cluster's metadata.version is {level}, and up to {_MOST_METADATA} (Kafka 4.4) is "
+            "known: take a newer pykcoord"
+        )
+    if node_id in image.brokers and (state is None or state.broker_epoch < 0):
+        own = image.brokers[node_id]
+        where = f"{own.endpoints[0].host}:{own.endpoints[0].port}" if own.endpoints else "?"
+        alive = "which is down" if own.is_fenced else "which is alive"
+        raise NodeError(
+            f"node.id {node_id} is in use: the cluster has a broker {node_id} at {where}, {alive}; "
+            "take a free one (--set node.id=N). If it was this node, and its directory is lost: "
+            f"kafka-cluster unregister --id {node_id}"
+        )
+    topic_id = image.topics.get(TOPIC)
+    if topic_id is None:
+        raise NodeError(
+            f"the cluster has no {TOPIC} yet: it is made when the first group is used; start one "
+            "consumer, and then this node"
+        )
+    numbers = sorted(image.partitions[topic_id])
+    if numbers != list(range(len(numbers))):
+        raise NodeError(f"{TOPIC} lacks partitions in the metadata log: {numbers}")
+    return topic_id, len(numbers)

@@ -1,0 +1,129 @@
+"""What a leader knows of the replicas of one partition: who is in sync, and up to where all of them
+have it. Pure: time and offsets go in. As Kafka's Partition and Replica classes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+
+__all__ = ["Follower", "LedPartition"]
+
+Eligible = Callable[[int, int], bool]
+"""(broker id, its epoch as it says): whether that broker may be in the ISR."""
+
+
+@dataclass(slots=True)
+class Follower:
+    """A replica elsewhere. It has all below `end`; it had all that there was at `caught_up_at`
+    (seconds), and said that it is of broker epoch `broker_epoch`."""
+
+    end: int = -1
+    broker_epoch: int = -1
+    caught_up_at: float = float("-inf")
+    last_end: int = -1
+    last_at: float = float("-inf")
+
+
+@dataclass(slots=True)
+class LedPartition:
+    """A partition that is led under `leader_epoch`. `end` is that of the log, `synced` what is on
+    this disk for good, `start` where the log ended as the leading began. `isr` and
+    `partition_epoch` are the controller's; `pending` is an ISR that it was asked for."""
+
+    node_id: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    leader_epoch: int
+    partition_epoch: int
+    start: int
+    min_isr: int
+    lag_seconds: float
+    begun_at: float
+    high_watermark: int = 0
+    end: int = 0
+    synced: int = 0
+    pending: tuple[int, ...] | None = None
+    followers: dict[int, Follower] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.end = self.synced = self.start
+        self.high_watermark = min(self.high_watermark, self.start)
+        self._meet(self.replicas)
+
+    def _meet(self, replicas: Iterable[int]) -> None:
+        for one in replicas:
+            if one != self.node_id and one not in self.followers:
+                # Who is in sync as the leading begins has as long as any to say so.
+                at = self.begun_at if one in self.isr else float("-inf")
+                self.followers[one] = Follower(caught_up_at=at)
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether too few replicas are in sync for anything to be acknowledged."""
+        return len(self.isr) < min(self.min_isr, len(self.replicas))
+
+    def fetched(self, broker: int, broker_epoch: int, offset: int, now: float) -> None:
+        """A follower asks for what is from `offset` on: it has all before."""
+        one = self.followers.get(broker)
+        if one is None:
+            return
+        if offset >= self.end:
+            one.caught_up_at = max(one.caught_up_at, now)
+        elif offset >= one.last_end >= 0:
+            one.caught_up_at = max(one.caught_up_at, one.last_at)
+        one.last_end, one.last_at = self.end, now
+        one.end, one.broker_epoch = offset, broker_epoch
+
+    def advance(self, now: float, eligible: Eligible) -> bool:
+        """Moves the high watermark as far as it may go; says whether it moved. It is the least of
+        the ISR, and of those who are about to enter it."""
+        if self.is_under_min_isr:
+            return False
+        counted = set(self.isr) | set(self.pending or ())
+        counted |= {
+            broker
+            for broker, one in self.followers.items()
+            if now - one.caught_up_at <= self.lag_seconds
+            and one.end >= 0
+            and eligible(broker, one.broker_epoch)
+        }
+        ends = [self.synced]
+        ends += [self.followers[one].end for one in counted if one in self.followers]
+        reached = min(ends)
+        if reached <= self.high_watermark:
+            return False
+        self.high_watermark = reached
+        return True
+
+    def wanted_isr(self, now: float, eligible: Eligible) -> tuple[int, ...] | None:
+        """The ISR that the controller is to be asked for; None: it is as it should be, or it was
+        asked already."""
+        if self.pending is not None:
+            return None
+        wanted = [
+            one
+            for one in self.isr
+            if one == self.node_id
+            or one not in self.followers
+            or self._is_in_sync(self.followers[one], now)
+        ]
+        for broker, one in self.followers.items():
+            may_enter = one.end >= max(self.high_watermark, self.start)
+            if broker not in self.isr and may_enter and eligible(broker, one.broker_epoch):
+                wanted.append(broker)
+        return tuple(wanted) if set(wanted) != set(self.isr) else None
+
+    def _is_in_sync(self, one: Follower, now: float) -> bool:
+        return one.end >= self.end or now - one.caught_up_at <= self.lag_seconds
+
+    def placed(self, replicas: tuple[int, ...], isr: tuple[int, ...], partition_epoch: int) -> None:
+        """The controller says so: by the metadata log, or by its answer."""
+        if partition_epoch < self.partition_epoch:
+            return
+        self.partition_epoch, self.isr = partition_epoch, isr
+        if replicas:
+            self.replicas = replicas
+        for gone in set(self.followers).difference(self.replicas):
+            del self.followers[gone]
+        self._meet(self.replicas)

@@ -1,0 +1,318 @@
+"""What a leader answers of its log: Fetch of followers and consumers, ListOffsets and
+OffsetForLeaderEpoch of the partitions that this node leads; NOT_LEADER_OR_FOLLOWER for all others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32, i64
+
+from pykcoord.clock import monotonic_seconds
+from pykcoord.log._record_batch import header
+from pykcoord.log.folders import TOPIC
+from pykcoord.node.image import Image
+from pykcoord.node.messages import NO_THROTTLE, nested_of
+from pykcoord.node.store import Led, NodeLog
+
+__all__ = ["ReplicaApis"]
+
+_NOT_LEADER = ErrorCode.not_leader_or_follower
+_EARLIEST, _LATEST, _MAX_TIMESTAMP = -2, -1, -3
+# How long a request of a later leader epoch waits for the metadata log to say so.
+_EPOCH_SECONDS = 0.5
+
+
+class ReplicaApis:
+    """`image()` is what the metadata log says now. `moved(number)` says that there may be more to
+    fetch of a partition."""
+
+    def __init__(self, log: NodeLog, topic_id: uuid.UUID, image: Callable[[], Image]) -> None:
+        self.fetched_bytes = 0
+        self._log = log
+        self._topic_id = topic_id
+        self._image = image
+        self._waiters: dict[asyncio.Future[None], set[int]] = {}
+        self._later: set[asyncio.Future[None]] = set()
+
+    def moved(self, number: int) -> None:
+        """Records were appended, or the high watermark has moved."""
+        for waiter, numbers in list(self._waiters.items()):
+            if number in numbers and not waiter.done():
+                waiter.set_result(None)
+
+    def image_moved(self) -> None:
+        """The metadata log went on, and what this node leads was brought in line."""
+        for waiter in self._later:
+            if not waiter.done():
+                waiter.set_result(None)
+
+    async def fetch(self, request: Any, response: Any, version: int) -> Any:
+        """The answer to Fetch, of the class `response`: at once where there are records or errors,
+        else when there are, or when the time that the client gave is over."""
+        asked = [(topic, partition) for topic in request.topics for partition in topic.partitions]
+        replica, epoch = self._replica_of(request, version)
+        deadline = monotonic_seconds() + request.max_wait.total_seconds()
+        await self._wait_for_epochs([one for topic, one in asked if self._is_ours(topic, version)])
+        is_counted = False
+        while True:
+            found, size, has_error = self._read(request, asked, version, replica, epoch, is_counted)
+            is_counted = True
+            left = deadline - monotonic_seconds()
+            if has_error or size >= request.min_bytes or left <= 0:
+                break
+            numbers = {int(one.partition) for topic, one in asked if self._is_ours(topic, version)}
+            if not await self._wait(numbers, left):
+                found, size, _ = self._read(request, asked, version, replica, epoch, True)
+                break
+        self.fetched_bytes += size
+        return self._fetch_answer(response, asked, found, version)
+
+    def _read(
+        self,
+        request: Any,
+        asked: list[tuple[Any, Any]],
+        version: int,
+        replica: int,
+        epoch: int,
+        is_counted: bool,
+    ) -> tuple[list[dict[str, Any]], int, bool]:
+        left, size, has_error = max(int(request.max_bytes), 1), 0, False
+        found: list[dict[str, Any]] = []
+        for topic, partition in asked:
+            fields: dict[str, Any]
+            if not self._is_ours(topic, version):
+                is_known = version < 13 or topic.topic_id in self._image().names
+                code = _NOT_LEADER if is_known else ErrorCode.unknown_topic_id
+                fields = {"error_code": code}
+            else:
+                fields = self._read_one(partition, min(left, int(partition.partition_max_bytes)),
+                                        replica, epoch, is_counted)  # fmt: skip
+            records = fields.get("records") or b""
+            size, left = size + len(records), max(left - len(records), 0)
+            has_error |= fields["error_code"] is not ErrorCode.none or "diverging" in fields
+            found.append(fields)
+        return found, size, has_error
+
+    def _read_one(
+        self, asked: Any, most_bytes: int, replica: int, epoch: int, is_counted: bool
+    ) -> dict[str, Any]:
+        number = int(asked.partition)
+        led = self._log.led.get(number)
+        code = self._epoch_error(led, int(asked.current_leader_epoch))
+        if code is not ErrorCode.none or led is None:
+            return {"error_code": code}
+        if replica >= 0 and replica not in led.partition.followers:
+            return {"error_code": ErrorCode.unknown_topic_or_partition}
+        offset, last_epoch = int(asked.fetch_offset), int(getattr(asked, "last_fetched_epoch", -1))
+        log, partition = led.log, led.partition
+        fields: dict[str, Any] = {
+            "error_code": ErrorCode.none,
+            "high_watermark": partition.high_watermark,
+            "log_start_offset": log.start_offset,
+            "last_stable_offset": partition.high_watermark,
+        }
+        if last_epoch >= 0:
+            at, end = log.end_of_epoch(last_epoch)
+            if at < 0:
+                return {**fields, "error_code": ErrorCode.offset_out_of_range}
+            if at < last_epoch or end < offset:
+                return {**fields, "diverging": (at, end)}
+        upper = partition.end if replica >= 0 else partition.high_watermark
+        if not log.start_offset <= offset <= (partition.end if replica >= 0 else upper):
+            return {**fields, "error_code": ErrorCode.offset_out_of_range}
+        if replica >= 0 and not is_counted:
+            self._log.fetched(number, replica, epoch, offset)
+            fields["high_watermark"] = fields["last_stable_offset"] = partition.high_watermark
+        if offset < upper and most_bytes > 0:
+            data = log.batches_from(offset, most_bytes)
+            fields["records"] = data if replica >= 0 else _below(data, upper)
+        return fields
+
+    def _epoch_error(self, led: Led | None, epoch: int) -> ErrorCode:
+        if led is None:
+            return _NOT_LEADER
+        if epoch < 0 or epoch == led.partition.leader_epoch:
+            return ErrorCode.none
+        if epoch < led.partition.leader_epoch:
+            return ErrorCode.fenced_leader_epoch
+        return ErrorCode.unknown_leader_epoch
+
+    async def _wait_for_epochs(self, asked: Iterable[Any]) -> None:
+        """Followers may know of a new leader before this node does."""
+        until = monotonic_seconds() + _EPOCH_SECONDS
+        wanted = [(int(one.partition), int(one.current_leader_epoch)) for one in asked]
+
+        def is_early(number: int, epoch: int) -> bool:
+            led = self._log.led.get(number)
+            known = self._image().of(TOPIC).get(number)
+            if led is not None:
+                return epoch > led.partition.leader_epoch
+            return epoch >= 0 and known is not None and epoch >= known.leader_epoch
+
+        while any(is_early(*one) for one in wanted):
+            left = until - monotonic_seconds()
+            if left <= 0:
+                return
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._later.add(waiter)
+            try:
+                await asyncio.wait_for(waiter, left)
+            except TimeoutError:
+                return
+            finally:
+                self._later.discard(waiter)
+
+    async def _wait(self, numbers: set[int], seconds: float) -> bool:
+        waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiters[waiter] = numbers
+        try:
+            await asyncio.wait_for(waiter, seconds)
+        except TimeoutError:
+            return False
+        finally:
+            del self._waiters[waiter]
+        return True
+
+    def _is_ours(self, topic: Any, version: int) -> bool:
+        topic_id = getattr(topic, "topic_id", None)
+        if topic_id is not None:
+            return bool(topic_id == self._topic_id)
+        return getattr(topic, "topic", getattr(topic, "name", None)) == TOPIC
+
+    def _replica_of(self, request: Any, version: int) -> tuple[int, int]:
+        if version >= 15:
+            return int(request.replica_state.replica_id), int(request.replica_state.replica_epoch)
+        return int(request.replica_id), -1
+
+    def _fetch_answer(
+        self, response: Any, asked: list[tuple[Any, Any]], found: list[dict[str, Any]], version: int
+    ) -> Any:
+        of_topic = nested_of(response, "responses")
+        of_partition = nested_of(of_topic, "partitions")
+        topics: dict[int, tuple[Any, list[Any]]] = {}
+        for (topic, partition), fields in zip(asked, found, strict=True):
+            more: dict[str, Any] = {}
+            if "diverging" in fields:
+                kind = nested_of(of_partition, "diverging_epoch")
+                epoch, end = fields["diverging"]
+                more["diverging_epoch"] = kind(epoch=i32(epoch), end_offset=i64(end))
+            if version >= 12 and fields["error_code"] is not ErrorCode.none:
+                more |= self._current_leader(of_partition, int(partition.partition), topic, version)
+            made = of_partition(
+                partition_index=partition.partition,
+                error_code=fields["error_code"],
+                high_watermark=i64(fields.get("high_watermark", -1)),
+                last_stable_offset=i64(fields.get("last_stable_offset", -1)),
+                **({"log_start_offset": i64(fields.get("log_start_offset", -1))}
+                   if version >= 5 else {}),
+                aborted_transactions=None,
+                records=fields.get("records") or b"",
+                **more,
+            )  # fmt: skip
+            topics.setdefault(id(topic), (topic, []))[1].append(made)
+        return response(
+            throttle_time=NO_THROTTLE,
+            **({"error_code": ErrorCode.none} if version >= 7 else {}),
+            responses=tuple(
+                of_topic(
+                    **({"topic_id": topic.topic_id} if version >= 13 else {"topic": topic.topic}),
+                    partitions=tuple(parts),
+                )
+                for topic, parts in topics.values()
+            ),
+        )
+
+    def _current_leader(
+        self, of_partition: Any, number: int, topic: Any, version: int
+    ) -> dict[str, Any]:
+        name = TOPIC if self._is_ours(topic, version) else None
+        if name is None and version >= 13:
+            name = self._image().names.get(topic.topic_id)
+        known = self._image().of(name).get(number) if name is not None else None
+        if known is None:
+            return {}
+        kind = nested_of(of_partition, "current_leader")
+        return {
+            "current_leader": kind(
+                leader_id=i32(known.leader), leader_epoch=i32(known.leader_epoch)
+            )
+        }
+
+    def list_offsets(self, request: Any, response: Any, version: int) -> Any:
+        """Beginning, end and high watermark of what is led here. Times are not looked up: -1."""
+        of_topic = nested_of(response, "topics")
+        of_partition = nested_of(of_topic, "partitions")
+
+        def answered(topic: Any, one: Any) -> Any:
+            led = self._log.led.get(int(one.partition_index)) if topic.name == TOPIC else None
+            code = self._epoch_error(led, int(getattr(one, "current_leader_epoch", -1)))
+            fields: dict[str, Any] = {"offset": i64(-1)}
+            if code is ErrorCode.none and led is not None:
+                offset, epoch = self._offset_of(led, one.timestamp)
+                fields["offset"] = i64(offset)
+                if version >= 4:
+                    fields["leader_epoch"] = i32(epoch)
+            return of_partition(partition_index=one.partition_index, error_code=code, **fields)
+
+        fields: dict[str, Any] = {
+            "topics": tuple(
+                of_topic(
+                    name=topic.name,
+                    partitions=tuple(answered(topic, one) for one in topic.partitions),
+                )
+                for topic in request.topics
+            )
+        }
+        if version >= 2:
+            fields["throttle_time"] = NO_THROTTLE
+        return response(**fields)
+
+    def _offset_of(self, led: Led, timestamp: int) -> tuple[int, int]:
+        if timestamp == _EARLIEST:
+            return led.log.start_offset, -1
+        if timestamp == _LATEST:
+            return led.partition.high_watermark, led.partition.leader_epoch
+        return -1, -1
+
+    def offset_for_leader_epoch(self, request: Any, response: Any) -> Any:
+        """Where a leader epoch ends."""
+        of_topic = nested_of(response, "topics")
+        of_partition = nested_of(of_topic, "partitions")
+
+        def answered(topic: Any, one: Any) -> Any:
+            led = self._log.led.get(int(one.partition)) if topic.topic == TOPIC else None
+            code = self._epoch_error(led, int(one.current_leader_epoch))
+            epoch, end = -1, -1
+            if code is ErrorCode.none and led is not None:
+                epoch, end = led.log.end_of_epoch(int(one.leader_epoch))
+            return of_partition(
+                error_code=code, partition=one.partition, leader_epoch=i32(epoch),
+                end_offset=i64(end),
+            )  # fmt: skip
+
+        return response(
+            throttle_time=NO_THROTTLE,
+            topics=tuple(
+                of_topic(
+                    topic=topic.topic,
+                    partitions=tuple(answered(topic, one) for one in topic.partitions),
+                )
+                for topic in request.topics
+            ),
+        )
+
+
+def _below(data: bytes, offset: int) -> bytes:
+    """The whole batches that end at or below `offset`."""
+    at = 0
+    while at + 61 <= len(data):
+        batch = header(data, at)
+        if batch.base_offset + batch.last_offset_delta >= offset:
+            break
+        at += batch.size
+    return data[:at]

@@ -1,0 +1,195 @@
+"""The engine's log on a node: what is acknowledged, and what is not."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pykcoord._native import Node
+from pykcoord.config import Config
+from pykcoord.errors import LogError
+from pykcoord.log.protocol import Append, Failure, Log, ShardLostError, ShardReleasedError
+from pykcoord.log.replicas import ReplicaDirectory
+from pykcoord.node.leader import LedPartition
+from pykcoord.node.store import NodeLog
+
+_TOPIC_ID = uuid.UUID(int=5)
+_WAIT_S = 60.0
+# A tombstone of an unknown type: any record will do.
+_RECORD = bytes([2 * 8, 0, 0, 0, 4, 0, 99, 1, 0])
+
+
+def _append(offset: int, shard: int = 0) -> Append:
+    return Append(shard, offset, 1, 1_000, 1_000, _RECORD)
+
+
+class _Store:
+    def __init__(self, path: Path) -> None:
+        self.directory = ReplicaDirectory.open(path, 1 << 20)
+        self.directory.begin("cluster", 9, _TOPIC_ID, 2, str(uuid.UUID(int=1)))
+        self.log = NodeLog(self.directory, 2, lambda broker, epoch: True)
+        self.outcomes: list[tuple[list[tuple[int, int]], list[tuple[int, Failure]]]] = []
+        self.heard = asyncio.Event()
+
+    def lead(self, isr: tuple[int, ...], epoch: int = 3, shard: int = 0) -> LedPartition:
+        log = self.directory.open_log(shard)
+        partition = LedPartition(
+            node_id=9, replicas=(9, 1), isr=isr, leader_epoch=epoch, partition_epoch=1,
+            start=log.next_offset, min_isr=1, lag_seconds=30.0, begun_at=0.0,
+        )  # fmt: skip
+        self.log.lead(shard, partition)
+        return partition
+
+    def append(self, *appends: Append) -> None:
+        def done(committed: list[tuple[int, int]], failed: list[tuple[int, Failure]]) -> None:
+            self.outcomes.append((committed, failed))
+            self.heard.set()
+
+        self.log.append(appends, done)
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(_WAIT_S):
+            while not condition():
+                self.heard.clear()
+                await self.heard.wait()
+
+    async def synced(self, partition: LedPartition) -> None:
+        async with asyncio.timeout(_WAIT_S):
+            while partition.synced < partition.end:
+                await asyncio.sleep(0)
+
+    def close(self) -> None:
+        self.log.close()
+        self.directory.close()
+
+
+def _run(path: Path, story: Callable[[_Store], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        store = _Store(path)
+        try:
+            await story(store)
+        finally:
+            store.close()
+
+    asyncio.run(run())
+
+
+def test_it_is_a_log(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        assert isinstance(store.log, Log)
+
+    _run(tmp_path / "d", story)
+
+
+def test_alone_what_is_synced_is_acknowledged(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        store.lead((9,))
+        store.append(_append(0), _append(1))
+        await store.until(lambda: bool(store.outcomes))
+        assert store.outcomes == [([(0, 2)], [])]
+
+    _run(tmp_path / "d", story)
+
+
+def test_nothing_is_acknowledged_that_a_follower_lacks(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        partition = store.lead((9, 1))
+        store.append(_append(0))
+        store.append(_append(1))
+        await store.synced(partition)
+        assert store.outcomes == []
+        store.log.fetched(0, 1, 1, 1)
+        assert store.outcomes == [([(0, 1)], [])]
+        store.log.fetched(0, 1, 1, 2)
+        assert store.outcomes[1:] == [([(0, 2)], [])]
+
+    _run(tmp_path / "d", story)
+
+
+def test_what_waits_when_another_leads_is_not_acknowledged(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        partition = store.lead((9, 1))
+        store.append(_append(0))
+        await store.synced(partition)
+        store.log.release(0)
+        ((committed, failed),) = store.outcomes
+        assert committed == []
+        assert isinstance(failed[0][1], ShardReleasedError)
+        store.append(_append(1))
+        assert isinstance(store.outcomes[1][1][0][1], ShardReleasedError)
+
+    _run(tmp_path / "d", story)
+
+
+def test_a_partition_is_taken_with_all_that_is_in_its_log(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        node = Node(Config().native(), 2, bytes(32))
+        with pytest.raises(ShardLostError):
+            store.log.take(0, node.loader)
+        store.lead((9,))
+        store.append(_append(0))
+        await store.until(lambda: bool(store.outcomes))
+        led = store.log.led[0]
+        assert await store.log.all_has_reached(led, 1)
+        taken = store.log.take(0, node.loader)
+        assert (taken.next_offset, taken.epoch) == (1, 3)
+
+    _run(tmp_path / "d", story)
+
+
+def test_a_wait_for_the_high_watermark_ends_with_the_leading(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        store.lead((9, 1))
+        store.append(_append(0))
+        waiting = asyncio.create_task(store.log.all_has_reached(store.log.led[0], 1))
+        await asyncio.sleep(0)
+        store.log.release(0)
+        assert not await asyncio.wait_for(waiting, _WAIT_S)
+
+    _run(tmp_path / "d", story)
+
+
+def test_a_disk_that_takes_nothing_ends_the_leading_of_the_partition(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(store: _Store) -> None:
+        store.lead((9,))
+        log = store.directory.logs[0]
+
+        def fail(*arguments: object) -> None:
+            raise OSError(28, "No space left on device")
+
+        monkeypatch.setattr(log, "lead", fail)
+        store.append(_append(0))
+        ((committed, failed),) = store.outcomes
+        assert committed == []
+        assert isinstance(failed[0][1], ShardLostError)
+        assert "No space left" in str(failed[0][1])
+
+    _run(tmp_path / "d", story)
+
+
+def test_a_directory_is_of_one_node_of_one_cluster(tmp_path: Path) -> None:
+    directory = ReplicaDirectory.open(tmp_path / "d", 1 << 20)
+    directory.begin("one", 9, _TOPIC_ID, 2, str(uuid.UUID(int=1)))
+    directory.keep_epoch(77)
+    directory.open_log(1)
+    directory.close()
+    again = ReplicaDirectory.open(tmp_path / "d", 1 << 20)
+    assert again.state is not None
+    assert again.state.broker_epoch == 77
+    assert again.on_disk() == [1]
+    for cluster, node in (("two", 9), ("one", 8)):
+        with pytest.raises(LogError, match="name another"):
+            again.check(cluster, node)
+    again.begin("one", 9, uuid.UUID(int=6), 2, str(uuid.UUID(int=1)))  # made again at the cluster
+    assert again.on_disk() == []
+    again.close()
+    (tmp_path / "other" / "__consumer_offsets-0").mkdir(parents=True)
+    with pytest.raises(LogError, match="not of a node"):
+        ReplicaDirectory.open(tmp_path / "other", 1 << 20)
