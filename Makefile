@@ -80,9 +80,9 @@ test-zookeeper: build ## groups on a real ZooKeeper, long stories too: mixed wit
 	@.ci/require java
 	python -m pytest tests/zookeeper tests/lab --zookeeper-all $(PYTEST_ARGS)
 
-test-kafka: build ## watching three real brokers, ten minutes of churn; PYTEST_ARGS="--kafka-minutes 2"
+test-kafka: build ## three real brokers: a node among them, and ten minutes of churn watched; PYTEST_ARGS="--kafka-minutes 2"
 	@.ci/require java
-	python -m pytest tests/watch --kafka-all $(PYTEST_ARGS)
+	python -m pytest tests/node tests/watch --kafka-all $(PYTEST_ARGS)
 
 test-web: build ## the console in a headless Chromium, against a live server
 	@.ci/require chromium

@@ -8,8 +8,7 @@ import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,8 +16,8 @@ from clients.fixtures import Crew, Programs, programs
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.kafka import jars
-from support.kafka.broker import KafkaBroker, new_cluster_id
-from support.ports import free_port
+from support.kafka.broker import KafkaBroker
+from support.kafka.three import three_brokers
 
 from pykcoord.log import verify
 from pykcoord.watch import Watcher, WatchSettings
@@ -39,41 +38,6 @@ def minutes(pytestconfig: pytest.Config) -> float:
     if (reason := jars.missing_tool_chain()) is not None:
         pytest.skip(reason)
     return float(pytestconfig.getoption("--kafka-minutes"))
-
-
-@contextmanager
-def _three(directory: Path) -> Iterator[list[KafkaBroker]]:
-    brokers = [KafkaBroker(directory / str(one), heap="400m") for one in (1, 2, 3)]
-    cluster_id = new_cluster_id()
-    controllers = [free_port() for _ in brokers]
-    voters = ",".join(f"{at}@127.0.0.1:{port}" for at, port in enumerate(controllers, 1))
-    for at, broker in enumerate(brokers, 1):
-        broker.cluster_id = cluster_id
-        broker.settings |= {
-            "node.id": str(at),
-            "controller.quorum.voters": voters,
-            "listeners": f"PLAINTEXT://{broker.address},"
-            f"CONTROLLER://127.0.0.1:{controllers[at - 1]}",
-            "offsets.topic.replication.factor": "3",
-            "offsets.topic.num.partitions": "10",
-            "transaction.state.log.replication.factor": "3",
-            "transaction.state.log.min.isr": "2",
-            "min.insync.replicas": "2",
-            "broker.session.timeout.ms": "3000",
-            "broker.heartbeat.interval.ms": "500",
-        }
-    starting = [threading.Thread(target=broker.start) for broker in brokers]
-    try:
-        for thread in starting:
-            thread.start()
-        for thread in starting:
-            thread.join()
-        assert all(broker.is_running for broker in brokers)
-        yield brokers
-    finally:
-        for broker in brokers:  # not in order: the last would wait for a quorum
-            if broker.is_running:
-                broker.kill()
 
 
 class _Churn:
@@ -183,7 +147,9 @@ class _Churn:
 def test_the_tables_are_what_brokers_answer_at_each_quiet_moment(
     minutes: float, tmp_path: Path, programs: Programs
 ) -> None:
-    with _three(tmp_path / "brokers") as brokers:
+    with three_brokers(
+        tmp_path / "brokers", broker_session_timeout_ms="3000", broker_heartbeat_interval_ms="500"
+    ) as brokers:
         address = ",".join(broker.address for broker in brokers)
         admin = AdminClient({"bootstrap.servers": address})
         admin.create_topics([NewTopic("orders", _PARTITIONS, 3)])["orders"].result(60)

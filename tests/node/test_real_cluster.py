@@ -1,0 +1,249 @@
+"""A node in a real cluster of three, under load: taken, killed, taken again, the controller killed,
+given back. Long: `make test-kafka`."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+from support.kafka import jars
+from support.kafka.broker import KafkaBroker
+from support.kafka.three import three_brokers
+from support.kafka.tools import tool
+from support.server import PykcoordServer
+
+from pykcoord import cli
+from pykcoord.kafka import ClientProperties, Cluster
+from pykcoord.node.joining import look_around
+from pykcoord.node.moving import Mover
+
+from .committing import Committing, JavaConsumer
+
+pytestmark = [pytest.mark.java, pytest.mark.client, pytest.mark.timeout(1200)]
+
+_ID = 100
+_WAIT_S = 120.0
+
+
+@pytest.fixture(scope="module")
+def brokers(
+    pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[list[KafkaBroker]]:
+    if not pytestconfig.getoption("--kafka-all"):
+        pytest.skip("long: `make test-kafka`, or --kafka-all")
+    if (reason := jars.missing_tool_chain()) is not None:
+        pytest.skip(reason)
+    with three_brokers(tmp_path_factory.mktemp("three")) as started:
+        admin = AdminClient({"bootstrap.servers": _bootstrap(started)})
+        for future in admin.create_topics([NewTopic("orders", 3, 3)]).values():
+            future.result(60)
+        first = Committing(_bootstrap(started), "first", "orders")
+        first.go_on(3)
+        first.stop()
+        yield started
+
+
+def _bootstrap(brokers: list[KafkaBroker]) -> str:
+    return ",".join(broker.address for broker in brokers)
+
+
+def _node(brokers: list[KafkaBroker], directory: Path, **more: str) -> PykcoordServer:
+    settings = {"node.id": str(_ID), **{name.replace("_", "."): of for name, of in more.items()}}
+    joins = ["--kafka", _bootstrap(brokers), "--as", "node"]
+    return PykcoordServer(directory, settings=settings, arguments=joins)
+
+
+def _kafka(brokers: list[KafkaBroker], *words: str) -> int:
+    asked = ["kafka", words[0], "--bootstrap-servers", _bootstrap(brokers), "--node", str(_ID)]
+    return cli.run([*asked, *words[1:]])
+
+
+def _leaders(brokers: list[KafkaBroker]) -> set[int]:
+    """Of all partitions of `__consumer_offsets`."""
+
+    async def ask() -> set[int]:
+        cluster = await Cluster.open(
+            ClientProperties.of({"bootstrap.servers": _bootstrap(brokers)})
+        )
+        try:
+            return {move.leader for move in await Mover(cluster, _ID).plan(None, takes=True)}
+        finally:
+            await cluster.close()
+
+    return asyncio.run(ask())
+
+
+def _active_controller(brokers: list[KafkaBroker]) -> int:
+    text = tool(
+        "org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", _bootstrap(brokers),
+        "describe", "--status",
+    )  # fmt: skip
+    (line,) = [line for line in text.splitlines() if line.startswith("LeaderId:")]
+    return int(line.split()[1])
+
+
+def _until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + _WAIT_S
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
+
+
+def _committed(brokers: list[KafkaBroker], group: str) -> int:
+    admin = AdminClient({"bootstrap.servers": _bootstrap(brokers)})
+    asked = [ConsumerGroupTopicPartitions(group, [TopicPartition("orders", 0)])]
+    (future,) = admin.list_consumer_group_offsets(asked).values()
+    offset: int = future.result(60).topic_partitions[0].offset
+    return offset
+
+
+def test_groups_go_on_through_all_that_happens_to_a_node(
+    brokers: list[KafkaBroker], tmp_path: Path
+) -> None:
+    bootstrap = _bootstrap(brokers)
+    members = [Committing(bootstrap, f"group-{one}", "orders") for one in range(4)]
+    java = JavaConsumer(bootstrap, "java", "orders")
+    node = _node(brokers, tmp_path / "node")
+    try:
+        for one in (*members, java):
+            one.go_on()
+        assignments = [one.assignments for one in (*members, java)]
+        node.start()
+        assert _kafka(brokers, "take") == 0
+        assert _leaders(brokers) == {_ID}
+        for one in (*members, java):
+            one.go_on()
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        (told,) = admin.describe_consumer_groups(["group-1"]).values()
+        assert told.result(60).coordinator.id == _ID
+
+        node.kill()
+        for one in (*members, java):
+            one.go_on()  # a broker coordinates
+        assert _ID not in _leaders(brokers)
+
+        node.start()
+        assert _kafka(brokers, "take") == 0
+        for one in (*members, java):
+            one.go_on()
+        controller = _active_controller(brokers)
+        brokers[controller - 1].kill()
+        for one in (*members, java):
+            one.go_on()
+        assert _leaders(brokers) == {_ID}
+        brokers[controller - 1].start()
+
+        assert node.stop() == 0  # a controlled shutdown
+        for one in (*members, java):
+            one.go_on()
+        assert _ID not in _leaders(brokers)
+        node.start()
+        assert _kafka(brokers, "take") == 0
+        assert _kafka(brokers, "return") == 0
+        assert _ID not in _leaders(brokers)
+        for one in (*members, java):
+            one.go_on()
+        assert [one.assignments for one in (*members, java)] == assignments, "nobody rebalanced"
+        assert [one.failures for one in members] == [[]] * len(members)
+        assert java.failed == 0
+        for one in members:
+            last = one.acknowledged
+            assert one.stop() == one.acknowledged >= last
+            assert _committed(brokers, one.group) == one.acknowledged
+        assert not list((tmp_path / "node").glob("__consumer_offsets-*"))
+    finally:
+        java.stop()
+        if node.running:
+            node.stop()
+        sys.stderr.write(node.stderr()[-6000:])
+        sys.stderr.write(str({one.group: (one.acknowledged, one.slowest) for one in members}))
+
+
+def test_kafkas_tools_see_an_ordinary_cluster(brokers: list[KafkaBroker], tmp_path: Path) -> None:
+    member = Committing(_bootstrap(brokers), "seen", "orders")
+    member.go_on()
+    with _node(brokers, tmp_path / "node").start() as node:
+        assert _kafka(brokers, "take", "--partitions", "0-4") == 0
+        for address in (brokers[0].address, node.address):
+            listed = tool("topics", "--bootstrap-server", address, "--describe")
+            assert listed.count("Topic: __consumer_offsets\t") == 11
+            groups = tool(
+                "consumer-groups", "--bootstrap-server", address, "--describe", "--all-groups"
+            )
+            assert "seen" in groups
+            assert "orders" in groups
+            assert "first" in tool("consumer-groups", "--bootstrap-server", address, "--list")
+        told = tool(
+            "org.apache.kafka.tools.MetadataQuorumCommand", "--bootstrap-server", node.address,
+            "describe", "--replication",
+        )  # fmt: skip
+        assert f"{_ID} " in told
+        assert "Observer" in told
+        admin = AdminClient({"bootstrap.servers": node.address})
+        for future in admin.create_topics([NewTopic("through", 4, 3)]).values():
+            future.result(60)
+        assert "through" in admin.list_topics(timeout=30).topics
+        member.go_on()
+        assert _kafka(brokers, "return") == 0
+        member.go_on()
+    assert member.stop() == member.acknowledged
+    assert member.failures == []
+
+
+def _refused(brokers: list[KafkaBroker], directory: Path, *words: str) -> str:
+    command = [
+        sys.executable, "-m", "pykcoord", "serve", str(directory), "--kafka", _bootstrap(brokers),
+        "--as", "node", "--listen", "127.0.0.1:0", *words,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_WAIT_S, check=False)
+    assert done.returncode == 1, done.stderr
+    return done.stderr
+
+
+def test_what_is_refused(brokers: list[KafkaBroker], tmp_path: Path) -> None:
+    said = _refused(brokers, tmp_path / "one", "--set", "node.id=1")
+    assert "node.id 1 is in use: the cluster has a broker 1" in said
+    with _node(brokers, tmp_path / "node").start():
+        said = _refused(brokers, tmp_path / "two", "--set", f"node.id={_ID}")
+        assert f"node.id {_ID} is in use" in said
+        said = _refused(brokers, tmp_path / "node", "--set", f"node.id={_ID}")
+        assert "another process" in said or "in use" in said or "lock" in said
+    said = _refused(brokers, tmp_path / "node", "--set", "node.id=7")
+    assert "it is of node 100, not of node 7" in said
+    assert _kafka(brokers, "plan", "--partitions", "77") == 1
+
+
+def test_replicas_of_other_topics_are_refused_in_the_open(
+    brokers: list[KafkaBroker], tmp_path: Path
+) -> None:
+    async def assign() -> None:
+        from pykcoord.node import moving
+
+        properties = ClientProperties.of({"bootstrap.servers": _bootstrap(brokers)})
+        cluster = await Cluster.open(properties)
+        try:
+            assert (await look_around(cluster)).controllers.keys() == {1, 2, 3}
+            mover = Mover(cluster, _ID)
+            move = moving.Move(0, (1, 2, 3), 1, (_ID, 1, 2))
+            await mover._open_node(False)
+            await mover._open_node(True)
+            name, moving._NAME = moving._NAME, "orders"  # type: ignore[assignment]
+            try:
+                await mover._reassign_when_open([move])
+            finally:
+                moving._NAME = name
+                await mover._open_node(False)
+        finally:
+            await cluster.close()
+
+    with _node(brokers, tmp_path / "node").start() as node:
+        asyncio.run(assign())
+        _until(lambda: "orders-0 was assigned to node 100, which holds no records" in node.stderr())
+        _until(lambda: node.running)

@@ -1,0 +1,46 @@
+"""Three brokers of Kafka that are one cluster, each a controller too."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from support.kafka.broker import KafkaBroker, new_cluster_id
+from support.ports import free_port
+
+
+@contextmanager
+def three_brokers(directory: Path, **more: str) -> Iterator[list[KafkaBroker]]:
+    """Started together, killed at the end. `more`: settings, with `_` for `.`. Node ids 1 to 3."""
+    brokers = [KafkaBroker(directory / str(one), heap="400m") for one in (1, 2, 3)]
+    cluster_id = new_cluster_id()
+    controllers = [free_port() for _ in brokers]
+    voters = ",".join(f"{at}@127.0.0.1:{port}" for at, port in enumerate(controllers, 1))
+    for at, broker in enumerate(brokers, 1):
+        broker.cluster_id = cluster_id
+        broker.settings |= {
+            "node.id": str(at),
+            "controller.quorum.voters": voters,
+            "listeners": f"PLAINTEXT://{broker.address},"
+            f"CONTROLLER://127.0.0.1:{controllers[at - 1]}",
+            "offsets.topic.replication.factor": "3",
+            "offsets.topic.num.partitions": "10",
+            "transaction.state.log.replication.factor": "3",
+            "transaction.state.log.min.isr": "2",
+            "min.insync.replicas": "2",
+            **{name.replace("_", "."): value for name, value in more.items()},
+        }
+    starting = [threading.Thread(target=broker.start) for broker in brokers]
+    try:
+        for thread in starting:
+            thread.start()
+        for thread in starting:
+            thread.join()
+        assert all(broker.is_running for broker in brokers)
+        yield brokers
+    finally:
+        for broker in brokers:  # not in order: the last would wait for a quorum
+            if broker.is_running:
+                broker.kill()
