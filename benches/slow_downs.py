@@ -139,6 +139,23 @@ SLOW_DOWNS = [
         "let most = long.left_bytes.min(PART_BYTES);", "given = 0;",
     ),
     SlowDown(
+        ("turn-expire", "turn-topic"), "all of them are removed in one turn",
+        f"{CORE}/offset/sweep.rs",
+        "self.looked >= LOOKED || self.tombstones >= TOMBSTONES", "return false;",
+    ),
+    SlowDown(
+        ("turn-names",), "a list of all names is made", f"{NODE}/arrive/slices.rs",
+        "let Some(long) = long::check(api, version, &mut body)?",
+        "core::hint::black_box(api::decode_request(api, version, &mut body.clone()).is_ok());",
+    ),
+    SlowDown(
+        ("turn-describe",), "a long description is encoded in one turn", f"{NODE}/gather.rs",
+        "let steps = DescribedInSteps::new(version, authorized_operations, group);",
+        "let mut out = Vec::new(); "
+        "encode_group(&mut out, version, &*group, authorized_operations); "
+        "core::hint::black_box(out);",
+    ),
+    SlowDown(
         ("turn-delete", "turn-fetch"), "a request is done in one turn", f"{NODE}/arrive/slices.rs",
         "left = left.saturating_sub(cost);", "left += cost;",
     ),

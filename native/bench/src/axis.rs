@@ -30,7 +30,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 46] = [
+pub static AXES: [Axis; 50] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -59,6 +59,14 @@ pub static AXES: [Axis; 46] = [
     axis!("turn-delete", "a turn: a group of many offsets is deleted", 30_000, OneTurn::deletes),
     axis!("turn-fetch", "a turn: all of many offsets, ten times", 10_000, OneTurn::fetches),
     axis!("turn-fetch-one", "a turn: all of many offsets, once", 300_000, OneTurn::fetches_once),
+    axis!("turn-expire", "a turn: a group of many offsets is expired", 30_000, OneTurn::expires),
+    axis!("turn-topic", "a turn: the topic of many offsets was deleted", 30_000, |n| {
+        OneTurn::deletes_topic(n)
+    }),
+    axis!("turn-names", "a turn: a request of many names arrives", 100_000, OneTurn::names),
+    axis!("turn-describe", "a turn: so many bytes of a group are described", 8_000_000, |n| {
+        OneTurn::describes(n)
+    }),
     axis!("turn-target", "a turn: new targets of 500,000 partitions are asked for", 10_000, |n| {
         OneTurn::asks_for_targets(n)
     }),

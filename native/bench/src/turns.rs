@@ -8,6 +8,7 @@ use kcoord_core::request::*;
 use kcoord_core::targets::TargetJob;
 use kcoord_node::targets::ASIDE_ABOVE;
 use kcoord_node::{Frame, Node, Session, Topic, Turn};
+use kcoord_wire::api::describing::DescribeGroupsRequest;
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response};
 
@@ -37,11 +38,10 @@ impl OneTurn {
     /// The last join of a rebalance, whose leader is told what all subscribe to.
     pub fn joins(members: usize) -> Self {
         OneTurn::new(members, |asked, members| {
-            asked.turn(&[join("")]);
-            let turn = asked.turn(&[]);
-            let first = member_id(&turn);
-            (1..members).for_each(|_| _ = asked.turn(&[join("")]));
-            join(&first)
+            let metadata = [7; METADATA_BYTES];
+            let first = asked.first_member(&metadata);
+            (1..members).for_each(|_| _ = asked.turn(&[join("", &metadata)]));
+            join(&first, &metadata)
         })
     }
 
@@ -80,6 +80,41 @@ impl OneTurn {
         OneTurn::new(offsets, |asked, offsets| {
             asked.commit(offsets);
             fetch_all(10)
+        })
+    }
+
+    /// All offsets of a group are expired, a week after they were committed.
+    pub fn expires(offsets: usize) -> Self {
+        OneTurn::new(offsets, |asked, offsets| {
+            asked.commit(offsets);
+            asked.now_ms += 8 * 24 * 3_600_000;
+            beat_of_nobody()
+        })
+    }
+
+    /// The topic of all offsets of a group was deleted.
+    pub fn deletes_topic(offsets: usize) -> Self {
+        OneTurn::new(offsets, |asked, offsets| {
+            asked.commit(offsets);
+            asked.set_topics(0);
+            beat_of_nobody()
+        })
+    }
+
+    /// A request that names a group so often.
+    pub fn names(groups: usize) -> Self {
+        OneTurn::new(groups, |_, groups| fetch_all(groups))
+    }
+
+    /// A group of one member with so much metadata.
+    pub fn describes(bytes: usize) -> Self {
+        OneTurn::new(bytes, |asked, bytes| {
+            let first = asked.first_member(&vec![7; bytes]);
+            asked.turn(&[sync(&first)]);
+            asked.turn(&[]);
+            let groups = vec!["g"];
+            let request = DescribeGroupsRequest { groups, include_authorized_operations: false };
+            framed(ApiKey::DescribeGroups, 5, &RequestBody::DescribeGroups(request))
         })
     }
 
@@ -123,6 +158,15 @@ impl Asked {
         node.loaded(0, NOW_MS, 0);
         node.send_in_parts();
         node.hand_targets_out(ASIDE_ABOVE);
+        let session = Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"));
+        let (committed, jobs) = (Vec::new(), Vec::new());
+        let mut asked = Asked { node, session, now_ms: NOW_MS, tickets: 0, committed, jobs };
+        asked.set_topics(40_000);
+        asked
+    }
+
+    /// Those that are consumed, and one of so many partitions.
+    fn set_topics(&mut self, orders: i32) {
         let topic = |name: String, id: i32, partitions| Topic {
             name: name.into(),
             id: Uuid(id as u128),
@@ -132,10 +176,8 @@ impl Asked {
         };
         let consumed =
             (1..=CONSUMED_TOPICS).map(|id| topic(format!("topic-{id}"), id, CONSUMED_PARTITIONS));
-        let orders = topic("orders".to_owned(), CONSUMED_TOPICS + 1, 40_000);
-        node.set_topics(consumed.chain([orders]));
-        let session = Arc::new(Session::anonymous("/127.0.0.1", "PLAINTEXT"));
-        Asked { node, session, now_ms: NOW_MS, tickets: 0, committed: Vec::new(), jobs: Vec::new() }
+        let orders = (orders > 0).then(|| topic("orders".to_owned(), CONSUMED_TOPICS + 1, orders));
+        self.node.set_topics(consumed.chain(orders));
     }
 
     fn turn(&mut self, frames: &[Vec<u8>]) -> Turn {
@@ -170,6 +212,26 @@ impl Asked {
     fn compute_targets(&mut self) {
         for job in std::mem::take(&mut self.jobs) {
             self.node.bring_targets(job.number, Ok(job.input.compute()));
+        }
+    }
+
+    /// The id of a first member, which leads.
+    fn first_member(&mut self, metadata: &[u8]) -> String {
+        let (mut frame, mut turn) = (Vec::new(), self.turn(&[join("", metadata)]));
+        loop {
+            turn.parts.iter().for_each(|(_, part)| frame.extend(part));
+            if !turn.replies.is_empty() {
+                break;
+            }
+            turn = self.turn(&[]);
+        }
+        let (_, end) = turn.frames().next().expect("it is answered");
+        frame.extend_from_slice(&end);
+        let (_, mut body) = kcoord_wire::header::open_response(ApiKey::JoinGroup, 3, &frame[4..])
+            .expect("a header");
+        match api::decode_response(ApiKey::JoinGroup, 3, &mut body).expect("a body") {
+            api::ResponseBody::JoinGroup(joined) => joined.member_id.into(),
+            other => panic!("{other:?}"),
         }
     }
 
@@ -229,8 +291,20 @@ fn beat_of_nobody() -> Vec<u8> {
     framed(ApiKey::Heartbeat, 4, &RequestBody::Heartbeat(request))
 }
 
-fn join(member_id: &str) -> Vec<u8> {
-    let metadata = vec![7; METADATA_BYTES];
+fn sync(member_id: &str) -> Vec<u8> {
+    let request = SyncGroupRequest {
+        group_id: "g",
+        generation_id: 1,
+        member_id,
+        group_instance_id: None,
+        protocol_type: None,
+        protocol_name: None,
+        assignments: vec![SyncGroupAssignment { member_id, assignment: b"" }],
+    };
+    framed(ApiKey::SyncGroup, 3, &RequestBody::SyncGroup(request))
+}
+
+fn join(member_id: &str, metadata: &[u8]) -> Vec<u8> {
     let request = JoinGroupRequest {
         group_id: "g",
         session_timeout_ms: 30_000,
@@ -238,21 +312,10 @@ fn join(member_id: &str) -> Vec<u8> {
         member_id,
         group_instance_id: None,
         protocol_type: "consumer",
-        protocols: vec![JoinGroupProtocol { name: "range", metadata: &metadata }],
+        protocols: vec![JoinGroupProtocol { name: "range", metadata }],
         reason: None,
     };
     framed(ApiKey::JoinGroup, 3, &RequestBody::JoinGroup(request))
-}
-
-/// Of a short answer to JoinGroup v3 of a first member, which leads.
-fn member_id(turn: &Turn) -> String {
-    let (_, frame) = turn.frames().next().expect("it is answered");
-    let (_, mut body) =
-        kcoord_wire::header::open_response(ApiKey::JoinGroup, 3, &frame[4..]).expect("a header");
-    match api::decode_response(ApiKey::JoinGroup, 3, &mut body).expect("a body") {
-        api::ResponseBody::JoinGroup(joined) => joined.member_id.into(),
-        other => panic!("{other:?}"),
-    }
 }
 
 fn framed(api: ApiKey, version: i16, body: &RequestBody<'_>) -> Vec<u8> {

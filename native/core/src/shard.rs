@@ -12,6 +12,7 @@ use crate::event::Event;
 use crate::group::Machine;
 pub use crate::group::batch::WINDOW as PREFETCHED_AT_ONCE;
 use crate::group::replay::Source;
+pub use crate::group::sweep::{Sweep, Swept};
 use crate::group_configs::GroupConfigs;
 use crate::outbox::Append;
 use crate::request::{HeartbeatRequest, Request, RequestContext, Ticket, Uuid};
@@ -81,11 +82,8 @@ impl Shard {
 
     /// Fires what is due. To be called when [`poll_timeout`](Shard::poll_timeout) says so.
     pub fn handle_timeout(&mut self, now_ms: i64) {
+        self.handle_timers(now_ms);
         let machine = &mut self.machine;
-        machine.wheel.advance(now_ms);
-        while let Some((_, operation)) = machine.wheel.pop_expired() {
-            machine.fire(now_ms, operation);
-        }
         if machine.next_expiration_ms.is_some_and(|due_ms| due_ms <= now_ms) {
             let interval_ms = machine.config.offsets_retention_check_interval_ms;
             machine.next_expiration_ms = Some(now_ms.saturating_add(interval_ms));
@@ -93,9 +91,46 @@ impl Shard {
         }
     }
 
+    /// The same without the periodic removal of what is expired, for hosts that have
+    /// [`expire_some`](Shard::expire_some) do that.
+    pub fn handle_timers(&mut self, now_ms: i64) {
+        let machine = &mut self.machine;
+        machine.wheel.advance(now_ms);
+        while let Some((_, operation)) = machine.wheel.pop_expired() {
+            machine.fire(now_ms, operation);
+        }
+    }
+
+    /// Some of the periodic removal of what is expired, if that is due: what it cost, in tombstones.
+    /// [`poll_timeout`](Shard::poll_timeout) says at once while there is more.
+    pub fn expire_some(&mut self, now_ms: i64) -> usize {
+        let machine = &mut self.machine;
+        if machine.next_expiration_ms.is_none_or(|due_ms| due_ms > now_ms) {
+            return 0;
+        }
+        let from = machine.expiring.take().unwrap_or_default();
+        let Swept { cost, left } = machine.expire_some_groups(now_ms, from);
+        let interval_ms = machine.config.offsets_retention_check_interval_ms;
+        let wait_ms = if left.is_some() { 0 } else { interval_ms };
+        machine.next_expiration_ms = Some(now_ms.saturating_add(wait_ms));
+        machine.expiring = left;
+        cost
+    }
+
     /// A topic was deleted: its offsets go, in every group.
     pub fn handle_topic_deleted(&mut self, now_ms: i64, name: &str, topic_id: Uuid) {
         self.machine.delete_topic_offsets(now_ms, name, topic_id);
+    }
+
+    /// Some of the same; the first time from the default on.
+    pub fn delete_some_of_topic(
+        &mut self,
+        now_ms: i64,
+        name: &str,
+        topic_id: Uuid,
+        from: Sweep,
+    ) -> Swept {
+        self.machine.delete_some_topic_offsets(now_ms, name, topic_id, from)
     }
 
     /// The topics that exist: all of them, at each change. Until the first call the shard knows of

@@ -5,6 +5,7 @@ use kcoord_core::request::{
     RequestContext, Uuid,
 };
 use kcoord_core::response::Response;
+use kcoord_core::shard::{Sweep, Swept};
 use kcoord_core::{Config, Shard};
 
 const OLD: Uuid = Uuid(1);
@@ -86,4 +87,31 @@ fn a_topic_that_nobody_committed_to_writes_nothing() {
     commit(&mut shard, "a", "orders", OLD, 0);
     shard.handle_topic_deleted(0, "nowhere", OLD);
     assert_eq!(shard.poll_append(), None);
+}
+
+#[test]
+fn some_at_a_time_are_all_in_the_end() {
+    let mut shard = Shard::new(Config::default());
+    shard.loaded(0, 0);
+    for partition in 0..2_000 {
+        commit(&mut shard, "a", "orders", if partition % 2 == 0 { OLD } else { NEW }, partition);
+    }
+    commit(&mut shard, "b", "orders", OLD, 5);
+    let (mut from, mut turns) = (Sweep::default(), 0);
+    loop {
+        let Swept { cost, left } = shard.delete_some_of_topic(0, "orders", OLD, from);
+        assert!((1..1_000).contains(&cost), "{cost}");
+        settle(&mut shard);
+        turns += 1;
+        match left {
+            Some(left) => from = left,
+            None => break,
+        }
+        // What was committed meanwhile to a topic of the same name stays.
+        commit(&mut shard, "a", "orders", NEW, 0);
+    }
+    assert!(turns > 1);
+    assert_eq!(stored(&mut shard, "a").len(), 1_001);
+    assert_eq!(stored(&mut shard, "b"), []);
+    shard.assert_consistent();
 }

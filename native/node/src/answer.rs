@@ -1,9 +1,7 @@
 //! A core response becomes a reply frame: at once, or when the last of its parts is there.
 
-use kcoord_core::ErrorCode;
 use kcoord_core::response::{
-    ConsumerGroupDescribeResponse, DeleteGroupsResponse, DescribeGroupResponse, LeaveGroupResponse,
-    Response,
+    ConsumerGroupDescribeResponse, DescribeGroupResponse, LeaveGroupResponse, Response,
 };
 
 use super::gather::{Gather, Parts};
@@ -81,7 +79,7 @@ impl Node {
                 begin_response(out, header.api, version, header.correlation_id);
                 api::offset_fetch::begin_groups(out, version, 1);
                 let group = api::offset_fetch::GroupInSteps::new(version, group);
-                pieces.push(Piece::Group(Box::new(group)));
+                pieces.push(Piece::InSteps(Box::new(group)));
                 api::offset_fetch::end_groups(pieces.room(1), version);
                 self.leaving.push_encoded(core_ticket, header, pieces);
             }
@@ -143,12 +141,19 @@ fn encode_gathered(header: &Header, gather: Gather) -> Pieces {
             }
         }
         Parts::DeleteGroups { results, .. } => {
-            let response = DeleteGroupsResponse { results };
-            api::delete_groups::encode_response(out, version, &response);
+            let (count, encoded) = results.into_pieces();
+            pieces = encoded;
+            api::delete_groups::begin_results(out, version, count);
+            api::delete_groups::end_results(pieces.room(1), version);
         }
-        Parts::LeaveGroup(slices) => {
-            let response = left(slices);
+        Parts::LeaveGroup { error_code: Some(error_code), .. } => {
+            let response = LeaveGroupResponse { error_code, members: Vec::new() };
             api::leave_group::encode_response(out, version, &response);
+        }
+        Parts::LeaveGroup { count, members, .. } => {
+            pieces = members.into_pieces();
+            api::leave_group::begin_members(out, version, count);
+            api::leave_group::end_members(pieces.room(1), version);
         }
         Parts::ListGroups { error_code, count, groups, .. } => {
             pieces = groups;
@@ -158,16 +163,4 @@ fn encode_gathered(header: &Header, gather: Gather) -> Pieces {
     }
     pieces.push_front(front);
     pieces
-}
-
-/// All slices of a LeaveGroup, or the error of one.
-fn left(slices: Vec<Option<LeaveGroupResponse>>) -> LeaveGroupResponse {
-    let mut all = LeaveGroupResponse { error_code: ErrorCode::None, members: Vec::new() };
-    for slice in slices.into_iter().map(|slice| slice.expect("all are there")) {
-        if slice.error_code.is_error() {
-            return slice;
-        }
-        all.members.extend(slice.members);
-    }
-    all
 }

@@ -8,6 +8,7 @@ use kcoord_core::Shard;
 use kcoord_core::record::fields::{write_bytes, write_i16, write_i32, write_i64, write_string};
 use kcoord_core::record::{DecodeError, Reader};
 use kcoord_core::request::Uuid;
+use kcoord_core::shard::Sweep;
 
 use super::slots::Header;
 use super::uuids::Uuids;
@@ -24,7 +25,7 @@ impl Node {
         let mut out = Vec::new();
         write_bytes(&mut out, &self.uuids.to_bytes());
         write_i32(&mut out, self.deleted.len() as i32);
-        for (_, topic) in &self.deleted {
+        for (_, topic, _) in &self.deleted {
             write_string(&mut out, &topic.name);
             write_i64(&mut out, (topic.id.0 >> 64) as i64);
             write_i64(&mut out, topic.id.0 as i64);
@@ -57,7 +58,7 @@ impl Node {
             let id = Uuid(u128::from(high) << 64 | u128::from(low));
             let (end_offsets, racks) = (Vec::new(), Vec::new());
             let topic = Topic { name, id, partitions: 0, end_offsets, racks };
-            self.deleted.push((SHARD, Arc::new(topic)));
+            self.deleted.push((SHARD, Arc::new(topic), Sweep::default()));
         }
         let mut tickets = Vec::new();
         for _ in 0..from.i32()? {

@@ -1,13 +1,13 @@
 //! Requests that one core response does not answer: several groups, several shards, or partitions
 //! that the API layer refused. Holds the parts until all are there.
 
-use std::collections::BTreeMap;
-use std::mem::take;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 
 use kcoord_core::ErrorCode;
 use kcoord_core::request::Uuid;
 use kcoord_core::response::{
-    LeaveGroupResponse, OffsetCommitResponse, OffsetCommitResponseTopic, OffsetDeleteResponse,
+    OffsetCommitResponse, OffsetCommitResponseTopic, OffsetDeleteResponse,
     OffsetDeleteResponseTopic, OffsetFetchResponse, OffsetFetchResponseBuilder, Response,
 };
 
@@ -17,8 +17,9 @@ use super::turn::LONG_REPLY_BYTES;
 use kcoord_wire::api::describing::{
     DescribedGroup, GROUP_OPERATIONS, OPERATIONS_OMITTED, encode_group,
 };
-use kcoord_wire::api::list_groups;
+use kcoord_wire::api::describing_steps::DescribedInSteps;
 use kcoord_wire::api::offset_fetch::{self, GroupInSteps};
+use kcoord_wire::api::{delete_groups, leave_group, list_groups};
 
 /// One group of an OffsetFetch that is by id, or whose answer is.
 #[derive(Debug, Default)]
@@ -37,7 +38,8 @@ pub enum Parts {
     OffsetDelete(OffsetDeleteResponse),
     OffsetFetch {
         version: i16,
-        asked: Vec<FetchPart>,
+        /// By part, for those that are more than what was found.
+        asked: BTreeMap<usize, FetchPart>,
         groups: Groups,
     },
     /// Of classic groups, or of consumer groups.
@@ -46,13 +48,19 @@ pub enum Parts {
         authorized_operations: i32,
         groups: Groups,
     },
-    /// Results in the order of the request; `asked[part]` are the places that a shard fills.
+    /// Results in the order of the request; `asked` are the places that a part fills.
     DeleteGroups {
-        results: Vec<(Box<str>, ErrorCode)>,
-        asked: Vec<Vec<usize>>,
+        version: i16,
+        results: Results,
+        asked: BTreeMap<usize, Vec<usize>>,
     },
-    /// One for each slice of the members.
-    LeaveGroup(Vec<Option<LeaveGroupResponse>>),
+    /// One part for each slice of the members; an error of one is the answer.
+    LeaveGroup {
+        version: i16,
+        error_code: Option<ErrorCode>,
+        count: usize,
+        members: Groups,
+    },
     /// Groups as they are sent: as many as there may be, they take least memory so.
     ListGroups {
         version: i16,
@@ -60,6 +68,42 @@ pub enum Parts {
         count: usize,
         groups: Pieces,
     },
+}
+
+/// Results of groups as they are sent, as far as all before them are there.
+#[derive(Debug, Default)]
+pub struct Results {
+    pieces: Pieces,
+    /// How many are in the pieces, or need not be kept.
+    encoded: usize,
+    waiting: VecDeque<(Box<str>, Option<ErrorCode>)>,
+}
+
+impl Results {
+    /// A place for a result that will come.
+    pub fn push(&mut self, group_id: &str) -> usize {
+        self.waiting.push_back((group_id.into(), None));
+        self.encoded + self.waiting.len() - 1
+    }
+
+    fn fill(&mut self, place: usize, error_code: ErrorCode) {
+        self.waiting[place - self.encoded].1 = Some(error_code);
+    }
+
+    fn encode(&mut self, version: i16) {
+        while let Some((group_id, Some(error_code))) = self.waiting.front() {
+            let out = self.pieces.room(delete_groups::result_bytes(group_id));
+            delete_groups::encode_result(out, version, group_id, *error_code);
+            self.waiting.pop_front();
+            self.encoded += 1;
+        }
+    }
+
+    /// How many there are, and all of them.
+    pub fn into_pieces(self) -> (usize, Pieces) {
+        debug_assert!(self.waiting.is_empty());
+        (self.encoded, self.pieces)
+    }
 }
 
 /// Groups as they are sent, since each may be large; those that wait for another one before them
@@ -102,16 +146,20 @@ impl Groups {
         }
     }
 
-    fn describe<G: DescribedGroup>(
+    fn describe<G: DescribedGroup + fmt::Debug + Send + Sync + 'static>(
         &mut self,
         part: usize,
         version: i16,
-        group: &G,
+        group: Box<G>,
         authorized_operations: i32,
     ) {
-        self.push(part, group.bytes(), |out| {
-            encode_group(out, version, group, authorized_operations);
-        });
+        let bytes = group.bytes();
+        let is_long = bytes > LONG_REPLY_BYTES;
+        if is_long {
+            let steps = DescribedInSteps::new(version, authorized_operations, group);
+            return self.push_piece(part, Piece::InSteps(Box::new(steps)));
+        }
+        self.push(part, bytes, |out| encode_group(out, version, &*group, authorized_operations));
     }
 
     /// All are there.
@@ -123,7 +171,15 @@ impl Groups {
 
 impl Parts {
     pub fn fetching(version: i16) -> Self {
-        Parts::OffsetFetch { version, asked: Vec::new(), groups: Groups::default() }
+        Parts::OffsetFetch { version, asked: BTreeMap::new(), groups: Groups::default() }
+    }
+
+    pub fn deleting(version: i16) -> Self {
+        Parts::DeleteGroups { version, results: Results::default(), asked: BTreeMap::new() }
+    }
+
+    pub fn leaving(version: i16) -> Self {
+        Parts::LeaveGroup { version, error_code: None, count: 0, members: Groups::default() }
     }
 
     pub fn describing(version: i16, with_authorized_operations: bool) -> Self {
@@ -184,11 +240,14 @@ impl Gather {
                 }
             }
             (Parts::OffsetFetch { version, asked, groups }, Response::OffsetFetch(response)) => {
-                let group = fetched(take(&mut asked[part]), response, *version, topics);
+                let group = match asked.remove(&part) {
+                    Some(asked) => fetched(asked, response, topics),
+                    None => response,
+                };
                 let bytes = offset_fetch::group_bytes(&group);
                 if bytes > LONG_REPLY_BYTES {
                     let group = Box::new(GroupInSteps::new(*version, group));
-                    groups.push_piece(part, Piece::Group(group));
+                    groups.push_piece(part, Piece::InSteps(group));
                 } else {
                     let encode = |out: &mut Vec<u8>| {
                         offset_fetch::encode_group(out, *version, &group);
@@ -199,23 +258,36 @@ impl Gather {
             (
                 Parts::DescribeGroups { version, authorized_operations, groups },
                 Response::DescribeGroups(group),
-            ) => groups.describe(part, *version, &*group, *authorized_operations),
+            ) => groups.describe(part, *version, group, *authorized_operations),
             (
                 Parts::DescribeGroups { version, authorized_operations, groups },
                 Response::ConsumerGroupDescribe(group),
-            ) => groups.describe(part, *version, &*group, *authorized_operations),
-            (Parts::DeleteGroups { results, asked }, Response::DeleteGroups(response)) => {
-                assert_eq!(asked[part].len(), response.results.len(), "one result per group");
-                for (place, (_, code)) in asked[part].iter().zip(response.results) {
-                    results[*place].1 = code;
+            ) => groups.describe(part, *version, group, *authorized_operations),
+            (Parts::DeleteGroups { version, results, asked }, Response::DeleteGroups(response)) => {
+                let places = asked.remove(&part).expect("each part fills places");
+                assert_eq!(places.len(), response.results.len(), "one result per group");
+                for (place, (_, code)) in places.into_iter().zip(response.results) {
+                    results.fill(place, code);
                 }
+                results.encode(*version);
             }
-            (Parts::LeaveGroup(slices), Response::LeaveGroup(response)) => {
-                slices[part] = Some(response);
+            (
+                Parts::LeaveGroup { version, error_code, count, members },
+                Response::LeaveGroup(slice),
+            ) => {
+                if slice.error_code.is_error() {
+                    error_code.get_or_insert(slice.error_code);
+                }
+                *count += slice.members.len();
+                let bytes = slice.members.iter().map(leave_group::member_bytes).sum();
+                members.push(part, bytes, |out| {
+                    leave_group::encode_some(out, *version, &slice.members);
+                });
             }
             // Its shard went away meanwhile.
-            (Parts::LeaveGroup(slices), Response::Dropped(error_code)) => {
-                slices[part] = Some(LeaveGroupResponse { error_code, members: Vec::new() });
+            (Parts::LeaveGroup { error_code, members, .. }, Response::Dropped(code)) => {
+                error_code.get_or_insert(code);
+                members.push(part, 0, |_| ());
             }
             (
                 Parts::ListGroups { version, error_code, count, groups },
@@ -241,15 +313,7 @@ impl Gather {
 }
 
 /// By id (v10), an answer for all topics leaves out those that the catalogue does not know.
-fn fetched(
-    asked: FetchPart,
-    found: OffsetFetchResponse,
-    version: i16,
-    topics: &Topics,
-) -> OffsetFetchResponse {
-    if version < 10 || !asked.all && asked.unknown.is_empty() {
-        return found;
-    }
+fn fetched(asked: FetchPart, found: OffsetFetchResponse, topics: &Topics) -> OffsetFetchResponse {
     let found = if asked.all {
         match found.with_topic_ids(|name| topics.topic_id(name)) {
             Ok(whole) => return whole,

@@ -195,9 +195,9 @@ impl Rest {
                                 continue;
                             }
                         }
-                        Piece::Group(group) => {
-                            group.fill(out, group.left().min(room));
-                            if group.left() > 0 {
+                        Piece::InSteps(steps) => {
+                            steps.fill(out, steps.left().min(room));
+                            if steps.left() > 0 {
                                 continue;
                             }
                         }

@@ -35,6 +35,7 @@ use kcoord_core::group_configs::GroupConfigs;
 use kcoord_core::inspect::Counters;
 use kcoord_core::limits::{MAX_ANSWER_BYTES, MAX_UNSENT_BYTES};
 use kcoord_core::response::Response;
+use kcoord_core::shard::{Sweep, Swept};
 use kcoord_core::{Catalogue, Config, Shard};
 
 pub use arrive::slices;
@@ -52,6 +53,10 @@ use slots::{PART_MASK, Slots};
 use targets::Targets;
 use topics::Topics;
 use uuids::Uuids;
+
+/// What expires and what deleted topics leave is removed some at a time, as much in a turn, in
+/// tombstones. For hosts of [`Node::send_in_parts`]; others have all of it done in one turn.
+const TURN_SWEPT: usize = 2_048;
 
 /// One frame of a turn. A ticket has one frame in flight and is never used for another peer.
 #[derive(Clone, Copy, Debug)]
@@ -132,7 +137,7 @@ pub struct Node {
     batches: Vec<Batch<'static>>,
     /// Topics that left the catalogue, and the shards that have not heard of it: the others hear
     /// in the next turn, one that is loading when it is loaded.
-    deleted: Vec<(usize, Arc<Topic>)>,
+    deleted: Vec<(usize, Arc<Topic>, Sweep)>,
     /// What happened in shards that were dropped since.
     dropped: Counters,
     tells_events: bool,
@@ -188,7 +193,8 @@ impl Node {
         let next = Topics::of(self.config.hash_seed, topics);
         for topic in self.topics.missing_in(&next).into_iter().map(Arc::new) {
             let shards = 0..self.shards.len();
-            self.deleted.extend(shards.map(|shard| (shard, Arc::clone(&topic))));
+            let of = |shard| (shard, Arc::clone(&topic), Sweep::default());
+            self.deleted.extend(shards.map(of));
         }
         self.catalogue = Some(Arc::new(next.catalogue()));
         self.topics = Arc::new(next);
@@ -303,24 +309,49 @@ impl Node {
             self.tell_topics(now_ms);
         }
         // The host gave the topics before this turn: what is due goes by them.
+        let mut swept = 0;
         for (shard, status) in self.shards.iter_mut().zip(&mut self.status) {
-            if status.timeout_ms <= now_ms && !self.timers_held {
-                shard.handle_timeout(now_ms);
-                status.touched = true;
+            if status.timeout_ms > now_ms || self.timers_held {
+                continue;
             }
+            if !self.sends_in_parts {
+                shard.handle_timeout(now_ms);
+            } else {
+                shard.handle_timers(now_ms);
+                if swept < TURN_SWEPT {
+                    swept += shard.expire_some(now_ms);
+                }
+            }
+            status.touched = true;
         }
     }
 
     #[cold]
     fn tell_deleted(&mut self, now_ms: i64) {
         let (shards, status) = (&mut self.shards, &mut self.status);
-        self.deleted.retain(|(shard, topic)| {
-            if status[*shard].active {
-                shards[*shard].handle_topic_deleted(now_ms, &topic.name, topic.id);
-                status[*shard].touched = true;
+        let mut swept = 0;
+        self.deleted.retain_mut(|(at, topic, from)| {
+            if !status[*at].active || swept >= TURN_SWEPT {
+                return true;
             }
-            !status[*shard].active
+            let shard = &mut shards[*at];
+            status[*at].touched = true;
+            if !self.sends_in_parts {
+                shard.handle_topic_deleted(now_ms, &topic.name, topic.id);
+                return false;
+            }
+            let Swept { cost, left } =
+                shard.delete_some_of_topic(now_ms, &topic.name, topic.id, *from);
+            swept += cost;
+            *from = left.unwrap_or_default();
+            left.is_some()
         });
+        self.slices.set_now(now_ms);
+    }
+
+    /// Offsets of a topic that is gone are still there.
+    fn is_deleting(&self) -> bool {
+        self.deleted.iter().any(|(shard, ..)| self.status[*shard].active)
     }
 
     #[inline]
@@ -434,7 +465,7 @@ impl Node {
     }
 
     fn next_timeout_ms(&self) -> Option<i64> {
-        if let Some(now_ms) = self.slices.due_ms(self.leaving.is_due()) {
+        if let Some(now_ms) = self.slices.due_ms(self.leaving.is_due() || self.is_deleting()) {
             return Some(now_ms);
         }
         let earliest = self.status.iter().map(|status| status.timeout_ms).min();

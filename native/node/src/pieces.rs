@@ -1,6 +1,6 @@
 //! A long answer while it is encoded: in pieces, none of which is copied to make room.
 
-use kcoord_wire::api::offset_fetch::GroupInSteps;
+use kcoord_wire::in_steps::InSteps;
 
 /// Short things share a piece of so many bytes.
 const PIECE_BYTES: usize = 64 << 10;
@@ -15,24 +15,24 @@ pub enum Piece {
     /// As it is sent.
     Bytes(Vec<u8>),
     /// It is encoded while it is sent.
-    Group(Box<GroupInSteps>),
+    InSteps(Box<dyn InSteps>),
 }
 
 impl Piece {
     pub fn bytes(&self) -> usize {
         match self {
             Piece::Bytes(bytes) => bytes.len(),
-            Piece::Group(group) => group.left(),
+            Piece::InSteps(steps) => steps.left(),
         }
     }
 
     fn encoded(self) -> Vec<u8> {
         match self {
             Piece::Bytes(bytes) => bytes,
-            Piece::Group(mut group) => {
-                let mut out = Vec::with_capacity(group.left());
-                let all = group.left();
-                group.fill(&mut out, all);
+            Piece::InSteps(mut steps) => {
+                let all = steps.left();
+                let mut out = Vec::with_capacity(all);
+                steps.fill(&mut out, all);
                 out
             }
         }

@@ -1,5 +1,6 @@
 //! The life of a shard in its node: loaded, served, dropped.
 
+use kcoord_core::shard::Sweep;
 use kcoord_core::{ReplayError, Shard};
 
 use super::{LOADING, Node, Status, Turn};
@@ -56,6 +57,9 @@ impl Node {
         self.dropped.add(dropped.counters());
         self.status[shard] = LOADING;
         self.targets.forget(shard);
+        // Its groups will have other rows.
+        let of_shard = self.deleted.iter_mut().filter(|(of, ..)| *of == shard);
+        of_shard.for_each(|(.., from)| *from = Sweep::default());
         let mut turn = Turn::default();
         while let Some((ticket, response)) = dropped.poll_response() {
             self.answer(ticket, response, &mut turn);

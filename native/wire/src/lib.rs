@@ -7,6 +7,7 @@
 
 pub mod api;
 pub mod header;
+pub mod in_steps;
 pub mod reader;
 pub mod reencode;
 mod table;

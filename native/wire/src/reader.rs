@@ -258,6 +258,22 @@ impl<'a> Reader<'a> {
         left: &mut usize,
         mut element: impl FnMut(&mut Self, &mut usize) -> Result<T>,
     ) -> Result<Option<Vec<T>>> {
+        let Some(count) = self.counted_length(field, minimum, left)? else { return Ok(None) };
+        let mut elements = Vec::with_capacity(count);
+        for _ in 0..count {
+            elements.push(element(self, left)?);
+        }
+        Ok(Some(elements))
+    }
+
+    /// What comes before the elements of such an array: how many there are; `None`: it is null.
+    #[inline(always)]
+    pub fn counted_length(
+        &mut self,
+        field: &'static str,
+        minimum: usize,
+        left: &mut usize,
+    ) -> Result<Option<usize>> {
         let Some(count) = self.long_length(field)? else { return Ok(None) };
         if count > self.rest.len() / minimum {
             return Err(self.error(field, DecodeErrorKind::TooManyElements));
@@ -266,11 +282,13 @@ impl<'a> Reader<'a> {
             return Err(self.error(field, DecodeErrorKind::BeyondBound));
         };
         *left = after;
-        let mut elements = Vec::with_capacity(count);
-        for _ in 0..count {
-            elements.push(element(self, left)?);
-        }
-        Ok(Some(elements))
+        Ok(Some(count))
+    }
+
+    /// Passes over so many bytes.
+    #[inline]
+    pub fn skip(&mut self, field: &'static str, length: usize) -> Result<()> {
+        self.take(field, length).map(drop)
     }
 
     /// The end of a struct: skips the tag buffer of a flexible version.

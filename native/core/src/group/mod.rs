@@ -18,6 +18,7 @@ pub mod load;
 pub mod offset;
 pub mod registry;
 pub mod replay;
+pub mod sweep;
 pub mod telling;
 pub mod text;
 pub mod watching;
@@ -61,6 +62,8 @@ pub struct Machine {
     pub offsets: OffsetTables,
     /// When the periodic removal of expired offsets and empty groups is due; none before the load.
     pub next_expiration_ms: Option<i64>,
+    /// Where it goes on, if it has begun and is not done.
+    pub expiring: Option<sweep::Sweep>,
     /// JoinGroups and SyncGroups that wait for other members: ticket to member row.
     parked: BTreeMap<Ticket, u32>,
     /// Of classic members in consumer groups, by member row.
@@ -96,6 +99,7 @@ impl Machine {
             registry: Registry::new(config.hash_seed),
             offsets: OffsetTables::new(config.hash_seed),
             next_expiration_ms: None,
+            expiring: None,
             group_configs: Arc::default(),
             config,
             wheel: TimingWheel::new(0),

@@ -129,11 +129,14 @@ impl Registry {
 
     /// Rows of the groups in a part of the slab, sorted by id.
     pub fn sorted_groups_in(&self, rows: Range<u32>) -> Vec<u32> {
-        let is_used = |row: &u32| {
-            let id = self.groups[*row].id.as_bytes();
-            self.find_hashed(self.hash_bytes(id), id) == Some(*row)
-        };
-        self.sorted((rows.start..rows.end.min(self.groups.end())).filter(is_used).collect())
+        let rows = rows.start..rows.end.min(self.groups.end());
+        self.sorted(rows.filter(|row| self.is_used(*row)).collect())
+    }
+
+    /// Whether a group has this row.
+    pub fn is_used(&self, row: u32) -> bool {
+        let id = self.groups[row].id.as_bytes();
+        self.find_hashed(self.hash_bytes(id), id) == Some(row)
     }
 
     fn sorted(&self, mut rows: Vec<u32>) -> Vec<u32> {

@@ -3,6 +3,7 @@
 
 use super::GroupScope;
 use super::entries::key;
+use super::sweep::{Bounds, Place};
 use super::topic_table::TopicIndex;
 use crate::error::ErrorCode;
 use crate::outbox::Outbox;
@@ -72,6 +73,40 @@ pub fn delete_topic(
     let mut doomed = committed_partitions(scope, of_topic);
     doomed.extend(pending_partitions(scope, of_topic));
     emit_tombstones(scope, doomed, now_ms, outbox)
+}
+
+/// The same for some of them: from `place` on, within `bounds`. Returns where it goes on; `None`: all
+/// were looked at.
+pub fn delete_some_of_topic(
+    scope: &mut GroupScope<'_>,
+    (name, topic_id): (&str, Uuid),
+    place: Place,
+    bounds: &mut Bounds,
+    now_ms: i64,
+    outbox: &mut Outbox,
+) -> Option<Place> {
+    let topics = &scope.tables.topics;
+    let topic = topics.find(name)?;
+    let of_topic = |found, id: Uuid| found == topic && (id == topic_id || id.is_zero());
+    let (mut doomed, mut left) = (Vec::new(), None);
+    let first = place.0.max(key(topic, i32::MIN));
+    let entries = scope.offsets.entries.iter_from(first);
+    for entry in entries.take_while(|entry| entry.topic == topic) {
+        if bounds.are_met() {
+            left = Some(Place(entry.key()));
+            break;
+        }
+        bounds.look();
+        if of_topic(topic, topics.topic_id(topic, entry.topic_id)) {
+            doomed.push((topic, entry.partition));
+            bounds.written(1);
+        }
+    }
+    if left.is_none() {
+        doomed.extend(pending_partitions(scope, of_topic));
+    }
+    emit_tombstones(scope, doomed, now_ms, outbox);
+    left
 }
 
 fn has_something(scope: &GroupScope<'_>, topic: TopicIndex, partition: i32) -> bool {

@@ -6,6 +6,7 @@ use super::GroupScope;
 use super::delete::emit_tombstones;
 use super::entries::key;
 use super::store::CommittedOffset;
+use super::sweep::{Bounds, Place};
 use crate::outbox::Outbox;
 
 /// From when the retention of a group's offsets counts. The group's state decides, not the offsets.
@@ -78,11 +79,6 @@ pub fn expire(
     if base == ExpirationBase::Never {
         return false;
     }
-    let is_expired = |committed: &CommittedOffset<'_>| {
-        base.of(committed.commit_timestamp).is_some_and(|from_ms| {
-            now_ms >= expires_at_ms(from_ms, retention_ms, committed.expire_timestamp)
-        })
-    };
     let mut all_expired = true;
     let mut doomed = Vec::new();
     let topics = &scope.tables.topics;
@@ -92,7 +88,8 @@ pub fn expire(
             continue;
         }
         for (partition, committed) in scope.offsets.partitions(topics, topic) {
-            if is_expired(&committed) && !scope.offsets.is_pending(key(topic, partition)) {
+            let is_expired = is_expired((base, retention_ms), &committed, now_ms);
+            if is_expired && !scope.offsets.is_pending(key(topic, partition)) {
                 doomed.push((topic, partition));
             } else {
                 all_expired = false;
@@ -101,4 +98,55 @@ pub fn expire(
     }
     emit_tombstones(scope, doomed, now_ms, outbox);
     all_expired && !scope.offsets.has_open_transactions()
+}
+
+fn is_expired(
+    (base, retention_ms): (ExpirationBase, i64),
+    committed: &CommittedOffset<'_>,
+    now_ms: i64,
+) -> bool {
+    base.of(committed.commit_timestamp).is_some_and(|from_ms| {
+        now_ms >= expires_at_ms(from_ms, retention_ms, committed.expire_timestamp)
+    })
+}
+
+/// Writes tombstones for some of the group's expired offsets: from `place` on, within `bounds`, in
+/// the order in which they are stored. `rule`: from when the retention counts, and how long it is.
+/// Returns where it goes on; `None`: all were looked at.
+pub fn expire_some(
+    scope: &mut GroupScope<'_>,
+    place: Place,
+    bounds: &mut Bounds,
+    rule: (ExpirationBase, i64),
+    subscribed: impl Fn(&str) -> bool,
+    now_ms: i64,
+    outbox: &mut Outbox,
+) -> Option<Place> {
+    if rule.0 == ExpirationBase::Never {
+        return None;
+    }
+    let (mut doomed, mut left) = (Vec::new(), None);
+    let topics = &scope.tables.topics;
+    let mut known = None;
+    for entry in scope.offsets.entries.iter_from(place.0) {
+        if bounds.are_met() {
+            left = Some(Place(entry.key()));
+            break;
+        }
+        bounds.look();
+        let is_kept = match known {
+            Some((topic, is_kept)) if topic == entry.topic => is_kept,
+            _ => subscribed(topics.name(entry.topic)),
+        };
+        known = Some((entry.topic, is_kept));
+        if !is_kept
+            && is_expired(rule, &scope.offsets.view(topics, entry), now_ms)
+            && !scope.offsets.is_pending(entry.key())
+        {
+            doomed.push((entry.topic, entry.partition));
+            bounds.written(1);
+        }
+    }
+    emit_tombstones(scope, doomed, now_ms, outbox);
+    left
 }

@@ -13,6 +13,7 @@ pub mod fetch;
 mod furthest;
 mod pending;
 pub mod store;
+pub mod sweep;
 pub mod topic_table;
 pub mod transaction;
 

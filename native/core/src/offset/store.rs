@@ -203,7 +203,7 @@ impl GroupOffsets {
     }
 
     #[inline(always)]
-    fn view<'a>(&'a self, topics: &TopicTable, entry: &Entry) -> CommittedOffset<'a> {
+    pub(super) fn view<'a>(&'a self, topics: &TopicTable, entry: &Entry) -> CommittedOffset<'a> {
         view(topics, entry, self.extra(entry))
     }
 

@@ -88,8 +88,6 @@ impl<'a> Arrivals<'a, '_> {
         {
             return Err(format!("{} of {length} bytes: at most {most} are served", spec.name));
         }
-        let decoded = api::decode_request(spec.api, version, &mut body)
-            .map_err(|error| format!("{} v{version}: {error}", spec.name))?;
         let header = Header {
             ticket: frame.ticket,
             correlation_id: request.correlation_id,
@@ -103,8 +101,15 @@ impl<'a> Arrivals<'a, '_> {
             client_host: &frame.session.client_host,
             uuid: 0,
         };
-        let session = Some(frame.session);
-        self.route(Arrival { header, context, session }, frame.bytes, decoded);
+        let arrival = Arrival { header, context, session: Some(frame.session) };
+        let malformed = |error| format!("{} v{version}: {error}", spec.name);
+        if length > slices::LONG_FRAME_BYTES
+            && self.put_names_aside(arrival, frame.bytes, body.clone()).map_err(malformed)?
+        {
+            return Ok(());
+        }
+        let decoded = api::decode_request(spec.api, version, &mut body).map_err(malformed)?;
+        self.route(arrival, frame.bytes, decoded);
         Ok(())
     }
 

@@ -1,19 +1,17 @@
 //! One request that is done in slices: what is left of it, and how its next slice is handed to the
 //! shards.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
-use kcoord_core::request::{
-    LeaveGroupMember, LeaveGroupRequest, ListGroupsRequest, OffsetFetchRequest, OffsetFetchTopic,
-    Uuid,
-};
+use ahash::RandomState;
+use hashbrown::HashTable;
+use kcoord_core::request::{LeaveGroupRequest, ListGroupsRequest, OffsetFetchRequest};
 
 use super::{Arrival, Arrivals};
 use crate::Session;
 use crate::gather::Parts;
 use crate::slots::Header;
-use kcoord_wire::api::RequestBody;
+use kcoord_wire::api::long::{Long, Unread};
 
 /// What a slice may cost, in entries; it ends with the entry that is as much or more.
 const SLICE_ENTRIES: usize = 128;
@@ -37,39 +35,21 @@ pub(super) struct Sliced {
     pub header: Header,
     pub client_id: Box<str>,
     pub session: Arc<Session>,
-    /// A copy; texts point into it.
+    /// A copy; names are read from it one after the other.
     pub frame: Box<[u8]>,
     /// That it names.
     pub entries: usize,
     pub rest: Rest,
 }
 
-/// What is left to do. Lists are walked from `next` on.
+/// What is left to do.
 #[derive(Debug)]
 pub(super) enum Rest {
-    Describe {
-        groups: Vec<Text>,
-        next: usize,
-    },
-    /// `has_begun`: a part of the next group is deleted.
-    Delete {
-        groups: Vec<Text>,
-        next: usize,
-        has_begun: bool,
-    },
-    Leave {
-        group_id: Text,
-        members: Vec<[Option<Text>; 3]>,
-        next: usize,
-    },
-    Fetch {
-        groups: VecDeque<FetchedGroup>,
-    },
-    List {
-        request: ListGroupsRequest<'static>,
-        shard: usize,
-        row: u32,
-    },
+    Describe { groups: Unread, include_authorized_operations: bool },
+    Delete(Deleted),
+    Leave { group_id: Text, members: Unread },
+    Fetch { groups: Unread, require_stable: bool },
+    List { request: ListGroupsRequest<'static>, shard: usize, row: u32 },
 }
 
 /// A string of the frame: where it begins, and how long it is.
@@ -92,40 +72,38 @@ impl Text {
     }
 }
 
+/// Groups that are deleted, each once, as in Kafka.
 #[derive(Debug)]
-pub(super) struct FetchedGroup {
-    group_id: Text,
-    member_id: Option<Text>,
-    member_epoch: i32,
-    topics: Option<Vec<(Text, Uuid, Vec<i32>)>>,
-    require_stable: bool,
+pub(super) struct Deleted {
+    groups: Unread,
+    /// The next one; `None`: there is none, or it was not looked for.
+    next: Option<Text>,
+    seen: HashTable<Text>,
+    /// A part of the next group is deleted.
+    has_begun: bool,
 }
 
-impl FetchedGroup {
-    fn of(frame: &[u8], request: OffsetFetchRequest<'_>) -> FetchedGroup {
-        let topic = |topic: OffsetFetchTopic<'_>| {
-            (Text::of(frame, topic.name), topic.topic_id, topic.partition_indexes)
-        };
-        FetchedGroup {
-            group_id: Text::of(frame, request.group_id),
-            member_id: request.member_id.map(|id| Text::of(frame, id)),
-            member_epoch: request.member_epoch,
-            topics: request.topics.map(|topics| topics.into_iter().map(topic).collect()),
-            require_stable: request.require_stable,
+impl Deleted {
+    /// The next that was not deleted yet.
+    fn peek<'a>(
+        &mut self,
+        header: &Header,
+        frame: &'a [u8],
+        hasher: &RandomState,
+    ) -> Option<&'a str> {
+        let spec = header.api.spec();
+        while self.next.is_none()
+            && let Some(name) = self.groups.next_name(spec, header.version, frame)
+        {
+            let text = Text::of(frame, name);
+            let hash = |text: &Text| hasher.hash_one(text.read(frame));
+            let is_seen = self.seen.find(hash(&text), |other| other.read(frame) == name).is_some();
+            if !is_seen {
+                self.seen.insert_unique(hash(&text), text, hash);
+                self.next = Some(text);
+            }
         }
-    }
-
-    fn read(self, frame: &[u8]) -> OffsetFetchRequest<'_> {
-        let topic = |(name, topic_id, partition_indexes): (Text, Uuid, Vec<i32>)| {
-            OffsetFetchTopic { name: name.read(frame), topic_id, partition_indexes }
-        };
-        OffsetFetchRequest {
-            group_id: self.group_id.read(frame),
-            member_id: self.member_id.map(|id| id.read(frame)),
-            member_epoch: self.member_epoch,
-            topics: self.topics.map(|topics| topics.into_iter().map(topic).collect()),
-            require_stable: self.require_stable,
-        }
+        self.next.map(|text| text.read(frame))
     }
 }
 
@@ -135,42 +113,18 @@ impl<'a> Arrivals<'a, '_> {
         &mut self,
         arrival: Arrival<'a>,
         frame: &'a [u8],
-        body: RequestBody<'a>,
+        rest: Rest,
         entries: usize,
     ) -> Sliced {
-        let text = |text: &str| Text::of(frame, text);
-        let (parts, rest) = match body {
-            RequestBody::DescribeGroups(request) | RequestBody::ConsumerGroupDescribe(request) => (
-                Parts::describing(arrival.header.version, request.include_authorized_operations),
-                Rest::Describe { groups: request.groups.into_iter().map(text).collect(), next: 0 },
-            ),
-            RequestBody::DeleteGroups(request) => {
-                let groups = self.distinct(request.groups_names);
-                let groups: Vec<Text> = groups.into_iter().map(text).collect();
-                (
-                    Parts::DeleteGroups { results: Vec::new(), asked: Vec::new() },
-                    Rest::Delete { groups, next: 0, has_begun: false },
-                )
+        let version = arrival.header.version;
+        let parts = match rest {
+            Rest::Describe { include_authorized_operations, .. } => {
+                Parts::describing(version, include_authorized_operations)
             }
-            RequestBody::LeaveGroup(request) => {
-                let member = |member: LeaveGroupMember<'a>| {
-                    let LeaveGroupMember { member_id, group_instance_id, reason } = member;
-                    [Some(member_id), group_instance_id, reason].map(|of| of.map(text))
-                };
-                let members = request.members.into_iter().map(member).collect();
-                let group_id = text(request.group_id);
-                (Parts::LeaveGroup(Vec::new()), Rest::Leave { group_id, members, next: 0 })
-            }
-            RequestBody::OffsetFetch(groups) => {
-                let groups = groups.into_iter().map(|group| FetchedGroup::of(frame, group));
-                (Parts::fetching(arrival.header.version), Rest::Fetch { groups: groups.collect() })
-            }
-            RequestBody::ListGroups(request) => {
-                let request = request.of_known_names();
-                let parts = Parts::listing(arrival.header.version);
-                (parts, Rest::List { request, shard: 0, row: 0 })
-            }
-            other => unreachable!("{other:?} is no request of many"),
+            Rest::Delete(_) => Parts::deleting(version),
+            Rest::Leave { .. } => Parts::leaving(version),
+            Rest::Fetch { .. } => Parts::fetching(version),
+            Rest::List { .. } => Parts::listing(version),
         };
         let needs_frame = !matches!(rest, Rest::List { .. });
         Sliced {
@@ -197,6 +151,30 @@ impl Sliced {
 }
 
 impl Rest {
+    /// All of a request that names many.
+    pub fn of(long: Long<'_>, frame: &[u8]) -> Self {
+        match long {
+            Long::Describe { groups, include_authorized_operations } => {
+                Rest::Describe { groups, include_authorized_operations }
+            }
+            Long::Delete { groups } => Rest::Delete(Deleted {
+                groups,
+                next: None,
+                seen: HashTable::new(),
+                has_begun: false,
+            }),
+            Long::Leave { group_id, members } => {
+                Rest::Leave { group_id: Text::of(frame, group_id), members }
+            }
+            Long::Fetch { groups, require_stable, .. } => Rest::Fetch { groups, require_stable },
+        }
+    }
+
+    /// All groups.
+    pub fn list(request: &ListGroupsRequest<'_>) -> Self {
+        Rest::List { request: request.clone().of_known_names(), shard: 0, row: 0 }
+    }
+
     /// Hands the next slice to the shards; what it costs in entries, besides what it puts into the
     /// answer. `rows` are those of each shard.
     pub fn hand_on<'a>(
@@ -206,120 +184,105 @@ impl Rest {
         rows: &[u32],
         to: &mut Arrivals<'a, '_>,
     ) -> usize {
+        let header = arrival.header;
+        let mut cost = 0;
         match self {
-            Rest::Describe { groups, next } => {
+            Rest::Describe { groups, .. } => {
                 let most = SLICE_ENTRIES * ENTRY_COST_BYTES;
-                let bytes = |group| to.shard(group).description_bytes(group, most);
-                let (slice, _) = take(
-                    groups,
-                    next,
-                    |_| true,
-                    |group| 1 + bytes(group.read(frame)) / ENTRY_COST_BYTES,
-                );
-                to.describe_slice(&arrival, slice.iter().map(|group| group.read(frame)));
-                slice.len()
+                let mut slice = Vec::new();
+                while cost < SLICE_ENTRIES
+                    && let Some(group) = groups.next_name(header.api.spec(), header.version, frame)
+                {
+                    cost += 1 + to.shard(group).description_bytes(group, most) / ENTRY_COST_BYTES;
+                    slice.push(group);
+                }
+                cost = slice.len();
+                to.describe_slice(&arrival, slice.into_iter());
             }
-            Rest::Delete { groups, next, has_begun } => {
+            Rest::Delete(deleted) => {
+                let hasher = to.topics.hasher();
+                let Some(first) = deleted.peek(&header, frame, hasher) else { return 0 };
                 let is_asked = to.is_asked(&arrival);
-                let offsets = |group: &Text| to.deletable_offsets_of(group.read(frame));
-                if offsets(&groups[*next]) > SLICE_OFFSETS {
-                    *has_begun = true;
-                    to.delete_offsets_slice(&arrival, groups[*next].read(frame), SLICE_OFFSETS);
+                if to.deletable_offsets_of(first) > SLICE_OFFSETS {
+                    deleted.has_begun = true;
+                    to.delete_offsets_slice(&arrival, first, SLICE_OFFSETS);
                     return SLICE_ENTRIES;
                 }
                 if !is_asked {
                     // Its client is gone. What was begun is done, and no more.
-                    to.delete_unasked(&arrival, groups[*next].read(frame));
-                    *next = groups.len();
+                    to.delete_unasked(&arrival, first);
+                    (deleted.next, deleted.groups) = (None, Unread::default());
                     return 1;
                 }
+                deleted.has_begun = false;
+                let mut slice = Vec::new();
                 // One that is larger waits for a slice of its own.
-                let fits = |group: &Text| offsets(group) <= SLICE_OFFSETS;
-                let (slice, cost) =
-                    take(groups, next, fits, |group| 1 + offsets(group) / ENTRY_OFFSETS);
-                *has_begun = false;
-                to.delete_slice(&arrival, slice.iter().map(|group| group.read(frame)));
-                cost
+                while cost < SLICE_ENTRIES
+                    && let Some(group) = deleted.peek(&header, frame, hasher)
+                    && let offsets = to.deletable_offsets_of(group)
+                    && offsets <= SLICE_OFFSETS
+                {
+                    cost += 1 + offsets / ENTRY_OFFSETS;
+                    slice.push(group);
+                    deleted.next = None;
+                }
+                to.delete_slice(&arrival, slice.into_iter());
+                // Whether this was the last is known then.
+                deleted.peek(&header, frame, hasher);
             }
-            Rest::Leave { group_id, members, next } => {
-                let (slice, cost) = take(members, next, |_| true, |_| 1);
-                let member = |member: &[Option<Text>; 3]| {
-                    let [member_id, group_instance_id, reason] =
-                        member.map(|text| text.map(|text| text.read(frame)));
-                    let member_id = member_id.unwrap_or_default();
-                    LeaveGroupMember { member_id, group_instance_id, reason }
-                };
-                let members = slice.iter().map(member).collect();
+            Rest::Leave { group_id, members } => {
+                let mut slice = Vec::new();
+                while slice.len() < SLICE_ENTRIES
+                    && let Some(member) = members.next_member(header.version, frame)
+                {
+                    slice.push(member);
+                }
+                cost = slice.len();
                 let group_id = group_id.read(frame);
-                to.leave_slice(&arrival, LeaveGroupRequest { group_id, members });
-                cost
+                to.leave_slice(&arrival, LeaveGroupRequest { group_id, members: slice });
             }
-            Rest::Fetch { groups } => {
-                let mut cost = 0;
+            Rest::Fetch { groups, require_stable } => {
                 let mut requests = Vec::new();
                 while cost < SLICE_ENTRIES
-                    && let Some(group) = groups.pop_front()
+                    && let Some(group) = groups.next_fetch(header.version, frame)
                 {
-                    let request = group.read(frame);
-                    cost += fetch_entries(&request);
-                    if request.topics.is_none() {
-                        let group_id = request.group_id;
+                    cost += fetch_entries(&group);
+                    if group.topics.is_none() {
+                        let group_id = group.group_id;
                         cost += to.shard(group_id).offset_count_of(group_id) / ENTRY_OFFSETS;
                     }
-                    requests.push(request);
+                    requests.push(OffsetFetchRequest { require_stable: *require_stable, ..group });
                 }
                 to.fetch_slice(&arrival, requests);
-                cost
             }
             Rest::List { request, shard, row } => {
-                let mut count = 0;
-                while count < SLICE_ENTRIES && *shard < rows.len() {
-                    let end = rows[*shard].min(*row + (SLICE_ENTRIES - count) as u32);
+                while cost < SLICE_ENTRIES && *shard < rows.len() {
+                    let end = rows[*shard].min(*row + (SLICE_ENTRIES - cost) as u32);
                     to.list_slice(&arrival, request, *shard, *row..end);
-                    count += 1 + end.saturating_sub(*row) as usize;
+                    cost += 1 + end.saturating_sub(*row) as usize;
                     *row = end;
                     if end >= rows[*shard] {
                         (*shard, *row) = (*shard + 1, 0);
                     }
                 }
-                count
             }
         }
+        cost
     }
 
     /// A group is half deleted: it is not to stay so.
     pub fn has_begun_to_delete(&self) -> bool {
-        matches!(self, Rest::Delete { has_begun: true, .. })
+        matches!(self, Rest::Delete(Deleted { has_begun: true, .. }))
     }
 
     pub fn is_done(&self, shards: usize) -> bool {
         match self {
-            Rest::Describe { groups, next } | Rest::Delete { groups, next, .. } => {
-                *next == groups.len()
-            }
-            Rest::Leave { members, next, .. } => *next == members.len(),
-            Rest::Fetch { groups } => groups.is_empty(),
+            Rest::Describe { groups, .. } | Rest::Fetch { groups, .. } => groups.count() == 0,
+            Rest::Delete(deleted) => deleted.next.is_none() && deleted.groups.count() == 0,
+            Rest::Leave { members, .. } => members.count() == 0,
             Rest::List { shard, .. } => *shard == shards,
         }
     }
-}
-
-/// The next of a list, as many as a slice has, and what they cost.
-fn take<'a, T>(
-    all: &'a [T],
-    next: &mut usize,
-    fits: impl Fn(&T) -> bool,
-    cost_of: impl Fn(&T) -> usize,
-) -> (&'a [T], usize) {
-    let (first, mut cost) = (*next, 0);
-    while cost < SLICE_ENTRIES
-        && let Some(one) = all.get(*next)
-        && fits(one)
-    {
-        cost += cost_of(one);
-        *next += 1;
-    }
-    (&all[first..*next], cost)
 }
 
 /// Groups, topics and partitions that a fetch names.

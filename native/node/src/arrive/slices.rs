@@ -12,12 +12,19 @@ use kcoord_core::{ErrorCode, Shard};
 use super::sliced::{ENTRY_COST_BYTES, Rest, Sliced, fetch_entries};
 use super::{Arrival, Arrivals};
 use crate::routing::shard_of;
+use crate::slots::Header;
 use crate::{Node, Turn};
+use kcoord_wire::DecodeError;
+use kcoord_wire::api::long::{self, Long};
 use kcoord_wire::api::{self, RequestBody};
-use kcoord_wire::header::ApiKey;
+use kcoord_wire::header::{ApiKey, Incoming, open_request};
+use kcoord_wire::reader::Reader;
 
 /// Of a request that may name many groups or members, in bytes.
 pub const MAX_FRAME_BYTES: usize = 8 << 20;
+
+/// In a shorter frame there is no room for names in such numbers that their list would matter.
+pub(super) const LONG_FRAME_BYTES: usize = 4 << 10;
 
 /// Memory of all such requests that are not done yet. COORDINATOR_LOAD_IN_PROGRESS beyond, and
 /// clients come back.
@@ -57,6 +64,11 @@ impl Slices {
     /// At once, if there is something to go on with.
     pub fn due_ms(&self, others_are_due: bool) -> Option<i64> {
         (others_are_due || !self.waiting.is_empty()).then_some(self.now_ms)
+    }
+
+    /// Something else is worked on at this time.
+    pub fn set_now(&mut self, now_ms: i64) {
+        self.now_ms = now_ms;
     }
 
     /// Memory of what waits.
@@ -154,6 +166,14 @@ pub(super) fn many(body: &RequestBody<'_>, shards: &[Shard]) -> Option<usize> {
     (count > small).then_some(if is_named { count } else { 0 })
 }
 
+/// How many entries of a request of names are done at once, whatever stands behind these.
+fn small(long: &Long<'_>) -> usize {
+    match long {
+        Long::Fetch { .. } => SMALL_FETCH_ENTRIES,
+        _ => SMALL_ENTRIES,
+    }
+}
+
 impl<'a> Arrivals<'a, '_> {
     /// Puts a request of [`many`] entries aside, to be done in slices.
     #[cold]
@@ -164,13 +184,56 @@ impl<'a> Arrivals<'a, '_> {
         body: RequestBody<'a>,
         entries: usize,
     ) {
-        if self.slices.waiting_bytes + Sliced::bytes_of(frame.len(), entries) > MAX_WAITING_BYTES {
+        let rest = match body {
+            RequestBody::ListGroups(ref request) => Rest::list(request),
+            _ => {
+                let long = match open_request(frame) {
+                    Ok(Incoming::Owned(header, mut body)) => {
+                        long::check(header.spec.api, header.api_version, &mut body)
+                    }
+                    other => unreachable!("{other:?} was opened before"),
+                };
+                Rest::of(long.ok().flatten().expect("it was read before"), frame)
+            }
+        };
+        if self.has_no_room(frame, entries) {
             return self.reply(&arrival.header, |out, version| {
                 let error_code = ErrorCode::CoordinatorLoadInProgress;
                 api::encode_error(out, version, &body, error_code);
             });
         }
-        let sliced = self.sliced(arrival, frame, body, entries);
+        self.push(arrival, frame, rest, entries);
+    }
+
+    /// The same of a frame in which many names have room: if they are many, they are put aside and
+    /// no list of them is made. `body` is at its beginning; false: nothing was done.
+    #[cold]
+    pub(super) fn put_names_aside(
+        &mut self,
+        arrival: Arrival<'a>,
+        frame: &'a [u8],
+        mut body: Reader<'a>,
+    ) -> Result<bool, DecodeError> {
+        let Header { api, version, .. } = arrival.header;
+        let Some(long) = long::check(api, version, &mut body)? else { return Ok(false) };
+        let entries = long.entries();
+        let is_unserved = match long {
+            Long::Leave { group_id, .. } => self.unserved(self.shard_of(group_id)).is_some(),
+            _ => false,
+        };
+        if entries <= small(&long) || is_unserved || self.has_no_room(frame, entries) {
+            return Ok(false);
+        }
+        self.push(arrival, frame, Rest::of(long, frame), entries);
+        Ok(true)
+    }
+
+    fn has_no_room(&self, frame: &[u8], entries: usize) -> bool {
+        self.slices.waiting_bytes + Sliced::bytes_of(frame.len(), entries) > MAX_WAITING_BYTES
+    }
+
+    fn push(&mut self, arrival: Arrival<'a>, frame: &'a [u8], rest: Rest, entries: usize) {
+        let sliced = self.sliced(arrival, frame, rest, entries);
         self.slices.push(sliced);
     }
 }

@@ -57,14 +57,17 @@ impl<'a> Arrivals<'a, '_> {
                 Some(topics) if by_id => self.resolve(topics),
                 _ => Vec::new(),
             };
-            fresh.push(FetchPart { unknown, all });
+            // What was found is the answer, but for topics by id that the catalogue does not know.
+            let is_more = by_id && (all || !unknown.is_empty());
+            fresh.push(is_more.then_some(FetchPart { unknown, all }));
         }
         let shards = requests.iter().map(|request| self.shard_of(request.group_id) as u32);
         let shards: Vec<u32> = shards.collect();
         let gather = self.gather(arrival);
         let first = gather.grow(shards.iter().copied());
         if let Parts::OffsetFetch { asked, .. } = &mut gather.parts {
-            asked.extend(fresh);
+            let of_parts = (first..).zip(fresh);
+            asked.extend(of_parts.filter_map(|(part, more)| Some((part, more?))));
         }
         for (part, (request, shard)) in (first..).zip(requests.into_iter().zip(shards)) {
             let refuse = |request: &Request<'a>, code| match request {
@@ -140,9 +143,6 @@ impl<'a> Arrivals<'a, '_> {
         let shard = self.shard_of(request.group_id) as u32;
         let gather = self.gather(arrival);
         let part = gather.grow([shard]);
-        if let Parts::LeaveGroup(slices) = &mut gather.parts {
-            slices.push(None);
-        }
         self.part(&arrival.context, part, shard, Request::LeaveGroup(request), |_, error_code| {
             Response::LeaveGroup(LeaveGroupResponse { error_code, members: Vec::new() })
         });
@@ -155,7 +155,7 @@ impl<'a> Arrivals<'a, '_> {
                 api::delete_groups::encode_response(out, version, &response);
             });
         }
-        let parts = Parts::DeleteGroups { results: Vec::new(), asked: Vec::new() };
+        let parts = Parts::deleting(arrival.header.version);
         let groups = self.distinct(request.groups_names);
         let arrival = self.begin_parts(arrival, parts);
         self.delete_slice(&arrival, groups.into_iter());
@@ -181,9 +181,8 @@ impl<'a> Arrivals<'a, '_> {
         let Parts::DeleteGroups { results, .. } = &mut gather.parts else { unreachable!() };
         for name in group_ids {
             let (places, groups) = &mut by_shard[shard_of(name, shards)];
-            places.push(results.len());
+            places.push(results.push(name));
             groups.push(name);
-            results.push((name.into(), ErrorCode::None));
         }
         let reached = by_shard.into_iter().enumerate();
         let (places, requests): (Vec<_>, Vec<_>) = reached
@@ -192,7 +191,7 @@ impl<'a> Arrivals<'a, '_> {
             .unzip();
         let first = gather.grow(requests.iter().map(|(shard, _)| *shard));
         if let Parts::DeleteGroups { asked, .. } = &mut gather.parts {
-            asked.extend(places);
+            asked.extend((first..).zip(places));
         }
         for (part, (shard, groups_names)) in (first..).zip(requests) {
             let request = Request::DeleteGroups(DeleteGroupsRequest { groups_names });

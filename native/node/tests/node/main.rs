@@ -15,6 +15,7 @@ mod long_answers;
 mod random;
 mod shards;
 mod slices;
+mod sweeps;
 mod targets;
 mod tickets;
 mod topics;

@@ -34,6 +34,7 @@ impl DescribedGroup for ConsumerGroupDescribeResponse {
     const THROTTLE_FROM: i16 = 0;
     const OPERATIONS_FROM: i16 = 0;
     const LEAST_BYTES: usize = 20;
+    const STEPS: usize = 1;
 
     fn bytes(&self) -> usize {
         let topic = |topic: &DescribedTopicPartitions| {
@@ -64,7 +65,7 @@ impl DescribedGroup for ConsumerGroupDescribeResponse {
         ConsumerGroupDescribeResponse::refused(group_id, error_code.into())
     }
 
-    fn encode(&self, out: &mut Writer<'_>, version: i16) {
+    fn begin(&self, out: &mut Writer<'_>, _version: i16) {
         out.error_code(self.error_code);
         // It quotes the group's id, and may so be longer than a string can be.
         out.nullable_string(self.error_message.as_deref().map(shorten));
@@ -74,9 +75,18 @@ impl DescribedGroup for ConsumerGroupDescribeResponse {
         out.i32(self.assignment_epoch);
         out.string(&self.assignor_name);
         out.array_length(self.members.len());
-        for member in &self.members {
-            encode_member(out, version, member);
-        }
+    }
+
+    fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
+    fn encode_step(&self, member: usize, _step: usize, out: &mut Writer<'_>, version: i16) {
+        encode_member(out, version, &self.members[member]);
+    }
+
+    fn shared(&self, _member: usize, _step: usize) -> &[u8] {
+        &[]
     }
 
     fn decode(version: i16, body: &mut Reader<'_>) -> Result<Self> {

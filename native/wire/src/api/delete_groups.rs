@@ -29,18 +29,39 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<DeleteG
 
 /// Appends the body of a response.
 pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &DeleteGroupsResponse) {
+    begin_results(out, version, response.results.len());
+    for (group_id, error_code) in &response.results {
+        encode_result(out, version, group_id, *error_code);
+    }
+    end_results(out, version);
+}
+
+/// What comes before the results.
+pub fn begin_results(out: &mut Vec<u8>, version: i16, count: usize) {
     let mut out = Writer::new(out, API.spec().is_flexible(version));
     out.i32(0); // throttle_time_ms
-    out.array_length(response.results.len());
-    for (group_id, error_code) in &response.results {
-        out.string(group_id);
-        out.error_code(*error_code);
-        if version >= 3 {
-            out.nullable_string(None); // error_message
-        }
-        out.tags();
+    out.array_length(count);
+}
+
+/// Bytes that the result of a group takes at most.
+pub fn result_bytes(group_id: &str) -> usize {
+    8 + group_id.len()
+}
+
+/// The result of one group.
+pub fn encode_result(out: &mut Vec<u8>, version: i16, group_id: &str, error_code: ErrorCode) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    out.string(group_id);
+    out.error_code(error_code);
+    if version >= 3 {
+        out.nullable_string(None); // error_message
     }
     out.tags();
+}
+
+/// What comes behind the results.
+pub fn end_results(out: &mut Vec<u8>, version: i16) {
+    Writer::new(out, API.spec().is_flexible(version)).tags();
 }
 
 /// Every group gets the code.

@@ -31,6 +31,7 @@ impl DescribedGroup for DescribeGroupResponse {
     const THROTTLE_FROM: i16 = 1;
     const OPERATIONS_FROM: i16 = 3;
     const LEAST_BYTES: usize = 12;
+    const STEPS: usize = 3;
 
     fn bytes(&self) -> usize {
         let member = |member: &DescribedGroupMember| {
@@ -53,7 +54,7 @@ impl DescribedGroup for DescribeGroupResponse {
         DescribeGroupResponse::refused(group_id, error_code)
     }
 
-    fn encode(&self, out: &mut Writer<'_>, version: i16) {
+    fn begin(&self, out: &mut Writer<'_>, version: i16) {
         out.error_code(self.error_code);
         if version >= 6 {
             // It quotes the group's id, and may so be longer than a string can be.
@@ -64,16 +65,35 @@ impl DescribedGroup for DescribeGroupResponse {
         out.string(&self.protocol_type);
         out.string(&self.protocol_data);
         out.array_length(self.members.len());
-        for member in &self.members {
-            out.string(&member.member_id);
-            if version >= 4 {
-                out.nullable_string(member.group_instance_id.as_deref());
+    }
+
+    fn member_count(&self) -> usize {
+        self.members.len()
+    }
+
+    fn encode_step(&self, member: usize, step: usize, out: &mut Writer<'_>, version: i16) {
+        let member = &self.members[member];
+        match step {
+            0 => {
+                out.string(&member.member_id);
+                if version >= 4 {
+                    out.nullable_string(member.group_instance_id.as_deref());
+                }
+                out.string(&member.client_id);
+                out.string(&member.client_host);
+                out.array_length(member.member_metadata.len());
             }
-            out.string(&member.client_id);
-            out.string(&member.client_host);
-            out.bytes(&member.member_metadata);
-            out.bytes(&member.member_assignment);
-            out.tags();
+            1 => out.array_length(member.member_assignment.len()),
+            _ => out.tags(),
+        }
+    }
+
+    fn shared(&self, member: usize, step: usize) -> &[u8] {
+        let member = &self.members[member];
+        match step {
+            0 => &member.member_metadata,
+            1 => &member.member_assignment,
+            _ => &[],
         }
     }
 

@@ -45,6 +45,8 @@ pub trait DescribedGroup: Sized {
     const OPERATIONS_FROM: i16;
     /// What a group takes at least, in bytes.
     const LEAST_BYTES: usize;
+    /// Steps in which a member is encoded.
+    const STEPS: usize;
 
     /// Bytes that it takes at most; not much less.
     fn bytes(&self) -> usize;
@@ -52,8 +54,14 @@ pub trait DescribedGroup: Sized {
     fn error_code(&self) -> ErrorCode;
     /// One that cannot be served: its id and the code, nothing else.
     fn refused(group_id: &str, error_code: ErrorCode) -> Self;
-    /// All but its operations.
-    fn encode(&self, out: &mut Writer<'_>, version: i16);
+    /// What comes before its members, with their number.
+    fn begin(&self, out: &mut Writer<'_>, version: i16);
+    /// How many members it has.
+    fn member_count(&self) -> usize;
+    /// A step of one of its members, up to the bytes that it shares with the group's state.
+    fn encode_step(&self, member: usize, step: usize, out: &mut Writer<'_>, version: i16);
+    /// The bytes that stand behind that step, as they are sent.
+    fn shared(&self, member: usize, step: usize) -> &[u8];
     /// All but its operations.
     ///
     /// # Errors
@@ -67,10 +75,14 @@ pub(super) fn decode_request<'a, G: DescribedGroup>(
 ) -> Result<DescribeGroupsRequest<'a>> {
     let mut left = MAX_ENTRIES_PER_REQUEST;
     let groups = body.counted_array(G::ASKED, 1, &mut left, |body, _| body.string("group_id"))?;
-    let include_authorized_operations =
-        version >= G::OPERATIONS_FROM && body.boolean("include_authorized_operations")?;
+    let include_authorized_operations = decode_end::<G>(version, body)?;
     body.tags()?;
     Ok(DescribeGroupsRequest { groups, include_authorized_operations })
+}
+
+/// What stands behind the groups: whether operations are asked for.
+pub(super) fn decode_end<G: DescribedGroup>(version: i16, body: &mut Reader<'_>) -> Result<bool> {
+    Ok(version >= G::OPERATIONS_FROM && body.boolean("include_authorized_operations")?)
 }
 
 pub(super) fn encode_request<G: DescribedGroup>(
@@ -123,8 +135,23 @@ pub fn encode_group<G: DescribedGroup>(
     group: &G,
     authorized_operations: i32,
 ) {
-    let mut out = Writer::new(out, G::API.spec().is_flexible(version));
-    group.encode(&mut out, version);
+    let is_flexible = G::API.spec().is_flexible(version);
+    group.begin(&mut Writer::new(out, is_flexible), version);
+    for member in 0..group.member_count() {
+        for step in 0..G::STEPS {
+            group.encode_step(member, step, &mut Writer::new(out, is_flexible), version);
+            out.extend_from_slice(group.shared(member, step));
+        }
+    }
+    encode_operations::<G>(&mut Writer::new(out, is_flexible), version, authorized_operations);
+}
+
+/// The end of a group.
+pub(super) fn encode_operations<G: DescribedGroup>(
+    out: &mut Writer<'_>,
+    version: i16,
+    authorized_operations: i32,
+) {
     if version >= G::OPERATIONS_FROM {
         out.i32(authorized_operations);
     }

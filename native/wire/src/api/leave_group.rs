@@ -27,21 +27,27 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<LeaveGr
             group_instance_id: None,
             reason: None,
         }],
-        _ => body.counted_array("members", 3, &mut left, |body, _| {
-            let member = LeaveGroupMember {
-                member_id: body.string("member_id")?,
-                group_instance_id: body.nullable_string("group_instance_id")?,
-                reason: match version {
-                    ..5 => None,
-                    _ => body.nullable_string("reason")?,
-                },
-            };
-            body.tags()?;
-            Ok(member)
-        })?,
+        _ => body.counted_array("members", 3, &mut left, |body, _| decode_member(version, body))?,
     };
     body.tags()?;
     Ok(LeaveGroupRequest { group_id, members })
+}
+
+/// One of the members, from v3.
+pub(super) fn decode_member<'a>(
+    version: i16,
+    body: &mut Reader<'a>,
+) -> Result<LeaveGroupMember<'a>> {
+    let member = LeaveGroupMember {
+        member_id: body.string("member_id")?,
+        group_instance_id: body.nullable_string("group_instance_id")?,
+        reason: match version {
+            ..5 => None,
+            _ => body.nullable_string("reason")?,
+        },
+    };
+    body.tags()?;
+    Ok(member)
 }
 
 /// v0-2 have one code: the top-level one, or else that of the only member.
@@ -58,13 +64,40 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &LeaveGroupRes
     }
     out.error_code(response.error_code);
     out.array_length(response.members.len());
-    for member in &response.members {
+    encode_members(&mut out, &response.members);
+    out.tags();
+}
+
+/// What comes before the members, from v3.
+pub fn begin_members(out: &mut Vec<u8>, version: i16, count: usize) {
+    let mut out = Writer::new(out, API.spec().is_flexible(version));
+    out.i32(0); // throttle_time_ms
+    out.error_code(ErrorCode::None);
+    out.array_length(count);
+}
+
+/// Bytes that a member takes at most.
+pub fn member_bytes(member: &LeaveGroupMemberResponse) -> usize {
+    9 + member.member_id.len() + member.group_instance_id.as_deref().map_or(0, str::len)
+}
+
+/// Some of the members, from v3.
+pub fn encode_some(out: &mut Vec<u8>, version: i16, members: &[LeaveGroupMemberResponse]) {
+    encode_members(&mut Writer::new(out, API.spec().is_flexible(version)), members);
+}
+
+/// What comes behind the members.
+pub fn end_members(out: &mut Vec<u8>, version: i16) {
+    Writer::new(out, API.spec().is_flexible(version)).tags();
+}
+
+fn encode_members(out: &mut Writer<'_>, members: &[LeaveGroupMemberResponse]) {
+    for member in members {
         out.string(&member.member_id);
         out.nullable_string(member.group_instance_id.as_deref());
         out.error_code(member.error_code);
         out.tags();
     }
-    out.tags();
 }
 
 /// A whole request answered with this error.

@@ -11,7 +11,8 @@ use kcoord_core::response::{
 
 use super::{decode_topic, encode_topic};
 use crate::header::ApiKey;
-use crate::reader::{Reader, Result};
+use crate::in_steps::{InSteps, Spill};
+use crate::reader::{DecodeErrorKind, Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::OffsetFetch;
@@ -30,9 +31,7 @@ pub fn decode_request<'a>(
     let mut groups = match version {
         ..8 => vec![decode_group(version, body, &mut left)?],
         _ => body.counted_array("groups", 3, &mut left, |body, left| {
-            let group = decode_group(version, body, left)?;
-            body.tags()?;
-            Ok(group)
+            decode_element(version, body, left)
         })?,
     };
     if version >= 7 {
@@ -41,6 +40,41 @@ pub fn decode_request<'a>(
     }
     body.tags()?;
     Ok(groups)
+}
+
+/// One of the groups, with its end: the only one up to v7, whose end is the body's.
+pub(super) fn decode_element<'a>(
+    version: i16,
+    body: &mut Reader<'a>,
+    left: &mut usize,
+) -> Result<OffsetFetchRequest<'a>> {
+    let group = decode_group(version, body, left)?;
+    if version >= 8 {
+        body.tags()?;
+    }
+    Ok(group)
+}
+
+/// Checks what [`decode_element`] reads, and makes no list of it.
+pub(super) fn check_element(version: i16, body: &mut Reader<'_>, left: &mut usize) -> Result<()> {
+    body.string("group_id")?;
+    if version >= 9 {
+        body.nullable_string("member_id")?;
+        body.i32("member_epoch")?;
+    }
+    let topics = body.counted_length("topics", 3, left)?;
+    if version < 2 && topics.is_none() {
+        return Err(body.error("topics", DecodeErrorKind::Null));
+    }
+    for _ in 0..topics.unwrap_or_default() {
+        decode_topic(version, body)?;
+        let Some(partitions) = body.counted_length("partition_indexes", 4, left)? else {
+            return Err(body.error("partition_indexes", DecodeErrorKind::Null));
+        };
+        body.skip("partition_index", size_of::<i32>() * partitions)?;
+        body.tags()?;
+    }
+    if version >= 8 { body.tags() } else { Ok(()) }
 }
 
 fn decode_group<'a>(
@@ -167,38 +201,14 @@ pub struct GroupInSteps {
     place: OffsetFetchPlace,
     has_begun: bool,
     left: usize,
-    /// What was made and had no room; of that, what is before `spilled` is gone.
-    spill: Vec<u8>,
-    spilled: usize,
+    spill: Spill,
 }
 
 impl GroupInSteps {
     /// All of it.
     pub fn new(version: i16, group: OffsetFetchResponse) -> Self {
         let (place, left) = (OffsetFetchPlace::default(), encoded_bytes(version, &group));
-        let (spill, spilled) = (Vec::new(), 0);
-        GroupInSteps { version, group, place, has_begun: false, left, spill, spilled }
-    }
-
-    /// Bytes that are to come.
-    pub fn left(&self) -> usize {
-        self.left
-    }
-
-    /// Puts the next `most` bytes behind `out`, of which there are as many.
-    pub fn fill(&mut self, out: &mut Vec<u8>, most: usize) {
-        let end = out.len() + most;
-        self.left -= most;
-        let taken = most.min(self.spill.len() - self.spilled);
-        out.extend_from_slice(&self.spill[self.spilled..self.spilled + taken]);
-        self.spilled += taken;
-        while out.len() < end {
-            self.encode_next(out);
-        }
-        if out.len() > end {
-            self.spill = out.split_off(end);
-            self.spilled = 0;
-        }
+        GroupInSteps { version, group, place, has_begun: false, left, spill: Spill::default() }
     }
 
     fn encode_next(&mut self, out: &mut Vec<u8>) {
@@ -238,6 +248,22 @@ impl GroupInSteps {
                 }
             }
         }
+    }
+}
+
+impl InSteps for GroupInSteps {
+    fn left(&self) -> usize {
+        self.left
+    }
+
+    fn fill(&mut self, out: &mut Vec<u8>, most: usize) {
+        let end = out.len() + most;
+        self.left -= most;
+        self.spill.fill(out, most);
+        while out.len() < end {
+            self.encode_next(out);
+        }
+        self.spill.take(out, end);
     }
 }
 

@@ -7,7 +7,7 @@ use std::cell::Cell;
 
 use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_wire::DecodeError;
-use kcoord_wire::api;
+use kcoord_wire::api::{self, long};
 use kcoord_wire::header::{APIS, ApiSpec, Incoming, open_request};
 use kcoord_wire::reader::{DecodeErrorKind, Reader};
 use proptest::prelude::*;
@@ -58,6 +58,11 @@ fn decode(spec: &ApiSpec, version: i16, body: &[u8]) -> Result<(), DecodeError> 
         metered(|| api::decode_request(spec.api, version, &mut reader).map(drop));
     let allowed = ALLOCATED_PER_BYTE * body.len() + 256;
     assert!(allocated <= allowed, "{} v{version}: {allocated} bytes for {body:?}", spec.name);
+    // A long list is checked without being made, and refused for the same reason.
+    match long::check(spec.api, version, &mut Reader::new(body, spec.is_flexible(version))) {
+        Ok(None) => {}
+        checked => assert_eq!(checked.map(drop), result, "{} v{version}: {body:?}", spec.name),
+    }
     result
 }
 

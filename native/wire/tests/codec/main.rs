@@ -4,6 +4,7 @@ mod bounds;
 mod errors;
 mod golden;
 mod hostile;
+mod long;
 mod pitfalls;
 mod random;
 mod round_trip;

@@ -10,6 +10,7 @@ use kcoord_wire::api::describing::{Described, OPERATIONS_OMITTED};
 use kcoord_wire::api::offset_fetch::{GroupInSteps, encode_group};
 use kcoord_wire::api::{self, RequestBody, ResponseBody, join_group};
 use kcoord_wire::header::{APIS, ApiKey};
+use kcoord_wire::in_steps::InSteps;
 use kcoord_wire::reader::Reader;
 use proptest::prelude::*;
 use proptest::test_runner::TestRunner;
@@ -108,7 +109,7 @@ fn metadata_of_any_length_is_counted() {
 }
 
 /// The request with Kafka's defaults in the fields that the version lacks.
-fn request_as_of(version: i16, mut request: RequestBody<'static>) -> RequestBody<'static> {
+pub fn request_as_of(version: i16, mut request: RequestBody<'static>) -> RequestBody<'static> {
     match &mut request {
         RequestBody::JoinGroup(request) => {
             if version < 1 {
