@@ -55,12 +55,10 @@ class ReplicaLog(CopiedPartition):
         next_offset = self.next_offset
         for append in appends:
             assert append.base_offset == next_offset, (self.directory, next_offset, append)
+            of_batch = (append.base_timestamp, append.max_timestamp, leader_epoch, *append[6:])
             batches.append(
-                frame(
-                    append.records, append.record_count, append.base_offset,
-                    append.base_timestamp, append.max_timestamp, leader_epoch,
-                )
-            )  # fmt: skip
+                frame(append.records, append.record_count, append.base_offset, *of_batch)
+            )
             next_offset += append.record_count
         at, position = self.next_offset, self._size
         self.write(b"".join(batches), next_offset, epochs)

@@ -26,7 +26,7 @@ logger = logging.getLogger("pykcoord.node")
 
 _HEADER = struct.Struct(">hhi")
 _PRODUCE, _FETCH, _LIST_OFFSETS, _API_VERSIONS, _EPOCHS = 0, 1, 2, 18, 23
-_DESCRIBE_CONFIGS, _WRITE_MARKERS = 32, 27
+_DESCRIBE_CONFIGS, _WRITE_MARKERS, _TXN_OFFSET_COMMIT = 32, 27, 28
 _OWN_VERSIONS = {_FETCH: (4, 18), _LIST_OFFSETS: (1, 11), _EPOCHS: (2, 4)}
 # A broker answers these in the place of this node: they are about the cluster, not about one of it.
 _FORWARDED = frozenset(
@@ -261,6 +261,7 @@ class NodeApis:
         brokers = self._versions()
         served = {key: brokers[key] for key in _FORWARDED | {_PRODUCE} if key in brokers}
         own = {api.key: (api.minimum, api.maximum) for api in GROUP_APIS}
+        own.pop(_TXN_OFFSET_COMMIT, None)  # see `kafka plan`: such partitions are not taken
         own |= _OWN_VERSIONS | {_API_VERSIONS: (0, 5)}
         own |= {key: brokers[key] for key in (*_NOTHING, _WRITE_MARKERS) if key in brokers}
         for key, (least, most) in own.items():

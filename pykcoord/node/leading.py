@@ -166,7 +166,8 @@ class Leadership:
             begun_at=monotonic_seconds(),
             high_watermark=high_watermark,
         )
-        self._runtime.expect(number)
+        # Until it is loaded, who asks hears NOT_COORDINATOR and asks again: librdkafka fails a
+        # commit that hears COORDINATOR_LOAD_IN_PROGRESS three times.
         self._log.lead(number, partition)
         task = asyncio.create_task(self._serve(number))
         self._loading[number] = task

@@ -40,12 +40,11 @@ from pykcoord.kafka import Cluster, ClusterError
 from pykcoord.log.folders import TOPIC
 from pykcoord.node.cordon import CORDON_SETTING
 from pykcoord.node.errors import NodeError
-from pykcoord.protocol import GROUP_APIS
 
 __all__ = ["Move", "Mover", "Progress"]
 
 _SERVED_TYPES = frozenset({"classic", "consumer", ""})
-_SHARE_FETCH, _TXN_OFFSET_COMMIT = 78, 28
+_SHARE_FETCH = 78
 _NAME = TopicName(TOPIC)
 _TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 _POLL_SECONDS, _OPEN_SECONDS = 0.2, 20.0
@@ -196,8 +195,7 @@ class Mover:
                 move.kinds[kind or "classic"] = move.kinds.get(kind or "classic", 0) + 1
                 if kind not in _SERVED_TYPES:
                     move.refusal = f"{kind} group {group.group_id}, a kind that is not served"
-        if all(api.key != _TXN_OFFSET_COMMIT for api in GROUP_APIS):
-            await self._look_at_producers(by_number)
+        await self._look_at_producers(by_number)
 
     async def _look_at_producers(self, moves: dict[int, Move]) -> None:
         by_leader: dict[int, list[int]] = {}

@@ -18,6 +18,7 @@ CLASSES = {
     "topics": "org.apache.kafka.tools.TopicCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
+    "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
 _TIMEOUT_S = 60

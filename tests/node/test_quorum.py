@@ -1,0 +1,235 @@
+"""The metadata log as a controller sends it: what counts, what is taken back, what comes as a
+snapshot; and a registration that is refused, kept and lost."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from pykcoord.kafka import ClientProperties, ClusterError, UnreachableError
+from pykcoord.node.errors import NodeError
+from pykcoord.node.image import Image
+from pykcoord.node.metadata_records import Endpoint, batches_of
+from pykcoord.node.quorum import Quorum
+from pykcoord.node.registration import Identity, Registration
+
+_RECORDED = Path(__file__).with_name("metadata-log.bin").read_bytes()
+_BATCHES = list(batches_of(_RECORDED))
+_END = _BATCHES[-1].next_offset
+
+
+def _code(value: int, name: str = "") -> SimpleNamespace:
+    return SimpleNamespace(value=value, name=name or str(value))
+
+
+class _Connection:
+    """Answers with what it was given, in turn."""
+
+    address = "controller:1"
+
+    def __init__(self, *answers: Any) -> None:
+        self._answers = list(answers)
+        self.asked: list[Any] = []
+
+    async def ask(self, request: Any, **more: Any) -> Any:
+        self.asked.append(request)
+        return self._answers.pop(0)
+
+
+def _fetched(
+    records: bytes = b"",
+    *,
+    high_watermark: int = -1,
+    code: int = 0,
+    leader: tuple[int, int] = (-1, -1),
+    snapshot: tuple[int, int] = (-1, -1),
+    diverging: int = -1,
+) -> Any:
+    partition = SimpleNamespace(
+        error_code=_code(code),
+        current_leader=SimpleNamespace(leader_id=leader[0], leader_epoch=leader[1]),
+        high_watermark=high_watermark,
+        snapshot_id=SimpleNamespace(end_offset=snapshot[0], epoch=snapshot[1]),
+        diverging_epoch=SimpleNamespace(end_offset=diverging),
+        records=records,
+    )
+    topic = SimpleNamespace(partitions=[partition])
+    return SimpleNamespace(error_code=_code(0), responses=[topic])
+
+
+def _quorum() -> Quorum:
+    controllers = {1: ("one", 1), 2: ("two", 2)}
+    return Quorum(ClientProperties(), controllers, "cluster", 9, uuid.UUID(int=1))
+
+
+def test_records_count_once_they_are_below_the_high_watermark() -> None:
+    async def story() -> None:
+        quorum, told = _quorum(), []
+        quorum.on_change.append(lambda: told.append(quorum.image.offset))
+        half = _BATCHES[len(_BATCHES) // 2].next_offset
+        connection = _Connection(
+            _fetched(_RECORDED, high_watermark=half), _fetched(high_watermark=_END)
+        )
+        assert await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert told == [half]
+        assert await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert told == [half, _END]
+        assert quorum.leader == 1
+        assert connection.asked[1].topics[0].partitions[0].fetch_offset == _END
+
+    asyncio.run(story())
+
+
+def test_what_a_new_leader_does_not_have_is_taken_back() -> None:
+    async def story() -> None:
+        quorum = _quorum()
+        half = _BATCHES[len(_BATCHES) // 2].next_offset
+        connection = _Connection(
+            _fetched(_RECORDED, high_watermark=half), _fetched(diverging=half, high_watermark=half),
+            _fetched(_RECORDED, high_watermark=_END),
+        )  # fmt: skip
+        for _ in range(3):
+            await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert connection.asked[2].topics[0].partitions[0].fetch_offset == half
+        assert quorum.image.offset == _END
+
+    asyncio.run(story())
+
+
+def test_a_log_that_begins_later_comes_with_a_snapshot() -> None:
+    async def story() -> None:
+        quorum = _quorum()
+
+        def part(data: bytes) -> Any:
+            partition = SimpleNamespace(
+                error_code=_code(0), size=len(_RECORDED), unaligned_records=data
+            )
+            topic = SimpleNamespace(partitions=[partition])
+            return SimpleNamespace(error_code=_code(0), topics=[topic])
+
+        connection = _Connection(
+            _fetched(snapshot=(5_000, 2), high_watermark=5_000),
+            part(_RECORDED[:1_000]), part(_RECORDED[1_000:]),
+            _fetched(high_watermark=5_000),
+        )  # fmt: skip
+        await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert "__consumer_offsets" in quorum.image.topics
+        assert quorum.image.offset == 5_000
+        assert connection.asked[2].topics[0].partitions[0].position == 1_000
+        await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        asked = connection.asked[3].topics[0].partitions[0]
+        assert (asked.fetch_offset, asked.last_fetched_epoch) == (5_000, 2)
+
+    asyncio.run(story())
+
+
+def test_who_is_no_leader_says_who_is() -> None:
+    async def story() -> None:
+        quorum = _quorum()
+        connection = _Connection(_fetched(code=74, leader=(2, 7)), _fetched(code=6))
+        assert await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert quorum.leader == 2
+        assert not await quorum._fetch(connection, 2)  # type: ignore[arg-type]
+        assert quorum.leader == -1
+        refused = SimpleNamespace(error_code=_code(31), responses=[])
+        with pytest.raises(NodeError, match="CLUSTER_ACTION"):
+            await quorum._fetch(_Connection(refused), 1)  # type: ignore[arg-type]
+
+    asyncio.run(story())
+
+
+class _Controllers:
+    """In the place of a Quorum: answers by a function of the request's name."""
+
+    def __init__(self, answer: Callable[[str], Any]) -> None:
+        self.image = Image()
+        self.asked: list[Any] = []
+        self._answer = answer
+
+    async def ask(self, request: Any, seconds: float = 30.0) -> Any:
+        self.asked.append(request)
+        answer = self._answer(type(request).__name__.removesuffix("Request"))
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def _registration(answer: Callable[[str], Any]) -> tuple[Registration, _Controllers, list[int]]:
+    kept: list[int] = []
+    controllers = _Controllers(answer)
+    identity = Identity(
+        9, "cluster", uuid.UUID(int=1), [Endpoint("PLAINTEXT", "host", 1, 0)],
+        [("metadata.version", 7, 33)], None,
+    )  # fmt: skip
+    quorum: Any = controllers
+    return Registration(quorum, identity, 41, kept.append), controllers, kept
+
+
+def _registered(epoch: int) -> Any:
+    return SimpleNamespace(error_code=_code(0), broker_epoch=epoch)
+
+
+def test_a_registration_says_which_epoch_was_before_and_keeps_its_own() -> None:
+    registration, controllers, kept = _registration(lambda name: _registered(77))
+    asyncio.run(registration.register())
+    assert controllers.asked[0].previous_broker_epoch == 41
+    assert (kept, registration.broker_epoch, registration.is_alive) == ([77], 77, True)
+
+
+def test_an_earlier_session_is_waited_for() -> None:
+    answers = [SimpleNamespace(error_code=_code(101, "duplicate")), _registered(78)]
+    registration, _, kept = _registration(lambda name: answers.pop(0))
+    asyncio.run(registration.register())
+    assert kept == [78]
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [(35, "newer than this version of pykcoord"), (31, "CLUSTER_ACTION"), (119, "refuse")],
+)
+def test_a_refusal_says_what_to_do(code: int, said: str) -> None:
+    registration, _, kept = _registration(lambda name: SimpleNamespace(error_code=_code(code)))
+    with pytest.raises(NodeError, match=said):
+        asyncio.run(registration.register())
+    assert kept == []
+
+
+def test_one_that_the_controller_forgot_registers_again() -> None:
+    answers = {
+        "BrokerRegistration": [_registered(77), _registered(99)],
+        "BrokerHeartbeat": [SimpleNamespace(error_code=_code(77, "stale_broker_epoch"))],
+    }
+    registration, _, kept = _registration(lambda name: answers[name].pop(0))
+    said: list[str] = []
+    registration.on_lost = said.append
+    registration.on_heard = lambda: said.append("heard")
+
+    async def story() -> None:
+        await registration.register()
+        await registration._heartbeat()
+
+    asyncio.run(story())
+    assert said == ["the controller says stale_broker_epoch", "heard"]
+    assert kept == [77, 99]
+
+
+def test_a_heartbeat_that_nobody_answers_is_no_failure() -> None:
+    def answer(name: str) -> Any:
+        failure: ClusterError = UnreachableError("the controllers", "none of them is active")
+        return _registered(77) if name == "BrokerRegistration" else failure
+
+    registration, controllers, _ = _registration(answer)
+
+    async def story() -> None:
+        await registration.register()
+        await registration._heartbeat()
+
+    asyncio.run(story())
+    assert controllers.asked[-1].cordoned_log_dirs == (uuid.UUID(int=1),)
+    assert registration.is_alive
