@@ -10,33 +10,49 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from kio.schema.api_versions.v4.request import ApiVersionsRequest
+from kio.schema.describe_configs.v4.request import DescribeConfigsRequest, DescribeConfigsResource
 from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, PartitionData, TopicData
 from kio.schema.types import TopicName
-from kio.static.primitive import i32
+from kio.static.primitive import i8, i32
 
-from pykcoord.kafka import Cluster, ClusterError, OldClusterError
+from pykcoord.kafka import Cluster, ClusterError, Connection, OldClusterError
+from pykcoord.kafka.view import address_text
 from pykcoord.log.folders import TOPIC
 from pykcoord.log.replicas import NodeState
 from pykcoord.node.errors import NodeError
 from pykcoord.node.image import Image
 from pykcoord.node.metadata_records import Endpoint
 
-__all__ = ["Surroundings", "check_image", "endpoints_of", "look_around"]
+__all__ = ["Surroundings", "Timing", "check_id", "check_image", "endpoints_of", "look_around"]
 
 # Where directories can be cordoned (KIP-1066), and the newest whose records are known here: those
 # of Kafka 4.3 and 4.4.
 _LEAST_METADATA, _MOST_METADATA = 30, 33
 _NEEDED = {1: 17, 45: 0, 55: 2, 60: 0}
+_TOPIC, _BROKER, _UNKNOWN_TOPIC = 2, 4, 3
+_MIN_ISR = "min.insync.replicas"
 _WATCH = "`pykcoord watch` needs less"
+
+
+class Timing(NamedTuple):
+    """What brokers of the cluster are set to, with Kafka's defaults: for how long the controllers
+    count one as alive that they do not hear of, how often it says so, and for how long a follower
+    may lag; in seconds. `min_isr`: min.insync.replicas of `__consumer_offsets`."""
+
+    session_seconds: float = 9.0
+    heartbeat_seconds: float = 2.0
+    lag_seconds: float = 30.0
+    min_isr: int = 1
 
 
 class Surroundings(NamedTuple):
     """What brokers say: `controllers` by id, `versions` of APIs, `features` (name, least, most)
-    that this node can take part in."""
+    that this node can take part in, and `timing`."""
 
     controllers: Mapping[int, tuple[str, int]]
     versions: Mapping[int, tuple[int, int]]
     features: Sequence[tuple[str, int, int]]
+    timing: Timing
 
 
 async def look_around(cluster: Cluster) -> Surroundings:
@@ -94,7 +110,57 @@ async def _ask(cluster: Cluster, broker: int) -> Surroundings:
             f"{connection.address}: it does not tell where the controllers are; a cluster of "
             "KRaft is needed"
         )
-    return Surroundings(controllers, connection.versions, features)
+    timing = await _timing(connection, broker)
+    return Surroundings(controllers, connection.versions, features, timing)
+
+
+async def _timing(connection: Connection, broker: int) -> Timing:
+    """As one broker is set. A cluster whose brokers are set differently is not known here."""
+    names = {
+        "broker.session.timeout.ms", "broker.heartbeat.interval.ms", "replica.lag.time.max.ms",
+    }  # fmt: skip
+    answer = await connection.ask(
+        DescribeConfigsRequest(
+            resources=(
+                DescribeConfigsResource(
+                    resource_type=i8(_BROKER), resource_name=str(broker),
+                    configuration_keys=tuple(sorted(names)),
+                ),
+                DescribeConfigsResource(
+                    resource_type=i8(_TOPIC), resource_name=TOPIC,
+                    configuration_keys=(_MIN_ISR,),
+                ),
+            )
+        )
+    )  # fmt: skip
+    found: dict[str, int] = {}
+    for result in answer.results:
+        code = result.error_code
+        if code.value and code.value != _UNKNOWN_TOPIC:
+            raise NodeError(
+                f"{connection.address}: DescribeConfigs of {result.resource_name}: {code.name}; "
+                "the principal needs DESCRIBE_CONFIGS on the cluster and on the topic"
+            )
+        for one in result.configs:
+            if one.value is not None and one.value.isdigit():
+                found[one.name] = int(one.value)
+    default = Timing()
+    return Timing(
+        found.get("broker.session.timeout.ms", 1000 * default.session_seconds) / 1000,
+        found.get("broker.heartbeat.interval.ms", 1000 * default.heartbeat_seconds) / 1000,
+        found.get("replica.lag.time.max.ms", 1000 * default.lag_seconds) / 1000,
+        found.get(_MIN_ISR, default.min_isr),
+    )
+
+
+def check_id(node_id: int, controllers: Mapping[int, tuple[str, int]]) -> None:
+    """Before the controllers are asked anything under this id: as a voter's it would count in their
+    elections and their high watermark. Raises NodeError."""
+    if node_id in controllers:
+        raise NodeError(
+            f"node.id {node_id} is in use: the cluster has a controller {node_id} at "
+            f"{address_text(*controllers[node_id])}; take a free one (--set node.id=N)"
+        )
 
 
 def endpoints_of(image: Image, host: str, port: int) -> list[Endpoint]:

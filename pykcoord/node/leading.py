@@ -18,6 +18,7 @@ from pykcoord.log.protocol import Failure, ShardLostError
 from pykcoord.log.replicas import ReplicaDirectory
 from pykcoord.node.following import Following, Source
 from pykcoord.node.image import BROKER_KIND, TOPIC_KIND, Image, Placement
+from pykcoord.node.joining import Timing
 from pykcoord.node.leader import LedPartition
 from pykcoord.node.quorum import Quorum
 from pykcoord.node.store import NodeLog
@@ -26,8 +27,6 @@ from pykcoord.runtime import Runtime
 __all__ = ["Leadership", "setting_of"]
 
 logger = logging.getLogger("pykcoord.node")
-
-_LAG_MS = 30_000  # Kafka's default of replica.lag.time.max.ms
 
 
 def setting_of(image: Image, name: str, default: int) -> int:
@@ -53,6 +52,7 @@ class Leadership:
         quorum: Quorum,
         topic_id: uuid.UUID,
         node_id: int,
+        timing: Timing,
     ) -> None:
         self.serving: set[int] = set()
         self.on_failure: Callable[[Exception], None] = lambda error: None
@@ -64,6 +64,7 @@ class Leadership:
         self._quorum = quorum
         self._topic_id = topic_id
         self._node_id = node_id
+        self._timing = timing
         self._loading: dict[int, asyncio.Task[None]] = {}
         self._news = asyncio.Event()
         self._may_lead = False
@@ -161,8 +162,8 @@ class Leadership:
             leader_epoch=placement.leader_epoch,
             partition_epoch=placement.epoch,
             start=log.next_offset,
-            min_isr=setting_of(image, "min.insync.replicas", 1),
-            lag_seconds=_LAG_MS / 1000,
+            min_isr=setting_of(image, "min.insync.replicas", self._timing.min_isr),
+            lag_seconds=self._timing.lag_seconds,
             begun_at=monotonic_seconds(),
             high_watermark=high_watermark,
         )

@@ -27,7 +27,7 @@ from pykcoord.node.errors import NodeError
 from pykcoord.node.following import Following
 from pykcoord.node.forwarding import Forwarding, shuffled
 from pykcoord.node.image import BROKER_KIND, Image
-from pykcoord.node.joining import Surroundings, check_image, endpoints_of, look_around
+from pykcoord.node.joining import Surroundings, check_id, check_image, endpoints_of, look_around
 from pykcoord.node.leading import Leadership
 from pykcoord.node.messages import nested_of
 from pykcoord.node.quorum import Quorum
@@ -95,6 +95,7 @@ class KafkaNode:
     async def _open(self, metrics: ServerMetrics | None) -> None:
         options, cluster_id = self.options, self.cluster.view.cluster_id
         self.surroundings: Surroundings = await look_around(self.cluster)
+        check_id(self.node_id, self.surroundings.controllers)
         directory = await asyncio.to_thread(
             ReplicaDirectory.open, options.directory, self.config.offsets_topic_segment_bytes
         )
@@ -141,7 +142,7 @@ class KafkaNode:
         )  # fmt: skip
         self.leadership = Leadership(
             self.engine.runtime, self.log, directory, self.following, self.quorum,
-            self.topic_id, self.node_id,
+            self.topic_id, self.node_id, self.surroundings.timing,
         )  # fmt: skip
         for number in range(self.partitions):
             self.engine.runtime.leave(number)  # until the metadata log says otherwise
@@ -165,7 +166,11 @@ class KafkaNode:
             self.options.rack,
         )  # fmt: skip
         self.registration = Registration(
-            self.quorum, identity, state.broker_epoch, self.directory.keep_epoch
+            self.quorum,
+            identity,
+            state.broker_epoch,
+            self.directory.keep_epoch,
+            self.surroundings.timing,
         )
         await self.registration.register()
         self.alterations = Alterations(

@@ -24,15 +24,14 @@ from kio.static.primitive import i16, i64, u16
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka import ClusterError
 from pykcoord.node.errors import NodeError
+from pykcoord.node.joining import Timing
 from pykcoord.node.metadata_records import Endpoint
 from pykcoord.node.quorum import Quorum
 
-__all__ = ["HEARTBEAT_SECONDS", "SESSION_SECONDS", "Identity", "Registration"]
+__all__ = ["Identity", "Registration"]
 
 logger = logging.getLogger("pykcoord.node")
 
-# Kafka's defaults of broker.heartbeat.interval.ms and broker.session.timeout.ms.
-HEARTBEAT_SECONDS, SESSION_SECONDS = 2.0, 9.0
 # An earlier incarnation may have its session still, and a controller may be slow to end it.
 _DUPLICATE_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
@@ -57,7 +56,12 @@ class Registration:
     it replicas (KIP-1066)."""
 
     def __init__(
-        self, quorum: Quorum, identity: Identity, previous_epoch: int, keep: Callable[[int], None]
+        self,
+        quorum: Quorum,
+        identity: Identity,
+        previous_epoch: int,
+        keep: Callable[[int], None],
+        timing: Timing,
     ) -> None:
         self.broker_epoch = -1
         self.on_lost: Callable[[str], None] = lambda reason: None
@@ -69,6 +73,7 @@ class Registration:
         self._identity = identity
         self._previous = previous_epoch
         self._keep = keep
+        self._timing = timing
         self._incarnation = uuid.uuid4()
         self._wants_shutdown = False
         self._may_end = asyncio.Event()
@@ -84,7 +89,10 @@ class Registration:
     @property
     def is_alive(self) -> bool:
         """Whether the controller heard of this node within its session."""
-        return self.broker_epoch >= 0 and monotonic_seconds() - self.heard_at < SESSION_SECONDS
+        return (
+            self.broker_epoch >= 0
+            and monotonic_seconds() - self.heard_at < self._timing.session_seconds
+        )
 
     async def register(self) -> None:
         """Registers. Raises NodeError where the controllers refuse, ClusterError where none
@@ -147,9 +155,13 @@ class Registration:
                 await self._heartbeat()
                 if not self.is_alive and not self._is_lost:
                     self._is_lost = True
-                    self.on_lost(f"no controller heard of it for {SESSION_SECONDS:g} s")
+                    self.on_lost(
+                        f"no controller heard of it for {self._timing.session_seconds:g} s"
+                    )
                 is_settled = not self._wants_shutdown and self._quorum.image.offset > 0
-                pause = HEARTBEAT_SECONDS if is_settled and self._is_unfenced() else 0.2
+                pause = (
+                    self._timing.heartbeat_seconds if is_settled and self._is_unfenced() else 0.2
+                )
                 if not self._is_lost:
                     pause = min(pause, max(self._left(), 0.01))
                 try:
@@ -166,7 +178,7 @@ class Registration:
 
     def _left(self) -> float:
         """Seconds of the session, if nobody hears of this node any more."""
-        return self.heard_at + SESSION_SECONDS - monotonic_seconds()
+        return self.heard_at + self._timing.session_seconds - monotonic_seconds()
 
     def _is_unfenced(self) -> bool:
         own = self._quorum.image.brokers.get(self._identity.node_id)
@@ -175,8 +187,10 @@ class Registration:
     async def _heartbeat(self) -> None:
         sent = monotonic_seconds()
         try:
-            left = HEARTBEAT_SECONDS if self._is_lost else max(self._left(), 0.01)
-            answer = await self._quorum.ask(self._beat_request(), min(HEARTBEAT_SECONDS, left))
+            left = self._timing.heartbeat_seconds if self._is_lost else max(self._left(), 0.01)
+            answer = await self._quorum.ask(
+                self._beat_request(), min(self._timing.heartbeat_seconds, left)
+            )
         except ClusterError as error:
             logger.warning("heartbeat: %s", error, extra={"event": "heartbeat"})
             return

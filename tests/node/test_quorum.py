@@ -15,6 +15,7 @@ import pytest
 from pykcoord.kafka import ClientProperties, ClusterError, UnreachableError
 from pykcoord.node.errors import NodeError
 from pykcoord.node.image import Image
+from pykcoord.node.joining import Timing
 from pykcoord.node.metadata_records import Endpoint, batches_of
 from pykcoord.node.quorum import Quorum
 from pykcoord.node.registration import Identity, Registration
@@ -168,7 +169,7 @@ def _registration(answer: Callable[[str], Any]) -> tuple[Registration, _Controll
         [("metadata.version", 7, 33)], None,
     )  # fmt: skip
     quorum: Any = controllers
-    return Registration(quorum, identity, 41, kept.append), controllers, kept
+    return Registration(quorum, identity, 41, kept.append, Timing()), controllers, kept
 
 
 def _registered(epoch: int) -> Any:

@@ -54,14 +54,14 @@ def _bootstrap(brokers: list[KafkaBroker]) -> str:
     return ",".join(broker.address for broker in brokers)
 
 
-def _node(brokers: list[KafkaBroker], directory: Path, **more: str) -> PykcoordServer:
-    settings = {"node.id": str(_ID), **{name.replace("_", "."): of for name, of in more.items()}}
+def _node(brokers: list[KafkaBroker], directory: Path, node_id: int = _ID) -> PykcoordServer:
+    settings = {"node.id": str(node_id)}
     joins = ["--kafka", _bootstrap(brokers), "--as", "node"]
     return PykcoordServer(directory, settings=settings, arguments=joins)
 
 
-def _kafka(brokers: list[KafkaBroker], *words: str) -> int:
-    asked = ["kafka", words[0], "--bootstrap-servers", _bootstrap(brokers), "--node", str(_ID)]
+def _kafka(brokers: list[KafkaBroker], *words: str, node_id: int = _ID) -> int:
+    asked = ["kafka", words[0], "--bootstrap-servers", _bootstrap(brokers), "--node", str(node_id)]
     return cli.run([*asked, *words[1:]])
 
 
@@ -171,8 +171,8 @@ def test_groups_go_on_through_all_that_happens_to_a_node(
 def test_kafkas_tools_see_an_ordinary_cluster(brokers: list[KafkaBroker], tmp_path: Path) -> None:
     member = Committing(_bootstrap(brokers), "seen", "orders")
     member.go_on()
-    with _node(brokers, tmp_path / "node").start() as node:
-        assert _kafka(brokers, "take", "--partitions", "0-4") == 0
+    with _node(brokers, tmp_path / "node", 101).start() as node:
+        assert _kafka(brokers, "take", "--partitions", "0-4", node_id=101) == 0
         for address in (brokers[0].address, node.address):
             listed = tool("topics", "--bootstrap-server", address, "--describe")
             assert listed.count("Topic: __consumer_offsets\t") == 11
@@ -186,14 +186,14 @@ def test_kafkas_tools_see_an_ordinary_cluster(brokers: list[KafkaBroker], tmp_pa
             "metadata-quorum", "--bootstrap-server", node.address,
             "describe", "--replication",
         )  # fmt: skip
-        assert f"{_ID} " in told
+        assert "101 " in told
         assert "Observer" in told
         admin = AdminClient({"bootstrap.servers": node.address})
         for future in admin.create_topics([NewTopic("through", 4, 3)]).values():
             future.result(60)
-        assert "through" in admin.list_topics(timeout=30).topics
+        _until(lambda: "through" in admin.list_topics(timeout=30).topics)  # some broker says so
         member.go_on()
-        assert _kafka(brokers, "return") == 0
+        assert _kafka(brokers, "return", node_id=101) == 0
         member.go_on()
     assert member.stop() == member.acknowledged
     assert [text for text in member.failures if "LOAD_IN" not in text] == []
@@ -211,15 +211,15 @@ def _refused(brokers: list[KafkaBroker], directory: Path, *words: str) -> str:
 
 def test_what_is_refused(brokers: list[KafkaBroker], tmp_path: Path) -> None:
     said = _refused(brokers, tmp_path / "one", "--set", "node.id=1")
-    assert "node.id 1 is in use: the cluster has a broker 1" in said
-    with _node(brokers, tmp_path / "node").start():
-        said = _refused(brokers, tmp_path / "two", "--set", f"node.id={_ID}")
-        assert f"node.id {_ID} is in use" in said
-        said = _refused(brokers, tmp_path / "node", "--set", f"node.id={_ID}")
+    assert "node.id 1 is in use: the cluster has a controller 1" in said
+    with _node(brokers, tmp_path / "node", 102).start():
+        said = _refused(brokers, tmp_path / "two", "--set", "node.id=102")
+        assert "node.id 102 is in use" in said
+        said = _refused(brokers, tmp_path / "node", "--set", "node.id=102")
         assert "another process" in said or "in use" in said or "lock" in said
     said = _refused(brokers, tmp_path / "node", "--set", "node.id=7")
-    assert "it is of node 100, not of node 7" in said
-    assert _kafka(brokers, "plan", "--partitions", "77") == 1
+    assert "it is of node 102, not of node 7" in said
+    assert _kafka(brokers, "plan", "--partitions", "77", node_id=102) == 1
 
 
 def test_replicas_of_other_topics_are_refused_in_the_open(
@@ -232,8 +232,8 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
         cluster = await Cluster.open(properties)
         try:
             assert (await look_around(cluster)).controllers.keys() == {1, 2, 3}
-            mover = Mover(cluster, _ID)
-            move = moving.Move(0, (1, 2, 3), 1, (_ID, 1, 2))
+            mover = Mover(cluster, 103)
+            move = moving.Move(0, (1, 2, 3), 1, (103, 1, 2))
             await mover._open_node(False)
             await mover._open_node(True)
             name, moving._NAME = moving._NAME, "orders"  # type: ignore[assignment]
@@ -245,7 +245,7 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
         finally:
             await cluster.close()
 
-    with _node(brokers, tmp_path / "node").start() as node:
+    with _node(brokers, tmp_path / "node", 103).start() as node:
         asyncio.run(assign())
-        _until(lambda: "orders-0 was assigned to node 100, which holds no records" in node.stderr())
+        _until(lambda: "orders-0 was assigned to node 103, which holds no records" in node.stderr())
         _until(lambda: node.running)
