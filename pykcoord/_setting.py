@@ -131,3 +131,37 @@ def _check_list(known: Setting, value: object) -> None:
         raise ConfigError(known.name, f"{word!r} is not one of {', '.join(known.choices)}{more}")
     if len(words) != len(set(words)):
         raise ConfigError(known.name, f"{value!r} names one of them twice")
+
+
+def parsed(setting: Setting, value: str | int | float | bool) -> int | float | str | bool:
+    """The value of a text, as Kafka's ConfigDef parses it; any other value as it is. Raises
+    ConfigError for a text that is none of its type."""
+    kind = setting.type
+    if isinstance(value, str) and kind == "list":
+        return ",".join(word.strip() for word in value.split(","))
+    if not isinstance(value, str):
+        return value
+    if kind == "string":
+        # Kafka's own choices may be written in either case.
+        return value.strip().lower() if setting.choices else value.strip()
+    if kind == "boolean":
+        known = {"true": True, "false": False}.get(value.strip().lower())
+        if known is None:
+            raise ConfigError(setting.name, f"{value!r} is not true or false")
+        return known
+    if kind == "double":
+        try:
+            return float(value)
+        except ValueError:
+            raise ConfigError(setting.name, f"{value!r} is not a number") from None
+    return _integer(setting, value)
+
+
+def _integer(setting: Setting, value: str) -> int:
+    text = value.strip()
+    # As Integer.parseInt does: no underscores, no blanks inside, ASCII digits.
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not (digits.isascii() and digits.isdigit()):
+        unit = f" ({setting.unit})" if setting.unit else ""
+        raise ConfigError(setting.name, f"{value!r} is not an integer{unit}")
+    return int(text)

@@ -14,14 +14,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from pykcoord import assignment_rules, properties
-from pykcoord._setting import Setting, check
+from pykcoord._setting import Setting, check, parsed
 from pykcoord._setting import double as _double
 from pykcoord._setting import integer as _setting
 from pykcoord._setting import listed as _list
 from pykcoord._setting import text as _text
 from pykcoord._setting import yes_or_no as _yes_or_no
 from pykcoord.errors import ConfigError
-from pykcoord.kafka_names import KAFKA_NAMES
+from pykcoord.kafka_names import INSTEAD, KAFKA_NAMES
 
 __all__ = ["SETTINGS", "Config", "Setting", "load", "setting"]
 
@@ -34,15 +34,6 @@ _BOUNDS = (
     "group.consumer.{}.heartbeat.interval.ms",
     "group.consumer.{}.assignment.interval.ms",
 )
-
-# What pykcoord offers instead of a name of Kafka that it does not read.
-_INSTEAD = {
-    "listeners": "use --listen",
-    "advertised.listeners": "use --advertise",
-    "log.dir": "name the directory on the command line",
-    "log.dirs": "name the directory on the command line",
-    "log.flush.interval.messages": "use --flush",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -319,6 +310,42 @@ class Config:
         "`PATTERN:CAPACITY,...`: capacities of members for the strategy `weighted`, in consumer "
         "groups too, by client id or `group.instance.id`; 1 where nothing matches.",
     )
+    group_rebalance_min_interval_ms: int = _setting(
+        0,
+        "How long a classic group is left alone once a generation began: newcomers wait, and "
+        "members that left or expired are removed afterwards ([more](storms.md)); 0: not at all.",
+        unit="ms",
+        minimum=0,
+        long=True,
+        ours=True,
+    )
+    group_quarantine_flaps: int = _setting(
+        0,
+        "How often a client may leave a classic group, or be removed from it, within the window; "
+        "beyond that its JoinGroup is held ([more](storms.md)); 0: as often as it likes.",
+        unit="",
+        minimum=0,
+        ours=True,
+    )
+    group_quarantine_window_ms: int = _setting(
+        300_000,
+        "The window in which `group.quarantine.flaps` counts.",
+        unit="ms",
+        minimum=1,
+        long=True,
+        ours=True,
+    )
+    group_quarantine_ms: int = _setting(
+        10_000,
+        "For how long the first JoinGroup is held; the next twice as long, and so on.",
+        unit="ms",
+        minimum=1,
+        long=True,
+        ours=True,
+    )
+    group_quarantine_max_ms: int = _setting(
+        300_000, "The longest of these times.", unit="ms", minimum=1, long=True, ours=True
+    )
     group_assignment_check: bool = _yes_or_no(
         True, "Look for mistakes in what leading clients assign: counted and logged, never changed."
     )
@@ -354,9 +381,9 @@ class Config:
         warnings: list[str] = []
         for name, value in values.items():
             if name in SETTINGS:
-                attributes[_attribute(name)] = _parsed(name, value)
+                attributes[_attribute(name)] = parsed(SETTINGS[name], value)
             elif name in KAFKA_NAMES:
-                instead = _INSTEAD.get(name, "pykcoord does not need it")
+                instead = INSTEAD.get(name, "pykcoord does not need it")
                 warnings.append(f"{name} is ignored: {instead}")
             else:
                 raise ConfigError(name, "unknown name" + _nearest(name))
@@ -396,6 +423,13 @@ class Config:
             "assignment_interval_ms": self.group_consumer_assignment_interval_ms,
             "regex_refresh_interval_ms": self.group_consumer_regex_refresh_interval_ms,
             "migration_policy": self.group_consumer_migration_policy,
+        }
+        values["storm"] = {
+            "min_interval_ms": self.group_rebalance_min_interval_ms,
+            "quarantine_flaps": self.group_quarantine_flaps,
+            "quarantine_window_ms": self.group_quarantine_window_ms,
+            "quarantine_ms": self.group_quarantine_ms,
+            "quarantine_max_ms": self.group_quarantine_max_ms,
         }
         values["checks_leaders"] = self.group_assignment_check
         values["assignment"] = assignment_rules.native(
@@ -440,39 +474,6 @@ def load(text: str, overrides: Iterable[str] = (), source: str = "") -> tuple[Co
             place = f"{source}, line {lines[error.key]}"
             raise ConfigError(error.key, f"{error.reason} ({place})") from None
         raise
-
-
-def _parsed(name: str, value: str | int | float | bool) -> int | float | str | bool:
-    """The value of a text, as Kafka's ConfigDef parses it."""
-    kind = SETTINGS[name].type
-    if isinstance(value, str) and kind == "list":
-        return ",".join(word.strip() for word in value.split(","))
-    if not isinstance(value, str):
-        return value
-    if kind == "string":
-        # Kafka's own choices may be written in either case.
-        return value.strip().lower() if SETTINGS[name].choices else value.strip()
-    if kind == "boolean":
-        known = {"true": True, "false": False}.get(value.strip().lower())
-        if known is None:
-            raise ConfigError(name, f"{value!r} is not true or false")
-        return known
-    if kind == "double":
-        try:
-            return float(value)
-        except ValueError:
-            raise ConfigError(name, f"{value!r} is not a number") from None
-    return _integer(name, value)
-
-
-def _integer(name: str, value: str) -> int:
-    text = value.strip()
-    # As Integer.parseInt does: no underscores, no blanks inside, ASCII digits.
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
-        unit = SETTINGS[name].unit
-        raise ConfigError(name, f"{value!r} is not an integer" + (f" ({unit})" if unit else ""))
-    return int(text)
 
 
 def _nearest(name: str) -> str:

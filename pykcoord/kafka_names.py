@@ -153,3 +153,12 @@ unstable.api.versions.enable unstable.feature.versions.enable
 """
 
 KAFKA_NAMES: frozenset[str] = frozenset(_NAMES.split())
+
+INSTEAD = {
+    "listeners": "use --listen",
+    "advertised.listeners": "use --advertise",
+    "log.dir": "name the directory on the command line",
+    "log.dirs": "name the directory on the command line",
+    "log.flush.interval.messages": "use --flush",
+}
+"""What pykcoord offers instead of a name of Kafka that it does not read."""

@@ -2,9 +2,11 @@
 
 mod consumer;
 mod server_assignor;
+mod storm;
 
 pub use consumer::{ConsumerConfig, MigrationPolicy};
 pub use server_assignor::ServerAssignor;
+pub use storm::StormConfig;
 
 use crate::assignment_rules::AssignmentRules;
 
@@ -29,6 +31,8 @@ pub struct Config {
     pub offsets_retention_check_interval_ms: i64,
     /// Of consumer groups.
     pub consumer: ConsumerConfig,
+    /// Of classic groups that would rebalance all the time; pykcoord's own.
+    pub storm: StormConfig,
     /// `group.assignment.groups` and what belongs to it; pykcoord's own.
     pub assignment: AssignmentRules,
     /// `group.assignment.check`: look at what a leading client assigns; pykcoord's own.
@@ -49,6 +53,7 @@ impl Default for Config {
             offsets_retention_ms: 10_080 * 60_000,
             offsets_retention_check_interval_ms: 600_000,
             consumer: ConsumerConfig::default(),
+            storm: StormConfig::default(),
             assignment: AssignmentRules::default(),
             checks_leaders: true,
             hash_seed: [0x243f_6a88_85a3_08d3, 0x1319_8a2e_0370_7344],

@@ -10,7 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::error::ErrorCode;
-pub use crate::event_cause::{DeletionCause, EpochCause, FencedCause, GoneCause, MigrationCause};
+pub use crate::event_cause::{
+    DeletionCause, EpochCause, FencedCause, GoneCause, HeldCause, MigrationCause,
+};
 pub use crate::event_member::{EventMember, MAX_REASON_BYTES, bounded_reason};
 use crate::finding::{FindingKind, MAX_FINDINGS};
 pub use crate::group::counters::RebalanceCause;
@@ -161,6 +163,24 @@ pub enum EventKind {
         /// Of a session that expired: for how long nothing was heard of it, in ms.
         silent_ms: Option<i64>,
     },
+    /// The JoinGroup of a newcomer to a classic group waits.
+    JoinHeld {
+        /// Why.
+        cause: HeldCause,
+        /// The newcomer; its id is empty, since it has none yet.
+        member: EventMember,
+        /// For so many ms, unless it gives up before.
+        for_ms: u64,
+    },
+    /// A member of a classic group left, or its session ended; it stays until the group may rebalance.
+    RemovalPutOff {
+        /// Why it is to go: `Left` or `SessionExpired`.
+        cause: GoneCause,
+        /// Which member.
+        member: EventMember,
+        /// For so many ms, unless the group rebalances before.
+        for_ms: u64,
+    },
     /// The group is no longer there.
     GroupDeleted {
         /// Why.
@@ -196,6 +216,8 @@ impl EventKind {
             EventKind::MemberFenced { .. } => "member_fenced",
             EventKind::GroupMigrated { .. } => "group_migrated",
             EventKind::MemberGone { .. } => "member_gone",
+            EventKind::JoinHeld { .. } => "join_held",
+            EventKind::RemovalPutOff { .. } => "removal_put_off",
             EventKind::GroupDeleted { .. } => "group_deleted",
             EventKind::Finding { .. } => "finding",
         }
@@ -248,6 +270,8 @@ impl Event {
             | EventKind::RevocationAwaited { member, .. }
             | EventKind::MemberReconciled { member, .. }
             | EventKind::MemberFenced { member, .. }
+            | EventKind::JoinHeld { member, .. }
+            | EventKind::RemovalPutOff { member, .. }
             | EventKind::MemberGone { member, .. } => member.bytes(),
             EventKind::Finding { detail, .. } => detail.len(),
         };

@@ -56,6 +56,28 @@ impl DeletionCause {
     }
 }
 
+/// Why the JoinGroup of a newcomer waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldCause {
+    /// The group has rebalanced within `group.rebalance.min.interval.ms`.
+    Interval,
+    /// Its client came and went more often than `group.quarantine.flaps`.
+    Quarantine,
+}
+
+impl HeldCause {
+    /// Every one.
+    pub const ALL: [HeldCause; 2] = [HeldCause::Interval, HeldCause::Quarantine];
+
+    /// As hosts and logs name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            HeldCause::Interval => "rebalance_interval",
+            HeldCause::Quarantine => "quarantine",
+        }
+    }
+}
+
 /// Why the epoch of a consumer group was bumped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EpochCause {

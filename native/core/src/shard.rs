@@ -361,6 +361,7 @@ impl Machine {
             DelayedOperation::TargetStep(fired) => self.target_step_fired(now_ms, fired),
             DelayedOperation::ClassicJoin(fired) => self.classic_join_fired(now_ms, fired),
             DelayedOperation::ClassicSync(fired) => self.classic_sync_fired(now_ms, fired),
+            DelayedOperation::HeldJoins => self.held_joins_due(now_ms),
         }
     }
 }

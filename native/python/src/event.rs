@@ -90,6 +90,12 @@ fn said(kind: &EventKind) -> Said<'_> {
             let (cause, silent_ms) = (Some(cause.name()), *silent_ms);
             Said { cause, member: Some(member), silent_ms, ..none }
         }
+        EventKind::JoinHeld { cause, member, for_ms } => {
+            Said { cause: Some(cause.name()), member: Some(member), count: Some(*for_ms), ..none }
+        }
+        EventKind::RemovalPutOff { cause, member, for_ms } => {
+            Said { cause: Some(cause.name()), member: Some(member), count: Some(*for_ms), ..none }
+        }
         EventKind::GroupDeleted { cause } => Said { cause: Some(cause.name()), ..none },
         EventKind::Finding { kind, count, detail } => {
             let (cause, detail) = (Some(kind.name()), Some(&**detail));

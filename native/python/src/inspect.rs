@@ -66,6 +66,12 @@ pub fn stats<'py>(py: Python<'py>, node: &Node) -> PyResult<Bound<'py, PyDict>> 
         kinds.set_item(kind, count)?;
     }
     dict.set_item("findings_total", kinds)?;
+    let held = PyDict::new(py);
+    for (cause, count) in stats.counters.joins_held() {
+        held.set_item(cause, count)?;
+    }
+    dict.set_item("joins_held_total", held)?;
+    dict.set_item("removals_put_off_total", stats.counters.removals_put_off)?;
     dict.set_item("members_expired_total", stats.counters.members_expired)?;
     dict.set_item("events_dropped_total", stats.counters.events_dropped)?;
     Ok(dict)

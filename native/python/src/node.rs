@@ -11,7 +11,7 @@ use std::iter::repeat_n;
 
 use kcoord_core::Config;
 use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
-use kcoord_core::config::{ConsumerConfig, MigrationPolicy, ServerAssignor};
+use kcoord_core::config::{ConsumerConfig, MigrationPolicy, ServerAssignor, StormConfig};
 use kcoord_core::group_configs::{GroupConfig, GroupConfigs};
 use kcoord_core::request::Uuid;
 use kcoord_node::{Frame, Node, Topic, Turn};
@@ -395,10 +395,28 @@ fn config_from(values: &Bound<'_, PyDict>) -> PyResult<Config> {
             "assignment" => config.assignment = rules_from(&value)?,
             "consumer" => config.consumer = consumer_from(&value.extract()?)?,
             "checks_leaders" => config.checks_leaders = value.extract()?,
+            "storm" => config.storm = storm_from(&value.extract()?)?,
             "offsets_retention_check_interval_ms" => {
                 config.offsets_retention_check_interval_ms = value.extract()?;
             }
             _ => return Err(PyKeyError::new_err(format!("config: no setting {name:?}"))),
+        }
+    }
+    Ok(config)
+}
+
+/// The same of [`StormConfig`].
+fn storm_from(values: &Bound<'_, PyDict>) -> PyResult<StormConfig> {
+    let mut config = StormConfig::default();
+    for (name, value) in values {
+        let name: String = name.extract()?;
+        match name.as_str() {
+            "min_interval_ms" => config.min_interval_ms = value.extract()?,
+            "quarantine_flaps" => config.quarantine_flaps = value.extract()?,
+            "quarantine_window_ms" => config.quarantine_window_ms = value.extract()?,
+            "quarantine_ms" => config.quarantine_ms = value.extract()?,
+            "quarantine_max_ms" => config.quarantine_max_ms = value.extract()?,
+            _ => return Err(PyKeyError::new_err(format!("config: no setting storm.{name:?}"))),
         }
     }
     Ok(config)

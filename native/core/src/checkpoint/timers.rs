@@ -28,7 +28,9 @@ pub struct Timer {
 
 /// In the order in which they fire.
 pub fn write_timers(out: &mut Vec<u8>, machine: &Machine) {
-    let timers = machine.wheel.entries();
+    let mut timers = machine.wheel.entries();
+    // What they would release is soft state, of connections that the reader does not have.
+    timers.retain(|(_, _, operation)| **operation != DelayedOperation::HeldJoins);
     write_i32(out, timers.len() as i32);
     for (armed_ms, id, operation) in timers {
         let timer = Timer::of(machine, armed_ms, id, operation);
@@ -102,6 +104,7 @@ impl Timer {
                 let (group, place) = place(member);
                 (9, group, place, 0, true)
             }
+            DelayedOperation::HeldJoins => unreachable!("not written"),
         };
         Timer { armed_ms, kind, is_known, group, second, third }
     }

@@ -48,6 +48,8 @@ pub enum DelayedOperation {
     ClassicJoin(ClassicJoin),
     /// A classic member of a consumer group has to sync.
     ClassicSync(ClassicSync),
+    /// JoinGroups that are held may be handled.
+    HeldJoins,
 }
 
 const _: () = assert!(size_of::<DelayedOperation>() <= 12);

@@ -1,6 +1,7 @@
 //! What happened in a shard since it was loaded, for metrics. Nothing is decided by it.
 
 use crate::assignment_rules::GroupStrategy;
+use crate::event_cause::HeldCause;
 use crate::finding::FindingKind;
 
 /// Why a rebalance started.
@@ -78,12 +79,25 @@ pub struct Counters {
     findings: [u64; FindingKind::ALL.len()],
     /// Events that were dropped, because too many waited.
     pub events_dropped: u64,
+    joins_held: [u64; HeldCause::ALL.len()],
+    /// Members that left, or whose session ended, and that stayed until their group might rebalance.
+    pub removals_put_off: u64,
 }
 
 impl Counters {
     /// Counts a rebalance.
     pub fn rebalance(&mut self, cause: RebalanceCause) {
         self.rebalances[cause as usize] += 1;
+    }
+
+    /// Counts a JoinGroup that is held.
+    pub fn join_held(&mut self, cause: HeldCause) {
+        self.joins_held[cause as usize] += 1;
+    }
+
+    /// JoinGroups that were held, by cause.
+    pub fn joins_held(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        HeldCause::ALL.into_iter().map(|cause| (cause.name(), self.joins_held[cause as usize]))
     }
 
     /// Adds those of another shard.
@@ -95,6 +109,10 @@ impl Counters {
         self.consumer_rebalances += other.consumer_rebalances;
         self.members_fenced += other.members_fenced;
         self.events_dropped += other.events_dropped;
+        self.removals_put_off += other.removals_put_off;
+        for (sum, count) in self.joins_held.iter_mut().zip(other.joins_held) {
+            *sum += count;
+        }
         for (sum, count) in
             self.coordinator_assignments.iter_mut().zip(other.coordinator_assignments)
         {

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use classic::group::ClassicGroup;
 use classic::member::NO_TICKET;
+use classic::storm::Storm;
 use consumer::classic_timers::ClassicTimers;
 use consumer::computing::TargetJobs;
 use counters::Counters;
@@ -84,6 +85,8 @@ pub struct Machine {
     pub events: Events,
     /// What events say beyond the moment.
     pub watching: watching::Watching,
+    /// Newcomers that wait, and members whose removal is put off.
+    storm: Storm,
     /// Records of unknown types, by type.
     pub unknown_records: BTreeMap<i16, u64>,
     /// The last of them for each key: not interpreted, and kept.
@@ -116,6 +119,7 @@ impl Machine {
             topics_created_version: 1,
             events: Events::default(),
             watching: watching::Watching::default(),
+            storm: Storm::default(),
             unknown_records: BTreeMap::new(),
             kept_records: KeptRecords::new(),
             scratch_key: Vec::new(),
@@ -191,12 +195,14 @@ impl Machine {
         }
         if !decided.is_empty() {
             self.outbox.forget(&decided);
+            self.storm.abandon(&decided);
         }
     }
 
     /// Refuses all who wait, for members or for a commit.
     pub fn refuse_parked(&mut self, error_code: ErrorCode) -> Vec<(Ticket, Response)> {
-        let waiting_for_members = core::mem::take(&mut self.parked).into_keys();
+        let held = self.storm.drain();
+        let waiting_for_members = core::mem::take(&mut self.parked).into_keys().chain(held);
         let dropped = |ticket| (ticket, Response::Dropped(error_code));
         let refused =
             |(ticket, response): (Ticket, Response)| (ticket, response.refused(error_code));

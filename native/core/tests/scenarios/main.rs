@@ -98,4 +98,5 @@ scenario_files! {
     coordinator_assignment: "coordinator_assignment.txt";
     leader_checks: "leader_checks.txt";
     other_groups: "other_groups.txt";
+    storm: "storm.txt";
 }

@@ -131,6 +131,12 @@ pub fn event(event: &Event, names: &Names) -> String {
             let silent = silent.unwrap_or_default();
             format!(" cause={}{}{silent}", cause.name(), event_member(member, names))
         }
+        EventKind::JoinHeld { cause, member, for_ms } => {
+            format!(" cause={} for={for_ms}{}", cause.name(), event_member(member, names))
+        }
+        EventKind::RemovalPutOff { cause, member, for_ms } => {
+            format!(" cause={} for={for_ms}{}", cause.name(), event_member(member, names))
+        }
         EventKind::GroupDeleted { cause } => format!(" cause={}", cause.name()),
         EventKind::Finding { kind, count, detail } => {
             let (kind, detail) = (kind.name(), names.in_text(detail));

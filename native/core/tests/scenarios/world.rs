@@ -151,6 +151,11 @@ impl World {
                     let policy = MigrationPolicy::of_name(command.option(key).unwrap());
                     config.consumer.migration_policy = policy.expect("a policy of Kafka's");
                 }
+                "rebalance_interval" => config.storm.min_interval_ms = command.number(key, 0),
+                "flaps" => config.storm.quarantine_flaps = command.number(key, 0),
+                "quarantine" => config.storm.quarantine_ms = command.number(key, 0),
+                "quarantine_max" => config.storm.quarantine_max_ms = command.number(key, 0),
+                "window" => config.storm.quarantine_window_ms = command.number(key, 0),
                 "check" => config.checks_leaders = command.number(key, true),
                 "metadata_max" => config.offset_metadata_max_bytes = command.number(key, 0),
                 _ => panic!("config knows no {key}"),

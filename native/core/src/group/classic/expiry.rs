@@ -13,6 +13,14 @@ impl Machine {
     /// A member's session has ended: it is removed, static or not.
     pub fn expire_member(&mut self, member: u32, now_ms: i64) {
         let group = self.registry.members[member].group;
+        if self.has_ended_members() && self.ended_cause(member).is_some() {
+            // It may go now; how it ended was counted when that happened.
+            return self.rebalance_without_ended(now_ms, group, member);
+        }
+        self.count_departure(now_ms, member);
+        if self.puts_removal_off(now_ms, member, GoneCause::SessionExpired, None) {
+            return;
+        }
         self.tell_session_expired(now_ms, member);
         self.refuse_parked_join(member);
         self.remove_member(member);
@@ -48,6 +56,7 @@ impl Machine {
             return self.settle(group);
         }
         for member in late {
+            self.count_departure(now_ms, member);
             self.tell_member_gone(now_ms, member, GoneCause::SyncExpired, None);
             self.remove_member(member);
             self.counters.members_expired += 1;

@@ -34,6 +34,10 @@ impl Machine {
                 let joined = self.join_consumer_group(now_ms, group, context, request);
                 return joined.map_err(|error_code| (error_code, ""));
             }
+            if self.holds_newcomer(now_ms, group, context, request) {
+                self.settle(group);
+                return Ok(());
+            }
             let joined = if request.member_id.is_empty() {
                 let joined = self.join_new_member(now_ms, group, context, request);
                 joined.map_err(|error_code| (error_code, ""))
@@ -322,6 +326,7 @@ impl Machine {
         self.park(member, flag::AWAITING_JOIN, context.ticket);
         // A parked client cannot heartbeat: CLASSIC_GROUP_NEW_MEMBER_JOIN_TIMEOUT_MS.
         self.restart_session_with(member, now_ms, self.config.new_member_join_timeout_ms);
+        self.count_arrival(now_ms, member);
         self.tell_member_joined(member, request.reason);
         if self.classic(group).state.can_rebalance() {
             self.prepare_rebalance(now_ms, group, RebalanceCause::MemberJoined);

@@ -28,6 +28,7 @@ impl Machine {
             }
             Err(_) => None,
         };
+        let ended_before = group.map_or(0, |group| self.ended_count(group));
         let mut members = Vec::with_capacity(request.members.len());
         for entry in &request.members {
             members.push(LeaveGroupMemberResponse {
@@ -44,7 +45,10 @@ impl Machine {
             Response::LeaveGroup(LeaveGroupResponse { error_code: ErrorCode::None, members });
         match group.filter(|_| has_left) {
             Some(group) => {
-                self.go_on_without_them(now_ms, group);
+                let are_put_off = self.ended_count(group) > ended_before;
+                if !are_put_off || self.have_all_ended(group) {
+                    self.go_on_without_them(now_ms, group);
+                }
                 // The last member has emptied the group, and that is written.
                 self.respond_for_group(group, context.ticket, response);
             }
@@ -92,6 +96,12 @@ impl Machine {
         cause: GoneCause,
         reason: Option<&str>,
     ) -> ErrorCode {
+        if cause == GoneCause::Left {
+            self.count_departure(now_ms, member);
+            if self.puts_removal_off(now_ms, member, cause, reason) {
+                return ErrorCode::None;
+            }
+        }
         self.tell_member_gone(now_ms, member, cause, reason);
         self.refuse_parked_join(member);
         self.remove_member(member);

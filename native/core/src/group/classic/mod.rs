@@ -26,6 +26,7 @@ pub mod roster;
 pub mod session;
 pub mod state;
 pub mod static_member;
+pub mod storm;
 pub mod subscription;
 pub mod sync;
 pub mod view;

@@ -40,6 +40,9 @@ pub struct Rebalance {
 impl Machine {
     /// `prepareRebalance`: asks all members to join again.
     pub fn prepare_rebalance(&mut self, now_ms: i64, group: u32, cause: RebalanceCause) {
+        if self.has_ended_members() {
+            self.remove_ended(now_ms, group);
+        }
         self.counters.rebalance(cause);
         self.tell_rebalance_started(group, cause);
         let state = self.classic(group).state;
@@ -129,6 +132,7 @@ impl Machine {
         };
         let rows = self.classic(group).member_rows();
         for member in rows.filter(is_gone).collect::<Vec<u32>>() {
+            self.count_departure(now_ms, member);
             self.tell_member_gone(now_ms, member, GoneCause::RebalanceTimeout, None);
             self.remove_member(member);
         }

@@ -107,6 +107,14 @@ impl Machine {
         restart(row, member, &mut self.wheel, now_ms, timeout_ms);
     }
 
+    /// Ends the session then, unless it is renewed.
+    pub fn end_session_at(&mut self, member: u32, deadline_ms: i64) {
+        let row = &mut self.registry.members[member];
+        self.wheel.cancel(row.timer);
+        row.deadline_ms = deadline_ms;
+        row.timer = self.wheel.insert(deadline_ms, operation(row, member));
+    }
+
     /// A member's timer has fired, which took it out of the wheel.
     pub fn session_timer_fired(&mut self, now_ms: i64, fired: DelayedHeartbeat) {
         let row = &mut self.registry.members[fired.member];
