@@ -57,6 +57,8 @@ _TEXTS = {
     "revocation_awaited": "has to give up",
     "member_reconciled": "has come to its target",
     "member_fenced": "member fenced",
+    "join_held": "join held",
+    "removal_put_off": "removal put off",
     "group_deleted": "deleted",
 }
 _COUNTED = {
@@ -64,6 +66,8 @@ _COUNTED = {
     "member_reconciled": "partitions",
     "heartbeat_late": "times",
     "request_refused": "times",
+    "join_held": "ms",
+    "removal_put_off": "ms",
 }
 
 
@@ -126,6 +130,10 @@ class Event:
       that assigned. `figures`, where the group had a generation before: `partitions` assigned,
       `moved` to another owner, the `least` that had to be; `unowned` for a while, for how long in
       all (`unowned_ms`) and at the longest (`longest_ms`); `refused_commits` meanwhile
+    * `join_held`: the JoinGroup of a newcomer waits for `count` ms; `cause` is `rebalance_interval`
+      or `quarantine`. Its `member` has no id yet
+    * `removal_put_off`: the `member` left or expired (`cause`: `left` or `session_expired`), and
+      stays for `count` ms, or until the group rebalances
     * `finding`: something about an assignment; `cause` is its kind in the metric
       `pykcoord_findings_total`, `count` how many, `detail` one of them
 

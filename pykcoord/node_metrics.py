@@ -48,6 +48,7 @@ def metrics_of(stats: Mapping[str, Any]) -> Iterable[Metric]:
             "What was wrong with assignments of clients, or kept the coordinator from its own.",
             "kind",
         ),
+        ("joins_held", "JoinGroups of newcomers that were held, by cause.", "cause"),
     ):
         family = CounterMetricFamily(f"pykcoord_{name}", text, labels=(label,))
         for value, count in stats.get(f"{name}_total", {}).items():
@@ -67,6 +68,11 @@ def metrics_of(stats: Mapping[str, Any]) -> Iterable[Metric]:
         "pykcoord_members_fenced",
         "Heartbeats of members of consumer groups that were refused for their epoch.",
         value=stats.get("members_fenced_total", 0),
+    )
+    yield CounterMetricFamily(
+        "pykcoord_removals_put_off",
+        "Members that left or expired, and stayed until their group might rebalance.",
+        value=stats.get("removals_put_off_total", 0),
     )
     yield CounterMetricFamily(
         "pykcoord_members_expired",

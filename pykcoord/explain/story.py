@@ -316,6 +316,20 @@ _SINGLE: dict[str, Callable[[Event], str]] = {
         f"{safe(of.cause or '')}"
         + (f", {of.count:,} times by now." if (of.count or 0) > 1 else ".")
     ),
+    "join_held": lambda of: (
+        f"The JoinGroup of {member_text(of.member)} was held for {duration(of.count or 0)}: "
+        + {
+            "quarantine": "the client came and went too often (group.quarantine.flaps).",
+            "rebalance_interval": "the group had rebalanced shortly before "
+            "(group.rebalance.min.interval.ms).",
+        }.get(of.cause or "", f"{safe(of.cause or '')}.")
+    ),
+    "removal_put_off": lambda of: (
+        f"Member {member_text(of.member)} "
+        + ("left" if of.cause == "left" else "was silent for its session timeout")
+        + f"; its removal waits up to {duration(of.count or 0)}, since the group had rebalanced "
+        "shortly before (group.rebalance.min.interval.ms)."
+    ),
     "finding": lambda of: f"Assignment: {safe(of.cause or '')} ({safe(of.detail or '')}).",
     "lag_grows": lambda of: (
         f"Partition {safe(of.detail or '')} is {counted(of.count or 0, 'record')} behind, and "
