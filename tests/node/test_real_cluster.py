@@ -4,9 +4,13 @@ given back. Long: `make test-kafka`."""
 from __future__ import annotations
 
 import asyncio
+import re
+import shlex
+import signal
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -17,6 +21,7 @@ from support.kafka import jars
 from support.kafka.broker import KafkaBroker
 from support.kafka.three import three_brokers
 from support.kafka.tools import tool
+from support.ports import free_port
 from support.server import PykcoordServer
 
 from pykcoord import cli
@@ -28,7 +33,8 @@ from .committing import Committing, JavaConsumer
 
 pytestmark = [pytest.mark.java, pytest.mark.client, pytest.mark.timeout(1200)]
 
-_ID = 100
+_PAGE = Path(__file__).parents[2] / "docs" / "kafka-node.md"
+_ID = 99
 _WAIT_S = 120.0
 
 
@@ -249,3 +255,38 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
         asyncio.run(assign())
         _until(lambda: "orders-0 was assigned to node 103, which holds no records" in node.stderr())
         _until(lambda: node.running)
+
+
+def test_the_page_in_its_order(brokers: list[KafkaBroker], tmp_path: Path) -> None:
+    lines = re.findall(r"^ +(pykcoord .*)$", _PAGE.read_text(), re.MULTILINE)
+    assert [line.split()[1] for line in lines] == ["serve", "kafka", "kafka", "kafka"]
+    port = str(free_port())
+    commands = [
+        [sys.executable, "-m", *shlex.split(line.replace("localhost:9092", brokers[0].address))]
+        for line in lines
+    ]
+    serve = [word.replace("9192", port) for word in commands[0]]
+    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as node:
+        assert node.stdout is not None
+        ready = node.stdout.readline()
+        assert ready.startswith(f"pykcoord ready listen=127.0.0.1:{port} node=100 cluster="), ready
+        for command in commands[1:]:
+            done = subprocess.run(
+                command, capture_output=True, text=True, timeout=_WAIT_S, check=False
+            )
+            assert done.returncode == 0, (command, done.stderr)
+            if "take" in command:
+                assert "node 100 leads 1 partition: 7" in done.stdout
+        assert "brokers lead 1 partition: 7" in done.stdout
+        node.send_signal(signal.SIGTERM)
+        assert node.wait(60) == 0
+
+
+def test_metrics_are_those_of_the_page(brokers: list[KafkaBroker], tmp_path: Path) -> None:
+    port = free_port()
+    node = _node(brokers, tmp_path / "node", 104)
+    node.arguments += ["--metrics", f"127.0.0.1:{port}"]
+    with node.start(), urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        text = answer.read().decode()
+    told = set(re.findall(r"^\| `(pykcoord_kafka_node_\w+)`", _PAGE.read_text(), re.MULTILINE))
+    assert told == set(re.findall(r"^# TYPE (pykcoord_kafka_node_\w+) ", text, re.MULTILINE))
