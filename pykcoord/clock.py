@@ -45,6 +45,11 @@ def monotonic_seconds() -> float:
     return time.perf_counter()
 
 
+def thread_seconds() -> float:
+    """Seconds of a processor that this thread has had: what it waited for does not count."""
+    return time.thread_time()
+
+
 def boot_seconds() -> float:
     """Seconds since the machine started. Goes on while a process, or the machine, is asleep."""
     return time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -288,11 +288,9 @@ def watch_topics(recorder: Recorder, catalogue: TopicCatalogue) -> None:
 
     def changed() -> None:
         now = {name: topic.partitions for name, topic in catalogue.topics().items()}
-        for name in known.keys() | now.keys():
-            before, after = known.get(name, 0), now.get(name, 0)
-            if before != after:
-                figures = {"partitions": after, "partitions_before": before}
-                recorder.note("topics_changed", detail=name, **figures)
+        for name in dict(sorted(known.items() ^ now.items())):
+            figures = {"partitions": now.get(name, 0), "partitions_before": known.get(name, 0)}
+            recorder.note("topics_changed", detail=name, **figures)
         known.clear()
         known.update(now)
 

@@ -10,6 +10,7 @@ import struct
 from collections.abc import Callable, Generator
 from typing import Any
 
+from pykcoord.clock import thread_seconds
 from pykcoord.server._connection import Connection
 from pykcoord.server.api.messages import SLICE_ELEMENTS, Slicer
 from pykcoord.server.api.node_api import NodeApi
@@ -20,6 +21,11 @@ from pykcoord.server.header import HEADER, BadFrameError
 _ANSWER_BYTES = 32 * 1024 * 1024
 _SMALL_ANSWER_BYTES = 64 * 1024
 _REPLY_HEAD = struct.Struct(">ii")
+# A slice that took the processor for longer, as a change of thousands of topics does, is followed
+# by a rest of so many times as long: who asks for little catches up before the next.
+_LONG_SECONDS = 0.004
+_REST = 3.0
+_MOST_REST_SECONDS = 0.25
 
 # Yields after each slice of work, or what to wait for.
 Steps = Generator[asyncio.Future[Any] | None]
@@ -117,7 +123,9 @@ class Jobs:
             if job.steps is None:
                 cost, job.steps = self._start(job)
                 self._spent += cost
+            began = thread_seconds()
             step = next(job.steps, self)
+            took = thread_seconds() - began
             self._spent += job.slicer.take_count()
             self._count(job)
         except Exception as error:
@@ -126,6 +134,8 @@ class Jobs:
             self._failed(job.ticket, error)
             return
         self._waiting.pop(job.ticket, None)
+        if step is None and took > _LONG_SECONDS:
+            step = _rest(min(_REST * took, _MOST_REST_SECONDS))
         if isinstance(step, asyncio.Future):
             self._asking[job.ticket] = job
             step.add_done_callback(lambda _: self._go_on(job))
@@ -160,3 +170,10 @@ class Jobs:
         self._answers.give(job.size)
         job.size = 0
         job.out = bytearray()
+
+
+def _rest(seconds: float) -> asyncio.Future[None]:
+    loop = asyncio.get_running_loop()
+    rest = loop.create_future()
+    loop.call_later(seconds, rest.set_result, None)
+    return rest

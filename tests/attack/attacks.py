@@ -325,13 +325,14 @@ def _resets(port: int, scale: float) -> Pass:
     return once
 
 
-# Not made on Kafka: it has APIs that stop a broker, refuses a member of 16 MiB, and makes a log for
-# each topic.
+# Not made on Kafka: it has APIs that stop a broker, refuses a member of 16 MiB, makes a log for
+# each topic, and with a heap of 1 GB does not answer beside 10,000 frames that claim 100 MiB.
 OURS_ONLY = frozenset(
     {
         "broken requests",
         "DescribeGroups, a fat member 600 times",
         "10,000 topics created and deleted",
+        "10,000 idle connections",
     }
 )
 ATTACKS: dict[str, Prepare] = {

@@ -15,6 +15,7 @@ from fuzz.session import Calls
 from support.kio_client import ask, decode, encode
 
 from pykcoord.catalogue import TopicCatalogue
+from pykcoord.server import jobs
 from pykcoord.server.api.messages import SLICE_BYTES, SLICE_ELEMENTS, Slicer
 from pykcoord.server.api.node_api import Cluster
 from pykcoord.server.dispatch import Dispatcher
@@ -240,6 +241,30 @@ def test_few_topics_are_created_in_an_iteration_of_the_loop(run):
         assert len(set(iterations)) == len(iterations)
 
     run(main())
+
+
+def test_a_slice_that_takes_long_is_followed_by_a_rest(run, monkeypatch):
+    """As with a change of thousands of topics: who asks for little catches up before the next."""
+    took = 0.02
+    clock = itertools.count()
+    began: list[float] = []
+
+    def thread_seconds() -> float:
+        began.append(asyncio.get_running_loop().time())
+        return took * next(clock)
+
+    async def main() -> None:
+        rig = Rig()
+        monkeypatch.setattr(jobs, "thread_seconds", thread_seconds)
+        asked = metadata([topic_named(name) for name in names(300)])
+        await rig.until_answered(rig.send(encode(3, 9, **asked)))
+        assert rig.at_rest()
+
+    run(main())
+    slices = began[::2]
+    assert len(slices) > 3
+    rests = [after - before for before, after in itertools.pairwise(slices)]
+    assert min(rests) >= jobs._REST * took - 0.001
 
 
 def test_a_short_request_does_not_wait_for_the_end_of_a_long_one(run):
