@@ -23,11 +23,24 @@ from pykcoord.node.errors import NodeError
 from pykcoord.node.image import Image
 from pykcoord.node.metadata_records import Endpoint
 
-__all__ = ["Surroundings", "Timing", "check_id", "check_image", "endpoints_of", "look_around"]
+__all__ = [
+    "Surroundings",
+    "Timing",
+    "check_id",
+    "check_image",
+    "endpoints_of",
+    "known_features",
+    "look_around",
+]
 
 # Where directories can be cordoned (KIP-1066), and the newest whose records are known here: those
 # of Kafka 4.3 and 4.4.
 _LEAST_METADATA, _MOST_METADATA = 30, 33
+_KNOWN = {
+    "metadata.version": _MOST_METADATA, "kraft.version": 1, "group.version": 1,
+    "transaction.version": 2, "share.version": 2, "streams.version": 1,
+    "eligible.leader.replicas.version": 1,
+}  # fmt: skip
 _NEEDED = {1: 17, 45: 0, 55: 2, 60: 0}
 _TOPIC, _BROKER, _UNKNOWN_TOPIC = 2, 4, 3
 _MIN_ISR = "min.insync.replicas"
@@ -75,16 +88,12 @@ async def _ask(cluster: Cluster, broker: int) -> Surroundings:
             raise OldClusterError(connection.address, f"a node needs Kafka 4.3 or newer; {_WATCH}")
     request = ApiVersionsRequest(client_software_name="pykcoord", client_software_version="1")
     told = await connection.ask(request)
-    features = []
-    for one in told.supported_features:
-        most = int(one.max_version)
-        if one.name == "metadata.version":
-            if most < _LEAST_METADATA:
-                raise OldClusterError(
-                    connection.address, f"a node needs Kafka 4.3 or newer; {_WATCH}"
-                )
-            most = min(most, _MOST_METADATA)
-        features.append((one.name, int(one.min_version), most))
+    supported = {
+        one.name: (int(one.min_version), int(one.max_version)) for one in told.supported_features
+    }
+    if supported.get("metadata.version", (0, 0))[1] < _LEAST_METADATA:
+        raise OldClusterError(connection.address, f"a node needs Kafka 4.3 or newer; {_WATCH}")
+    features = known_features(supported)
     quorum = await connection.ask(
         DescribeQuorumRequest(
             topics=(
@@ -112,6 +121,17 @@ async def _ask(cluster: Cluster, broker: int) -> Surroundings:
         )
     timing = await _timing(connection, broker)
     return Surroundings(controllers, connection.versions, features, timing)
+
+
+def known_features(supported: Mapping[str, tuple[int, int]]) -> list[tuple[str, int, int]]:
+    """What this node registers of the features that brokers support: (name, least, most), up to
+    those of Kafka 4.4. With a later one finalized the controllers refuse it, and while it is
+    registered they refuse to finalize one."""
+    return [
+        (name, least, min(most, _KNOWN[name]))
+        for name, (least, most) in supported.items()
+        if name in _KNOWN and least <= _KNOWN[name]
+    ]
 
 
 async def _timing(connection: Connection, broker: int) -> Timing:
