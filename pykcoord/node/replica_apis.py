@@ -15,6 +15,7 @@ from kio.static.primitive import i32, i64
 from pykcoord.clock import monotonic_seconds
 from pykcoord.log._record_batch import header
 from pykcoord.log.folders import TOPIC
+from pykcoord.node.fetch_sessions import FetchSession, FetchSessions, SessionError
 from pykcoord.node.image import Image
 from pykcoord.node.messages import NO_THROTTLE, nested_of
 from pykcoord.node.store import Led, NodeLog
@@ -38,6 +39,7 @@ class ReplicaApis:
         self._image = image
         self._waiters: dict[asyncio.Future[None], set[int]] = {}
         self._later: set[asyncio.Future[None]] = set()
+        self._sessions = FetchSessions()
 
     def moved(self, number: int) -> None:
         """Records were appended, or the high watermark has moved."""
@@ -54,8 +56,19 @@ class ReplicaApis:
     async def fetch(self, request: Any, response: Any, version: int) -> Any:
         """The answer to Fetch, of the class `response`: at once where there are records or errors,
         else when there are, or when the time that the client gave is over."""
-        asked = [(topic, partition) for topic in request.topics for partition in topic.partitions]
         replica, epoch = self._replica_of(request, version)
+        session = None
+        if replica >= 0 and version >= 13:
+            try:
+                session = self._sessions.of(request)
+            except SessionError as error:
+                return response(
+                    throttle_time=NO_THROTTLE, error_code=ErrorCode(error.code), responses=()
+                )
+        if session is not None:
+            asked = list(session.asked.values())
+        else:
+            asked = [(topic, one) for topic in request.topics for one in topic.partitions]
         deadline = monotonic_seconds() + request.max_wait.total_seconds()
         await self._wait_for_epochs([one for topic, one in asked if self._is_ours(topic, version)])
         is_counted = False
@@ -70,7 +83,14 @@ class ReplicaApis:
                 found, size, _ = self._read(request, asked, version, replica, epoch, True)
                 break
         self.fetched_bytes += size
-        return self._fetch_answer(response, asked, found, version)
+        answered = list(zip(asked, found, strict=True))
+        if session is not None:
+            answered = [
+                (one, fields)
+                for one, fields in answered
+                if session.is_news((one[0].topic_id, int(one[1].partition)), fields)
+            ]
+        return self._fetch_answer(response, answered, version, session)
 
     def _read(
         self,
@@ -190,12 +210,16 @@ class ReplicaApis:
         return int(request.replica_id), -1
 
     def _fetch_answer(
-        self, response: Any, asked: list[tuple[Any, Any]], found: list[dict[str, Any]], version: int
+        self,
+        response: Any,
+        answered: list[tuple[tuple[Any, Any], dict[str, Any]]],
+        version: int,
+        session: FetchSession | None,
     ) -> Any:
         of_topic = nested_of(response, "responses")
         of_partition = nested_of(of_topic, "partitions")
-        topics: dict[int, tuple[Any, list[Any]]] = {}
-        for (topic, partition), fields in zip(asked, found, strict=True):
+        topics: dict[Any, tuple[Any, list[Any]]] = {}
+        for (topic, partition), fields in answered:
             more: dict[str, Any] = {}
             if "diverging" in fields:
                 kind = nested_of(of_partition, "diverging_epoch")
@@ -214,10 +238,12 @@ class ReplicaApis:
                 records=fields.get("records") or b"",
                 **more,
             )  # fmt: skip
-            topics.setdefault(id(topic), (topic, []))[1].append(made)
+            name = topic.topic_id if version >= 13 else topic.topic
+            topics.setdefault(name, (topic, []))[1].append(made)
         return response(
             throttle_time=NO_THROTTLE,
             **({"error_code": ErrorCode.none} if version >= 7 else {}),
+            **({"session_id": i32(session.session_id)} if session is not None else {}),
             responses=tuple(
                 of_topic(
                     **({"topic_id": topic.topic_id} if version >= 13 else {"topic": topic.topic}),

@@ -75,11 +75,12 @@ class _Leader:
         topic_id: uuid.UUID = _TOPIC_ID,
         wait_ms: int = 0,
     ) -> Any:
-        """Through the bytes of a frame, both ways."""
+        """Through the bytes of a frame, both ways; without a session."""
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=BrokerId(replica), replica_epoch=i64(4)),
             max_wait=i32Timedelta.parse(timedelta(milliseconds=wait_ms)),
             min_bytes=i32(1),
+            session_epoch=i32(-1),
             topics=(
                 FetchTopic(
                     topic_id=topic_id,
