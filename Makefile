@@ -32,7 +32,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/cluster/tests/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka native-tests rust-programs \
+.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka test-s3 native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
 	bench-abuse diff-kafka crash attack fault-book faults fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
@@ -87,6 +87,11 @@ test-kafka: build ## three real brokers: a node among them, and ten minutes of c
 test-web: build ## the console in a headless Chromium, against a live server
 	@.ci/require chromium
 	python -m pytest tests/web $(PYTEST_ARGS)
+
+test-s3: build ## a cluster over an S3 server, each fault; builds the server with Go first
+	@.ci/require go
+	PYTHONPATH=tests python -m support.gateway
+	python -m pytest tests/cluster/test_fault_table.py --s3 $(PYTEST_ARGS)
 
 faults: build ## three nodes of a cluster, struck at random for half an hour; FAULTS_ARGS="--minutes 5 --seed 7"
 	python -m tests.cluster.faults $(FAULTS_ARGS)

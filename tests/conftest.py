@@ -33,9 +33,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         )
     group.addoption(
         "--server",
-        choices=("pykcoord", "kafka"),
+        choices=("pykcoord", "kafka", "nodes", "cluster"),
         default="pykcoord",
-        help="what clients and tools are run against; kafka: Apache Kafka itself, to judge a test",
+        help="what clients and tools are run against; kafka: Apache Kafka itself, to judge a test; "
+        "nodes, cluster: three nodes of one directory, or over one folder, of which one is killed "
+        "in the middle of each test of tests/clients",
     )
     group.addoption(
         "--crash-rounds",
@@ -74,6 +76,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     group.addoption(
         "--fault-book", action="store_true", help="the faults of tests/explain with real clients"
+    )
+    group.addoption(
+        "--s3", action="store_true", help="the faults of tests/cluster over an S3 server as well"
     )
     group.addoption(
         "--spark-all", action="store_true", help="the long tests of tests/spark as well"

@@ -289,6 +289,7 @@ class _Member:
         own = [one for one in node.members if one[0] == self._driver.log.incarnation]
         if own and not self._is_ready:
             self._is_ready = True
+            self._topics_told.set()  # what changed since they were read, nobody has told this one
             self._ready(self._address, self._shards)
 
     async def _follow_topics(self) -> None:

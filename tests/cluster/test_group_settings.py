@@ -1,0 +1,64 @@
+"""Topics and settings of groups are those of all nodes of a cluster, whichever was asked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    NewTopic,
+    ResourceType,
+)
+from support.members import Members
+
+pytestmark = pytest.mark.client
+
+SETTING = "consumer.heartbeat.interval.ms"
+WAIT_S = 30
+
+
+@pytest.fixture
+def members(tmp_path: Path) -> Iterator[Members]:
+    made = Members(tmp_path, 2)
+    try:
+        yield made.start_all()
+    finally:
+        made.close()
+
+
+def admin(members: Members, node: int) -> AdminClient:
+    return AdminClient({"bootstrap.servers": f"127.0.0.1:{members.ports[node]}"})
+
+
+def value(members: Members, node: int, resource: ConfigResource, name: str) -> str:
+    client = admin(members, node)
+    described = client.describe_configs([resource], request_timeout=WAIT_S)
+    return str(described[resource].result(WAIT_S)[name].value)
+
+
+def test_what_one_node_was_told_all_do(members: Members) -> None:
+    group = ConfigResource(ResourceType.GROUP, "billing")
+    entry = ConfigEntry(SETTING, "7000", incremental_operation=AlterConfigOpType.SET)
+    wanted = ConfigResource(ResourceType.GROUP, "billing", incremental_configs=[entry])
+    first, second = admin(members, 1), admin(members, 2)
+    second.incremental_alter_configs([wanted])[wanted].result(WAIT_S)
+    for node in (1, 2):
+        members.wait(
+            lambda node=node: value(members, node, group, SETTING) == "7000",
+            "this node does as the other was told",
+        )
+    first.create_topics([NewTopic("later", 3)])["later"].result(WAIT_S)
+    members.wait(
+        lambda: "later" in second.list_topics(timeout=WAIT_S).topics,
+        "the other node has the topic",
+    )
+
+
+def test_the_settings_that_a_node_was_started_with_are_shown(members: Members) -> None:
+    node = ConfigResource(ResourceType.BROKER, "1")
+    assert value(members, 1, node, "offsets.topic.num.partitions") == "6"
