@@ -3,7 +3,7 @@
 A program hosts consumers of one client library. It reads requests from stdin, one JSON object a
 line, and writes replies and events to stdout:
 
-    {"id": 1, "op": "open", "consumer": NAME, "bootstrap": "HOST:PORT", "group": ..,
+    {"id": 1, "op": "open", "consumer": NAME, "bootstrap": "HOST:PORT,..", "group": ..,
      "topics": [..], "pattern": regex or null,
      "protocol": "classic" | "consumer",
                  the latter in confluent, java and franz-go; then the server has the say about
@@ -39,7 +39,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 Partition = tuple[str, int]
-WAIT_S = 20.0
+WAIT_S = 60.0
 # One for all programs: what a test waits for may be said by any of them.
 _CHANGED = threading.Condition()
 

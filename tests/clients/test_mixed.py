@@ -6,6 +6,7 @@ subscriptions that the coordinator received. The first member to join leads; eac
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import socket
 import time
@@ -157,7 +158,8 @@ class Mixed:
 
     def _agreed(self) -> Owned | None:
         living = {c.name: c.assignment for c in self.consumers if c.program.is_alive}
-        group = self._described()
+        if (group := self._described()) is None:
+            return None
         given = {
             member.client_id: _partitions(member.member_assignment) for member in group.members
         }
@@ -171,8 +173,17 @@ class Mixed:
         return living if is_agreed else None
 
     def _described(self) -> Any:
+        """As its coordinator says, of several nodes; None if that is away."""
+        for address in self.cluster.address.split(","):
+            with contextlib.suppress(OSError):
+                found = self._described_at(address)
+                if found.error_code == 0:
+                    return found
+        return None
+
+    def _described_at(self, address: str) -> Any:
         fields = {"groups": [self.crew.group], "include_authorized_operations": False}
-        host, _, port = self.cluster.address.rpartition(":")
+        host, _, port = address.rpartition(":")
         with socket.create_connection((host, int(port)), WAIT_S) as connection:
             connection.sendall(kio_client.encode(15, 5, **fields))
             with connection.makefile("rb") as answers:

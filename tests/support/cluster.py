@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import time
 from collections.abc import Mapping
@@ -9,12 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from support.kafka import jars
 from support.kafka.broker import KafkaBroker
 from support.server import PykcoordServer
+from support.several import SEVERAL, MembersServer, NodesServer
+
+Server = PykcoordServer | KafkaBroker | NodesServer | MembersServer
 
 _NAMES = itertools.count(1)
 _TIMEOUT_S = 15.0
@@ -23,9 +27,11 @@ _TIMEOUT_S = 15.0
 class Cluster:
     """Topics are made through Kafka's own admin requests, as an operator would."""
 
-    def __init__(self, server: PykcoordServer | KafkaBroker) -> None:
+    def __init__(self, server: Server) -> None:
         self.server = server
         self._admin = AdminClient(self._quiet())
+        each = server.address.split(",")
+        self._of_each = [AdminClient(self._quiet() | {"bootstrap.servers": at}) for at in each]
 
     @property
     def address(self) -> str:
@@ -65,11 +71,14 @@ class Cluster:
         return {"bootstrap.servers": self.address, "log_level": 0, "error_cb": lambda error: None}
 
     def _await_partitions(self, topic: str, partitions: int) -> None:
-        """A broker's metadata follows its controller with a delay; there is no event for it."""
+        """A broker's metadata follows its controller with a delay; there is no event for it. One
+        that is away reads them when it comes back."""
         deadline = time.monotonic() + _TIMEOUT_S
-        while len(self._admin.list_topics(topic).topics[topic].partitions) != partitions:
-            assert time.monotonic() < deadline, f"{topic} did not appear"
-            time.sleep(0.02)
+        for admin in self._of_each:
+            with contextlib.suppress(KafkaException):
+                while len(admin.list_topics(topic, 3).topics[topic].partitions) != partitions:
+                    assert time.monotonic() < deadline, f"{topic} did not appear"
+                    time.sleep(0.02)
 
     def _produce(self, topic: str, partitions: int, records: int) -> None:
         producer = Producer({**self._quiet(), "linger.ms": 1})
@@ -84,10 +93,13 @@ def new_server(
     directory: Path,
     topics: Mapping[str, int] | None = None,
     settings: Mapping[str, str] | None = None,
-) -> PykcoordServer | KafkaBroker:
+) -> Server:
     """Returns the server that `--server` names, not yet started."""
-    if request.config.getoption("--server") == "pykcoord":
+    kind = request.config.getoption("--server")
+    if kind == "pykcoord":
         return PykcoordServer(directory, topics=topics, settings=settings)
+    if kind in SEVERAL:
+        return SEVERAL[kind](directory, topics, settings)
     if (reason := jars.missing_tool_chain()) is not None:
         pytest.skip(reason)
     return KafkaBroker(directory, topics=topics, settings=settings)

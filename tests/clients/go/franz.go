@@ -47,7 +47,7 @@ func franzOptions(r request) []kgo.Opt {
 		reset = kgo.NewOffset().AtEnd()
 	}
 	options := []kgo.Opt{
-		kgo.SeedBrokers(r.Bootstrap),
+		kgo.SeedBrokers(r.brokers()...),
 		kgo.ClientID(r.Consumer),
 		kgo.ConsumerGroup(r.Group),
 		kgo.Balancers(balancers[r.Assignor]),

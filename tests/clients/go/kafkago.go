@@ -15,7 +15,7 @@ import (
 type kafkaGoConsumer struct {
 	owned      *owned
 	group      string
-	bootstrap  string
+	brokers    []string
 	client     *kafka.ConsumerGroup
 	dialer     *kafka.Dialer
 	starts     *starts
@@ -36,7 +36,7 @@ func openKafkaGo(r request) (consumer, error) {
 	dialer := &kafka.Dialer{ClientID: r.Consumer, DialFunc: starts.dial, Timeout: 5 * time.Second}
 	client, err := kafka.NewConsumerGroup(kafka.ConsumerGroupConfig{
 		ID:                     r.Group,
-		Brokers:                []string{r.Bootstrap},
+		Brokers:                r.brokers(),
 		Dialer:                 dialer,
 		Topics:                 r.Topics,
 		GroupBalancers:         []kafka.GroupBalancer{balancers[r.Assignor]},
@@ -52,12 +52,12 @@ func openKafkaGo(r request) (consumer, error) {
 		return nil, err
 	}
 	c := &kafkaGoConsumer{
-		owned:     &owned{name: r.Consumer, partitions: map[partition]bool{}},
-		group:     r.Group,
-		bootstrap: r.Bootstrap,
-		client:    client,
-		dialer:    dialer,
-		starts:    starts,
+		owned:   &owned{name: r.Consumer, partitions: map[partition]bool{}},
+		group:   r.Group,
+		brokers: r.brokers(),
+		client:  client,
+		dialer:  dialer,
+		starts:  starts,
 	}
 	go c.consume()
 	return c, nil
@@ -104,7 +104,7 @@ func (c *kafkaGoConsumer) read(
 	ctx context.Context, topic string, assigned kafka.PartitionAssignment,
 ) {
 	reader := kafka.NewReader(kafka.ReaderConfig{
-		Brokers:   []string{c.bootstrap},
+		Brokers:   c.brokers,
 		Dialer:    c.dialer,
 		Topic:     topic,
 		Partition: assigned.ID,
@@ -156,7 +156,7 @@ func (c *kafkaGoConsumer) commit(rows []row) error {
 func (c *kafkaGoConsumer) committed(ctx context.Context, rows []row) (any, error) {
 	transport := &kafka.Transport{}
 	defer transport.CloseIdleConnections()
-	client := &kafka.Client{Addr: kafka.TCP(c.bootstrap), Transport: transport}
+	client := &kafka.Client{Addr: kafka.TCP(c.brokers...), Transport: transport}
 	response, err := client.OffsetFetch(ctx, &kafka.OffsetFetchRequest{
 		GroupID: c.group, Topics: byTopic[int](rows),
 	})

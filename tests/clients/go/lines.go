@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"os"
 	"sort"
+	"strings"
 	"sync"
 )
 
@@ -26,6 +27,11 @@ type request struct {
 	MetadataMaxAgeMs    int      `json:"metadata_max_age_ms"`
 	Offsets             []row    `json:"offsets"`
 	Partitions          []row    `json:"partitions"`
+}
+
+// brokers are where to connect first.
+func (r *request) brokers() []string {
+	return strings.Split(r.Bootstrap, ",")
 }
 
 type partition struct {

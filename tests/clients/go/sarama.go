@@ -13,24 +13,24 @@ import (
 )
 
 type saramaConsumer struct {
-	owned     *owned
-	group     string
-	bootstrap string
-	client    sarama.ConsumerGroup
-	starts    *starts
-	end       context.CancelFunc
-	mutex     sync.Mutex
-	session   sarama.ConsumerGroupSession
+	owned   *owned
+	group   string
+	brokers []string
+	client  sarama.ConsumerGroup
+	starts  *starts
+	end     context.CancelFunc
+	mutex   sync.Mutex
+	session sarama.ConsumerGroupSession
 }
 
 func openSarama(r request) (consumer, error) {
 	c := &saramaConsumer{
-		owned:     &owned{name: r.Consumer, partitions: map[partition]bool{}},
-		group:     r.Group,
-		bootstrap: r.Bootstrap,
-		starts:    newStarts(),
+		owned:   &owned{name: r.Consumer, partitions: map[partition]bool{}},
+		group:   r.Group,
+		brokers: r.brokers(),
+		starts:  newStarts(),
 	}
-	client, err := sarama.NewConsumerGroup([]string{r.Bootstrap}, r.Group, c.config(r))
+	client, err := sarama.NewConsumerGroup(r.brokers(), r.Group, c.config(r))
 	if err != nil {
 		return nil, err
 	}
@@ -145,7 +145,7 @@ func (c *saramaConsumer) commit(rows []row) error {
 }
 
 func (c *saramaConsumer) committed(rows []row) (any, error) {
-	admin, err := sarama.NewClusterAdmin([]string{c.bootstrap}, sarama.NewConfig())
+	admin, err := sarama.NewClusterAdmin(c.brokers, sarama.NewConfig())
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ class SteeredConsumer {
     this.starts = new Starts()
     this.kafka = new Kafka({
       clientId: settings.consumer,
-      brokers: [settings.bootstrap],
+      brokers: settings.bootstrap.split(','),
       logLevel: logLevel.NOTHING,
       retry: RETRY,
       socketFactory: this.starts.socketFactory,
