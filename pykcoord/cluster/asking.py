@@ -3,6 +3,10 @@
     {"format": 1, "ask": [term, number, next_index, [[shard, epoch], ...]], "topics": 3}
     {"format": 1, "answer": [incarnation, number, term, journal_next, ...], "topics": 3}
 
+    {"format": 1, "ends": {"orders": [0, 1]}, "topics": 0}
+    {"format": 1, "ends_are": {"orders": [17, 0]}, "topics": 0}
+
+Any node may ask another for the ends of partitions: what its groups have committed at the most.
 `topics` is the newest version of the topics that the sender knows of; older nodes do not say it.
 Nothing depends on an earlier line, and nothing that was lost is sent again. With a secret both
 ends begin with a number each, and all lines have a proof:
@@ -19,13 +23,13 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.secret import Sealed, SecretError, new_nonce
 
-__all__ = ["AskClient", "serve_asks"]
+__all__ = ["AskClient", "Ends", "serve_asks"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -52,6 +56,8 @@ _SEEN_BY_ASKER = {
 }
 
 Fields = tuple[Any, ...]
+Ends = Mapping[str, Sequence[int]]
+"""Partitions of topics, or the end of each."""
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -59,6 +65,7 @@ async def serve_asks(
     address: tuple[str, int],
     answer: Callable[[Fields, int], tuple[Fields, int]],
     secret: str | None = None,
+    tell_ends: Callable[[Ends], Ends] = lambda wanted: {},
 ) -> asyncio.Server:
     """Answer controllers at `address` (host, port; port 0 takes a free one); with `secret` those
     alone that know it. `answer` gets and gives fields and the version of the topics. Raises OSError
@@ -69,7 +76,13 @@ async def serve_asks(
         try:
             sealed = await _greeted(reader, writer, secret) if secret is not None else None
             while line := await reader.readline():
-                asked, topics = _opened(line, "ask", sealed)
+                heard = json.loads(line)
+                if "ends" in heard:
+                    wanted, _ = _opened(heard, "ends", sealed)
+                    writer.write(_line("ends_are", tell_ends(wanted), 0, sealed, is_answer=True))
+                    await writer.drain()
+                    continue
+                asked, topics = _opened(heard, "ask", sealed)
                 asked[3] = [tuple(one) for one in asked[3]]
                 said = answer(tuple(asked), topics)
                 writer.write(_line("answer", *said, sealed, is_answer=True))
@@ -125,10 +138,23 @@ class AskClient:
         another secret, OSError or ValueError for all else."""
         try:
             async with asyncio.timeout(timeout_seconds):
-                return await self._ask(ask, topics)
+                answer, known = await self._asked("ask", ask, "answer", topics)
         except BaseException:
             self.close()
             raise
+        answer[6] = [tuple(one) for one in answer[6]]
+        return tuple(answer), known
+
+    async def ends(self, wanted: Ends, timeout_seconds: float) -> Ends:
+        """What groups of that node have committed at the most. Raises as `ask`."""
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                ends, _ = await self._asked("ends", wanted, "ends_are", 0)
+        except BaseException:
+            self.close()
+            raise
+        found: Ends = ends
+        return found
 
     def close(self) -> None:
         """Close the connection: an answer that comes late must not be taken for the next."""
@@ -136,24 +162,22 @@ class AskClient:
             self._streams[1].close()
             self._streams = None
 
-    async def _ask(self, ask: Fields, topics: int) -> tuple[Fields, int]:
+    async def _asked(self, name: str, ask: Any, answer: str, topics: int) -> tuple[Any, int]:
         was_connected = self._streams is not None
         if self._streams is None:
             self._streams = await asyncio.open_connection(*self._address, limit=_LINE_BYTES)
             self._sealed = await self._greet(*self._streams)
         reader, writer = self._streams
         try:
-            writer.write(_line("ask", ask, topics, self._sealed))
+            writer.write(_line(name, ask, topics, self._sealed))
             line = await reader.readline()
         except ConnectionError:
             line = b""
         if line:
-            answer, known = _opened(line, "answer", self._sealed)
-            answer[6] = [tuple(one) for one in answer[6]]
-            return tuple(answer), known
+            return _opened(json.loads(line), answer, self._sealed)
         self.close()
         if was_connected:  # it ended since; connecting again shows whether the node is gone
-            return await self._ask(ask, topics)
+            return await self._asked(name, ask, answer, topics)
         raise ConnectionResetError(f"{self._address} closed the connection")
 
     async def _greet(
@@ -175,7 +199,7 @@ class AskClient:
 
 
 def _line(
-    name: str, fields: Fields, topics: int, sealed: Sealed | None, *, is_answer: bool = False
+    name: str, fields: Any, topics: int, sealed: Sealed | None, *, is_answer: bool = False
 ) -> bytes:
     said = {"format": _FORMAT, name: fields, "topics": topics}
     if sealed is None:
@@ -186,10 +210,9 @@ def _line(
     return _encoded({**said, "format": _SEALED_FORMAT, "proof": proof})
 
 
-def _opened(line: bytes, name: str, sealed: Sealed | None) -> tuple[list[Any], int]:
+def _opened(said: dict[str, Any], name: str, sealed: Sealed | None) -> tuple[Any, int]:
     """What a line says, and the version of the topics there. Raises SecretError for one without
     the proof that it must have, ValueError and LookupError for what is none."""
-    said = json.loads(line)
     _hear_refusal(said)
     if sealed is None:
         if "hello" in said:
@@ -198,7 +221,7 @@ def _opened(line: bytes, name: str, sealed: Sealed | None) -> tuple[list[Any], i
             raise ValueError(f"format {said['format']} is not {_FORMAT}")
         return said[name], int(said.get("topics", 0))
     fields, topics = said[name], int(said["topics"])
-    if name == "ask":
+    if name in ("ask", "ends"):
         sealed.next_line()
     if not sealed.is_right(said.get("proof"), name, [fields, topics]):
         raise SecretError(_OTHER)

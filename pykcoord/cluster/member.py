@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import ClusterNode, Node, partition_of
 from pykcoord.catalogue import TopicCatalogue
-from pykcoord.cluster.asking import AskClient, serve_asks
+from pykcoord.cluster.asking import AskClient, Ends, serve_asks
 from pykcoord.cluster.driving import Driver, LeasedRuntime
+from pykcoord.cluster.ends import EndsOfOthers, ends_here
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
 from pykcoord.cluster.looking import ClusterFollower, NodeState
 from pykcoord.cluster.secret import DifferentSecretError, check_secret
@@ -42,6 +43,7 @@ logger = logging.getLogger("pykcoord.cluster")
 
 _STOP_SECONDS = 5.0
 _TRY_SECONDS = 1.0
+_JOINING_SECONDS = 0.2
 # A node that ends gives its shards to others; after so long it ends without.
 _LEAVE_SECONDS = 10.0
 _INCARNATIONS = 2**64
@@ -124,6 +126,7 @@ class _Peers:
 
     def __init__(self, shards: int) -> None:
         self.version = 0
+        self.others: EndsOfOthers | None = None
         self._shards = shards
         self._brokers: dict[int, Broker] = {}
         self._leaders: Sequence[tuple[int, int] | None] = ()
@@ -136,8 +139,8 @@ class _Peers:
     def brokers(self) -> list[Broker]:
         return [*self._brokers.values()]
 
-    def ends(self, wanted: Mapping[str, Sequence[int]]) -> None:
-        """A node knows those of its own shards alone."""
+    def ends(self, wanted: Ends) -> asyncio.Future[Ends] | None:
+        return self.others.ask(wanted) if self.others is not None else None
 
     def coordinator(self, group_id: str) -> Broker | None:
         shard = partition_of(group_id, self._shards)
@@ -191,7 +194,12 @@ class _Member:
                 assert driver is not None
                 return driver.asked(ask, topics)
 
-            control = await serve_asks(self._options.control, answer, self._options.secret)
+            control = await serve_asks(
+                self._options.control,
+                answer,
+                self._options.secret,
+                lambda wanted: ends_here(engine.runtime, wanted),
+            )
             self._address = server.address
             self._control = (self._options.control[0], control.sockets[0].getsockname()[1])
             node = ClusterNode(
@@ -217,6 +225,7 @@ class _Member:
             )
             hearing.driver = driver
             self._driver = driver
+            self._peers.others = others = EndsOfOthers(node, self._options.secret)
             self._catalogue.on_change(lambda: driver.know_topics(self._topics.version))
             driver.know_topics(self._topics.version)
             driver.start(log)
@@ -225,6 +234,7 @@ class _Member:
             finally:
                 control.close()
                 driver.close()
+                others.close()
         finally:
             await server.stop(_STOP_SECONDS)
             log.close()
@@ -297,8 +307,10 @@ class _Member:
         then also unasked, for what could not be read then."""
         loop = asyncio.get_running_loop()
         while True:
+            # Clients that ask a node before it belongs to the cluster hear of topics, too.
+            seconds = self._timing.topics_seconds if self._is_ready else _JOINING_SECONDS
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(self._timing.topics_seconds):
+                async with asyncio.timeout(seconds):
                     await self._topics_told.wait()
             self._topics_told.clear()
             try:

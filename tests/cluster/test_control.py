@@ -83,6 +83,27 @@ def test_who_does_not_know_it_is_refused_and_both_sides_say_so(
     assert said.startswith("a node at 127.0.0.1 was refused at the control port: " + asked_says)
 
 
+@pytest.mark.parametrize("secret", [None, SECRET])
+def test_any_node_tells_another_what_it_knows_of_ends(secret: str | None) -> None:
+    async def ends() -> Any:
+        server = await serve_asks(
+            ("127.0.0.1", 0),
+            lambda ask, topics: (ANSWER, topics),
+            secret,
+            lambda wanted: {topic: [7 for _ in some] for topic, some in wanted.items()},
+        )
+        client = AskClient("127.0.0.1", server.sockets[0].getsockname()[1], secret)
+        try:
+            first = await client.ends({"orders": [0, 3]}, SECONDS)
+            answer, _ = await client.ask(ASK, SECONDS)
+            return first, answer, await client.ends({}, SECONDS)
+        finally:
+            client.close()
+            server.close()
+
+    assert asyncio.run(ends()) == ({"orders": [7, 7]}, ANSWER, {})
+
+
 async def between(change: Any) -> list[tuple[Any, ...]]:
     """Two asks over somebody who hands lines on as `change` gives them."""
     heard: list[tuple[Any, ...]] = []

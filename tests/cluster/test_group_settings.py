@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import (
     AdminClient,
     AlterConfigOpType,
@@ -14,7 +15,9 @@ from confluent_kafka.admin import (
     NewTopic,
     ResourceType,
 )
-from support.members import Members
+from support.members import SHARDS, Members
+
+from pykcoord._native import partition_of
 
 pytestmark = pytest.mark.client
 
@@ -57,6 +60,23 @@ def test_what_one_node_was_told_all_do(members: Members) -> None:
         lambda: "later" in second.list_topics(timeout=WAIT_S).topics,
         "the other node has the topic",
     )
+
+
+def test_a_partition_ends_where_groups_of_any_node_have_come(members: Members) -> None:
+    """The node that a client asks for the end is not the one that knows the commit."""
+    groups = {partition_of(f"g{n}", SHARDS): f"g{n}" for n in range(60)}
+    bootstrap = {"bootstrap.servers": members.bootstrap}
+    for shard, group in groups.items():
+        consumer = Consumer({**bootstrap, "group.id": group})
+        consumer.commit(offsets=[TopicPartition("orders", shard, 17 + shard)], asynchronous=False)
+        consumer.close()
+    consumer = Consumer({**bootstrap, "group.id": "ends"})
+    try:
+        for shard in groups:
+            bounds = consumer.get_watermark_offsets(TopicPartition("orders", shard), WAIT_S)
+            assert bounds == (0, 17 + shard)
+    finally:
+        consumer.close()
 
 
 def test_the_settings_that_a_node_was_started_with_are_shown(members: Members) -> None:
