@@ -6,11 +6,13 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import ClusterNode
+from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.asking import AskClient
 from pykcoord.cluster.journals import Journaling, JournalLog, Stretch, boot_ms
 from pykcoord.cluster.secret import SecretError
@@ -94,6 +96,7 @@ class Driver(Journaling):
         self._taken: dict[int, Taken] = {}
         self._failed: dict[int, int] = {}  # in which epoch: who asks is not told to wait
         self._served: set[int] = set()
+        self._asked_at = -math.inf
         self._secret = secret
         self._watch = Watch(node, lease_ms, metrics)
         self._unled: dict[int, str] = {}  # why, as it was said last
@@ -110,10 +113,16 @@ class Driver(Journaling):
 
     def asked(self, ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
         """A controller asks, which knows of this version of the topics."""
+        self._asked_at = monotonic_seconds()
         self._hear_topics(topics)
         answer = self.node.asked(boot_ms(), ask)
         self._act()
         return answer, self.topics
+
+    def is_told_news(self, seconds: float) -> bool:
+        """Whether a controller has asked within so long, or this node is it."""
+        is_controller = self.node.controller == self.node.incarnation
+        return is_controller or monotonic_seconds() < self._asked_at + seconds
 
     def know_topics(self, version: int) -> None:
         """This node has this version of the topics: others hear of it."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import ClusterNode, Node, partition_of
 from pykcoord.catalogue import TopicCatalogue
+from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.asking import AskClient, Ends, serve_asks
 from pykcoord.cluster.driving import Driver, LeasedRuntime
 from pykcoord.cluster.ends import EndsOfOthers, ends_here
@@ -43,7 +44,7 @@ logger = logging.getLogger("pykcoord.cluster")
 
 _STOP_SECONDS = 5.0
 _TRY_SECONDS = 1.0
-_JOINING_SECONDS = 0.2
+_UNTOLD_SECONDS = 0.4
 # A node that ends gives its shards to others; after so long it ends without.
 _LEAVE_SECONDS = 10.0
 _INCARNATIONS = 2**64
@@ -307,11 +308,15 @@ class _Member:
         then also unasked, for what could not be read then."""
         loop = asyncio.get_running_loop()
         while True:
-            # Clients that ask a node before it belongs to the cluster hear of topics, too.
-            seconds = self._timing.topics_seconds if self._is_ready else _JOINING_SECONDS
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await self._topics_told.wait()
+            looked_at = monotonic_seconds()
+            while not self._topics_told.is_set():
+                if monotonic_seconds() > looked_at + self._timing.topics_seconds:
+                    break
+                with contextlib.suppress(TimeoutError):
+                    async with asyncio.timeout(_UNTOLD_SECONDS):
+                        await self._topics_told.wait()
+                if not self._driver.is_told_news(_UNTOLD_SECONDS):
+                    break  # it does not belong to the cluster yet, or there is no controller
             self._topics_told.clear()
             try:
                 newest = await loop.run_in_executor(self._topics_thread, self._topics.newest)

@@ -73,8 +73,13 @@ def test_a_partition_ends_where_groups_of_any_node_have_come(members: Members) -
     consumer = Consumer({**bootstrap, "group.id": "ends"})
     try:
         for shard in groups:
-            bounds = consumer.get_watermark_offsets(TopicPartition("orders", shard), WAIT_S)
-            assert bounds == (0, 17 + shard)
+            of_shard = TopicPartition("orders", shard)
+            members.wait(
+                lambda of=of_shard: (
+                    consumer.get_watermark_offsets(of, WAIT_S) == (0, 17 + of.partition)
+                ),
+                "this node knows what another one does",
+            )
     finally:
         consumer.close()
 
