@@ -64,6 +64,13 @@ impl Owners {
         }
     }
 
+    /// A member that gave up what it had has it again.
+    pub fn kept(&mut self, row: u32) {
+        for had in self.had.iter_mut().filter(|had| had.row == row) {
+            had.given_up_ms = None;
+        }
+    }
+
     /// A member is gone, and its row may be another's soon.
     pub fn gone(&mut self, row: u32, now_ms: i64) {
         self.gave_up(row, now_ms);

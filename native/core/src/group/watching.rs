@@ -145,6 +145,14 @@ impl Machine {
         }
     }
 
+    /// Another process has a static member's place, and all that it had.
+    pub fn watch_kept(&mut self, member: u32) {
+        let group = self.registry.members[member].group;
+        if let Some(owners) = self.watching.owners.get_mut(&group) {
+            owners.kept(member);
+        }
+    }
+
     /// To be called while the member is still there.
     pub fn watch_gone(&mut self, now_ms: i64, member: u32, cause: GoneCause) {
         let group = self.registry.members[member].group;

@@ -88,6 +88,7 @@ impl Machine {
             self.refuse_join(context.ticket, "", error_code);
             return self.prepare_rebalance(now_ms, group, RebalanceCause::RecordRefused);
         }
+        self.watch_kept(member);
         let is_leader = self.is_leader(group, member);
         let response = if context.api_version >= SKIP_ASSIGNMENT_VERSION {
             JoinGroupResponse { skip_assignment: is_leader, ..self.joined(group, member) }
