@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from support.virtual import Client, Native, World
+from pykcoord.virtual import Client, Native, World
 
 SECOND, MINUTE, HOUR = 1_000, 60_000, 3_600_000
 POLL = "consumer poll timeout has expired."
@@ -130,7 +130,7 @@ def never_rejoins(world: World, members: list[Client]) -> None:
 
 def keep_alive(world: World, member: Client) -> None:
     """Its heartbeat thread goes on while its application hangs."""
-    from support.virtual import HEARTBEAT
+    from pykcoord.virtual import HEARTBEAT
 
     def beat() -> None:
         if not member.member_id:
@@ -256,7 +256,7 @@ def keep_native_alive(world: World, members: list[Client]) -> None:
 
 
 def beat_only(member: Client) -> None:
-    from support.virtual import CONSUMER
+    from pykcoord.virtual import CONSUMER
 
     assert isinstance(member, Native)
     owned = [{"topic_id": of, "partitions": numbers} for of, numbers in member.owned.items()]

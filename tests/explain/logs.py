@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from support.virtual import START_MS, World
-
 from pykcoord._machine import _topic_id
 from pykcoord.events import Event
 from pykcoord.explain import Report, explain
 from pykcoord.explain.logged import logged_events
 from pykcoord.shard import record_batch
+from pykcoord.virtual import START_MS, World
 
 from .acts import Case
 

@@ -6,7 +6,7 @@ rebalances that come of it, words that the story must have, and the patterns: th
 
 from __future__ import annotations
 
-from support.virtual import Client
+from pykcoord.virtual import Client
 
 from .acts import (
     POLL,

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
-from support.virtual import Client, World
+from pykcoord.virtual import Client, World
 
 SECOND = 1_000
 STEADY, FLAPPING, PARTITIONS = 20, 200, 220

@@ -8,12 +8,12 @@ import re
 from pathlib import Path
 
 import pytest
-from support.virtual import World
 
 from pykcoord.cli.topic_names import topic_names
 from pykcoord.explain import Report, explain
 from pykcoord.explain.logged import logged_events
 from pykcoord.log import LogReader
+from pykcoord.virtual import World
 from pykcoord.watch import WatchedState
 
 from .acts import HOUR, Case, settled

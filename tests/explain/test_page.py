@@ -6,9 +6,8 @@ import os
 import re
 from pathlib import Path
 
-from support.virtual import START_MS, World
-
 from pykcoord.explain import PATTERNS, Report, explain
+from pykcoord.virtual import START_MS, World
 
 from .acts import Case
 from .logs import both

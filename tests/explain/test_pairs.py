@@ -6,9 +6,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from support.virtual import START_MS, World
 
 from pykcoord.explain import explain
+from pykcoord.virtual import START_MS, World
 
 from .acts import HOUR, Case, settled
 from .pairs import PAIRS

@@ -6,12 +6,11 @@ import json
 import time
 from pathlib import Path
 
-from support.virtual import World
-
 from pykcoord.cli.explain import read
 from pykcoord.explain import explain
 from pykcoord.explain.story import event_fields
 from pykcoord.log.events import EventLog
+from pykcoord.virtual import World
 
 from .acts import MINUTE, settled
 

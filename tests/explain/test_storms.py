@@ -7,9 +7,9 @@ import re
 from pathlib import Path
 
 import pytest
-from support.virtual import Client, World
 
 from pykcoord.explain import explain
+from pykcoord.virtual import Client, World
 
 from .storms import SECOND, SETTINGS, Outcome, storm
 

@@ -14,11 +14,11 @@ from click.testing import CliRunner
 from explain.acts import SECOND, settled
 from support.console import Console
 from support.scripted_broker import OFFSETS, ScriptedCluster
-from support.virtual import World
 
 from pykcoord.cli.explain import command as explain_command
 from pykcoord.clock import Clock
 from pykcoord.shard import record_batch
+from pykcoord.virtual import World
 from pykcoord.watch import Watcher
 from pykcoord.watch.console import WatchReading, WatchSource
 from pykcoord.watch.metrics import WatchMetrics
