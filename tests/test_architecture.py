@@ -55,6 +55,8 @@ LAYERS = [
     {"web"},
     {"_serving", "_member_scope", "coordinator", "member", "consumer_member"},
     {"server", "clients"},
+    # Clients in virtual time, and the past of a group run again with them.
+    {"virtual", "replaying"},
     # A server whose shards come and go: beside `coordinator`, which it does not import.
     {"cluster"},
     # An existing Kafka, read; and its groups, followed.

@@ -1,5 +1,5 @@
 """The command line: `pykcoord serve`, `demo`, `explain`, `log`, `offsets`, `watch`, `assign`,
-`cluster`, `kafka`, `lab` and `zookeeper`.
+`cluster`, `kafka`, `lab`, `replay` and `zookeeper`.
 
 Every error is one line on stderr (what, where, what to do): exit 1 for a failure, 2 for wrong
 usage. Commands are imported when they are called, so that `--help` and `demo` start at once.
@@ -15,8 +15,8 @@ import click
 from pykcoord.cli.running import load_command, run_commands
 
 _COMMANDS = (
-    "assign", "cluster", "demo", "explain", "kafka", "lab", "log", "offsets", "serve", "watch",
-    "zookeeper",
+    "assign", "cluster", "demo", "explain", "kafka", "lab", "log", "offsets", "replay", "serve",
+    "watch", "zookeeper",
 )  # fmt: skip
 
 

@@ -25,6 +25,7 @@ _NUMBERS = frozenset(
     {
         "generation", "members", "partition", "offset", "leader epoch", "epoch",
         "before", "after", "change", "now", "then", "end", "lag", "end age", "offsets",
+        "recorded", "again", "changed",
     }
 )  # fmt: skip
 

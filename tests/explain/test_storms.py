@@ -24,9 +24,9 @@ def outcomes() -> dict[str, Outcome]:
 def test_members_that_stay_work_on_while_others_come_and_go(outcomes: dict[str, Outcome]) -> None:
     neither, interval, quarantine, both = outcomes.values()
     assert neither.steady_share < 0.5
-    assert quarantine.steady_share > 1.5 * neither.steady_share
+    assert quarantine.steady_share > 1.3 * neither.steady_share
     assert interval.steady_share > 2 * neither.steady_share
-    assert both.steady_share > 0.95
+    assert both.steady_share > 0.9
     assert (neither.held, neither.put_off, quarantine.put_off) == (0, 0, 0)
     assert interval.rebalances * 3 < neither.rebalances
 

@@ -1,0 +1,105 @@
+"""A script run through the engine, in virtual time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from typing import Any
+
+from pykcoord.assignors import Subscription, assign
+from pykcoord.consumer_protocol import subscribed_topics
+from pykcoord.events import Event
+from pykcoord.replaying.changes import Changes
+from pykcoord.replaying.script import Act, Process, Script
+from pykcoord.virtual import Client, World
+from pykcoord.virtual.messages import assignment
+
+__all__ = ["play"]
+
+_NEVER_MS = 10 * 365 * 86_400_000
+# What is under way when the record ends may come to its end.
+_AFTER_MS = 60_000
+
+
+def play(script: Script, changes: Changes) -> list[Event]:
+    """The events of the group under these settings, with the times of the record."""
+    settings = {"group_initial_rebalance_delay_ms": 3_000, **changes.coordinator}
+    world = World(script.topics, start_ms=script.start_ms, **settings)
+    for at_ms, topic, partitions in script.grows:
+        world.at(at_ms - world.now_ms, partial(world.grow, topic, partitions))
+    for at_ms in script.failovers:
+        world.at(at_ms - world.now_ms, world.fail_over)
+    actors = [
+        Actor(world, script.group_id, name, process, changes)
+        for name, process in script.processes.items()
+    ]
+    for actor in actors:
+        actor.fellows = actors
+        for act in actor.process.acts:
+            world.at(max(0, act.at_ms - world.now_ms), partial(actor.do, act))
+    world.run(script.end_ms - script.start_ms + _AFTER_MS)
+    return world.events
+
+
+class Actor(Client):
+    """A process of the record: it takes as long to join again, and to assign, as it did then."""
+
+    fellows: list[Actor]
+
+    def __init__(
+        self, world: World, group: str, name: str, process: Process, changes: Changes
+    ) -> None:
+        traits = process.traits
+        instance = process.instance or (name if changes.static else None)
+        session_ms = changes.session_ms or traits.session_ms
+        super().__init__(
+            world, group, process.client_id, host=process.host, session_ms=session_ms,
+            rebalance_ms=traits.rebalance_ms, heartbeat_ms=min(3_000, session_ms // 3),
+            protocols=(changes.strategy or traits.protocol,), topics=traits.topics,
+            instance=instance,
+        )  # fmt: skip
+        self.process = process
+        self.strategy = self.protocols[0]
+        # A heartbeat tells it after half of its interval, as a rule.
+        self.usual_delay_ms = max(20, process.rejoin_ms - self.heartbeat_ms // 2)
+        self.rejoin_delay_ms = self.usual_delay_ms
+        self.sync_delay_ms = max(5, process.assign_ms)
+
+    def do(self, act: Act) -> None:
+        """What it did then, as far as it is in a state to do so."""
+        if act.kind == "start":
+            if not self.is_up:
+                self.topics = act.topics or self.topics
+                self.start(act.reason)
+        elif act.kind == "leave" and self.is_up:
+            # A static member ends without a word, and its place is kept.
+            self.die() if self.instance else self.leave(act.reason)
+        elif act.kind == "die":
+            self.die()
+        elif act.kind == "pause":
+            self.pause((act.until_ms or act.at_ms) - self.world.now_ms)
+        elif act.kind == "busy":
+            until_ms = act.until_ms if act.until_ms is not None else act.at_ms + _NEVER_MS
+            self.rejoin_delay_ms = max(0, until_ms - self.world.now_ms)
+            self.world.at(self.rejoin_delay_ms, self._is_free)
+        elif act.kind == "rejoin" and self.is_stable:
+            self.rejoin(act.reason)
+        elif act.kind == "subscribe":
+            self.subscribe(*act.topics, reason=act.reason)
+
+    def _is_free(self) -> None:
+        self.rejoin_delay_ms = self.usual_delay_ms
+
+    def assign(self, members: Mapping[str, bytes]) -> list[dict[str, Any]]:
+        owned = {of.member_id: of.partitions for of in self.fellows if of.member_id}
+        subscriptions = {
+            member: Subscription(subscribed_topics(metadata), owned.get(member, ()))
+            for member, metadata in members.items()
+        }
+        found = []
+        for member, partitions in assign(self.strategy, self.world.topics, subscriptions).items():
+            share: dict[str, list[int]] = {}
+            for topic, partition in partitions:
+                share.setdefault(topic, []).append(partition)
+            found.append({"member_id": member, "assignment": assignment(share)})
+        return found
