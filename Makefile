@@ -34,7 +34,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 
 .PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka test-s3 native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-spark bench-assignors \
-	bench-abuse diff-kafka crash attack fault-book faults fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
+	bench-abuse diff-kafka crash attack fault-book fault-book-kafka faults fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-15s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
@@ -83,6 +83,10 @@ test-zookeeper: build ## groups on a real ZooKeeper, long stories too: mixed wit
 test-kafka: build ## three real brokers: a node among them, and ten minutes of churn watched; PYTEST_ARGS="--kafka-minutes 2"
 	@.ci/require java
 	python -m pytest tests/node tests/watch --kafka-all $(PYTEST_ARGS)
+
+fault-book-kafka: build ## the same on three real brokers that are only watched: as far as their log tells
+	@.ci/require java
+	python -m pytest tests/watch/test_watched_faults.py -n 0 --kafka-all $(PYTEST_ARGS)
 
 test-web: build ## the console in a headless Chromium, against a live server
 	@.ci/require chromium

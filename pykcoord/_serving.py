@@ -22,6 +22,7 @@ from pykcoord.config import Config
 from pykcoord.engine import Directory, Engine
 from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
 from pykcoord.event_stream import EventStream, EventStreams
+from pykcoord.lag_watch import LagWatch
 from pykcoord.leading import FixedShards
 from pykcoord.log.protocol import Log
 from pykcoord.recorder import RecordedFiles, Recorder
@@ -75,6 +76,7 @@ class Serving:
         self._streams = EventStreams()
         self.recorder: Recorder | None = None
         self.event_files: RecordedFiles | None = None
+        self.lag: LagWatch | None = None
         self.clock = Clock()
         self.closed = False
         _known.add(self)
@@ -217,6 +219,7 @@ class Serving:
         )
         runtime = self._runtime = engine.runtime
         self.recorder, self.event_files = engine.recorder, engine.event_files
+        self.lag = engine.lag
         try:
             if not isinstance(self._store, Directory):
                 FixedShards(runtime).lead()

@@ -21,19 +21,11 @@ from pykcoord._setting import listed as _list
 from pykcoord._setting import text as _text
 from pykcoord._setting import yes_or_no as _yes_or_no
 from pykcoord.errors import ConfigError
-from pykcoord.kafka_names import INSTEAD, KAFKA_NAMES
+from pykcoord.kafka_names import BOUNDS, INSTEAD, KAFKA_NAMES
 
 __all__ = ["SETTINGS", "Config", "Setting", "load", "setting"]
 
 _INT = 2**31 - 1
-
-# Names of which the least must not be above the most.
-_BOUNDS = (
-    "group.{}.session.timeout.ms",
-    "group.consumer.{}.session.timeout.ms",
-    "group.consumer.{}.heartbeat.interval.ms",
-    "group.consumer.{}.assignment.interval.ms",
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -191,6 +183,15 @@ class Config:
         minimum=4_096,
         long=True,
         ours=True,
+    )
+    group_lag_metrics_groups: int = _setting(
+        100, "Groups whose lag metrics tell ([more](lag.md)).", unit="groups", ours=True
+    )
+    group_lag_metrics_series: int = _setting(
+        1_000, "Partitions, and members, of them.", unit="series", ours=True
+    )
+    group_lag_metrics_include: str = _text(
+        "*", "Which groups they may be: patterns with `*` and `?`, separated by commas."
     )
     offsets_topic_num_partitions: int = _setting(
         50,
@@ -353,7 +354,7 @@ class Config:
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
             check(setting(field.name), getattr(self, field.name))
-        for bounds in _BOUNDS:
+        for bounds in BOUNDS:
             least, most = (bounds.format(bound) for bound in ("min", "max"))
             shortest, longest = getattr(self, _attribute(least)), getattr(self, _attribute(most))
             if shortest > longest:
@@ -403,13 +404,10 @@ class Config:
     def native(self) -> dict[str, Any]:
         """What the shards need, by the field names of the native core's `Config`."""
         names = (
-            "group_min_session_timeout_ms",
-            "group_max_session_timeout_ms",
-            "group_initial_rebalance_delay_ms",
-            "group_max_size",
-            "offset_metadata_max_bytes",
+            "group_min_session_timeout_ms", "group_max_session_timeout_ms",
+            "group_initial_rebalance_delay_ms", "group_max_size", "offset_metadata_max_bytes",
             "offsets_retention_check_interval_ms",
-        )
+        )  # fmt: skip
         values: dict[str, Any] = {name: getattr(self, name) for name in names}
         values["new_member_join_timeout_ms"] = self.group_new_member_join_timeout_ms
         values["offsets_retention_ms"] = self.offsets_retention_minutes * 60_000

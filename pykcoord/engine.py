@@ -27,6 +27,7 @@ from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
 from pykcoord.group_config import native_group_configs
+from pykcoord.lag import LagLimits
 from pykcoord.lag_watch import LagWatch
 from pykcoord.leading import FixedShards
 from pykcoord.log import Holding, LogDirectory, Part
@@ -88,6 +89,7 @@ class Engine:
         self.catalogue = catalogue
         self.recorder: Recorder | None = None
         self.event_files: RecordedFiles | None = None
+        self.lag: LagWatch | None = None
 
     @classmethod
     def open(
@@ -173,7 +175,10 @@ class Engine:
         self.event_files = RecordedFiles(directory, of.offsets_topic_num_partitions)
         self.runtime.record(self.recorder)
         watch_topics(self.recorder, self.catalogue)
-        lag = LagWatch(node, self.catalogue, self.recorder.take)
+        include = tuple(one.strip() for one in of.group_lag_metrics_include.split(","))
+        bounds = LagLimits(of.group_lag_metrics_groups, of.group_lag_metrics_series, include)
+        lag = self.lag = LagWatch(node, self.catalogue, self.recorder.take, bounds)
+        self.recorder.on_taken = lag.hear
 
         async def look() -> None:
             while True:

@@ -162,3 +162,11 @@ INSTEAD = {
     "log.flush.interval.messages": "use --flush",
 }
 """What pykcoord offers instead of a name of Kafka that it does not read."""
+
+BOUNDS = (
+    "group.{}.session.timeout.ms",
+    "group.consumer.{}.session.timeout.ms",
+    "group.consumer.{}.heartbeat.interval.ms",
+    "group.consumer.{}.assignment.interval.ms",
+)
+"""Names of which the least must not be above the most."""

@@ -1,17 +1,18 @@
-"""Looks out for partitions that fall behind while their owner commits nothing.
+"""How far groups are behind, and which partitions fall behind while their owner commits nothing.
 
 Only of topics whose ends are known (`set_end_offsets`, `--end-offsets`): without them it costs
-nothing. It looks at one shard at a time, and tells the recorder.
+nothing. It looks at one shard at a time, tells the recorder, and is asked for metrics.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.consumer_protocol import decode_assignment
+from pykcoord.lag import EndTimes, GroupLag, LagLimits, Lags, Owner, PartitionLag, matching, widest
 
 __all__ = ["LagWatch"]
 
@@ -19,6 +20,7 @@ __all__ = ["LagWatch"]
 # the lag has doubled.
 _STILL_MS = 60_000
 _MOST_PARTITIONS = 200_000
+_FRESH_OFFSETS = 20_000
 _Place = tuple[str, str, int]
 
 
@@ -29,6 +31,7 @@ class Views(Protocol):
     def shards(self) -> int: ...
     def offsets(self, shard: int) -> list[tuple[Any, ...]]: ...
     def groups(self, shard: int) -> list[tuple[Any, ...]]: ...
+    def stats(self) -> dict[str, Any]: ...
 
 
 class _Still:
@@ -42,38 +45,54 @@ class _Still:
 
 
 class LagWatch:
-    """Of one node. `take` is given events, as the native node has them."""
+    """Of one node. `take` is given events, as the native node has them; `limits` bound what `lags`
+    tells. On the node's loop only."""
 
     def __init__(
         self,
         node: Views,
         catalogue: TopicCatalogue,
         take: Callable[[list[tuple[int, int, bytes, bytes]]], None],
+        limits: LagLimits | None = None,
     ) -> None:
         self._node = node
         self._catalogue = catalogue
         self._take = take
+        self.limits = limits or LagLimits()
+        self._wanted = matching(self.limits.include)
         self._still: dict[_Place, _Still] = {}
         self._next = 0
+        self._times = EndTimes()
+        # Of each shard what the groups furthest behind had committed, and how many others it has.
+        self._committed: dict[int, dict[str, dict[tuple[str, int], int]]] = {}
+        self._others: dict[int, int] = {}
+        # Rows of groups, until something happens to one of the shard.
+        self._rows: dict[int, dict[str, tuple[Any, ...] | None]] = {}
+
+    def hear(self, recorded: Sequence[tuple[int, int, bytes, bytes]]) -> None:
+        """Something happened to groups: who owns what is another now."""
+        for one in recorded:
+            self._rows.pop(one[0], None)
 
     def look(self, now_ms: int) -> None:
-        """At the next shard. To be called now and then, on the loop."""
-        ends: dict[str, Mapping[int, int]] = {
-            name: topic.end_offsets
-            for name, topic in self._catalogue.topics().items()
-            if topic.end_offsets
-        }
+        """At the next shard. To be called now and then."""
         shard = self._next
         self._next = (shard + 1) % self._node.shards
+        ends = self._ends()
+        if shard == 0:
+            self._sample(ends, now_ms)
         if not ends:
             self._still.clear()
+            self._committed.clear()
             return
         late: list[tuple[_Place, int, _Still]] = []
+        committed: dict[str, dict[tuple[str, int], int]] = {}
         for group, topic, partition, offset, *_ in self._node.offsets(shard):
             end = ends.get(topic, {}).get(partition)
             if end is None:
                 continue
             place, lag = (group, topic, partition), end - offset
+            committed.setdefault(group, {})[topic, partition] = offset
             still = self._still.get(place)
             if still is None or still.offset != offset or lag <= 0:
                 if lag > 0 and len(self._still) < _MOST_PARTITIONS:
@@ -82,17 +101,93 @@ class LagWatch:
                     self._still.pop(place, None)
             elif now_ms - still.since_ms >= _STILL_MS and lag > max(still.lag, 2 * still.told_lag):
                 late.append((place, lag, still))
+        self._keep(shard, ends, committed)
         if late:
             self._tell(shard, now_ms, late)
 
+    def lags(self, now_ms: int) -> Lags:
+        """The groups that are furthest behind, with their owners and the ends of now. Of more than
+        20,000 offsets, these are as of the last look at their shard, within half a minute."""
+        ends = self._ends()
+        if ends and self._node.stats().get("offsets", 0) <= _FRESH_OFFSETS:
+            for _ in range(self._node.shards):
+                self.look(now_ms)
+            self._sample(ends, now_ms)
+        of_shard = {group: shard for shard, of in self._committed.items() for group in of}
+        sums = {
+            group: _sum(ends, of) for kept in self._committed.values() for group, of in kept.items()
+        }
+        chosen, left_out = widest(sums.items(), self.limits.groups)
+        found = []
+        for group in chosen:
+            shard = of_shard[group]
+            owners = self._owners(shard, group)
+            partitions = []
+            for (topic, partition), offset in self._committed[shard][group].items():
+                end = ends.get(topic, {}).get(partition)
+                if end is None:
+                    continue
+                place = (topic, partition)
+                behind_ms, is_at_least = self._times.behind_ms(place, offset, now_ms)
+                lag, owner = max(0, end - offset), owners.get(place)
+                partitions.append(
+                    PartitionLag(topic, partition, lag, behind_ms, is_at_least, owner)
+                )
+            found.append(GroupLag(group, partitions))
+        return Lags(found, left_out + sum(self._others.values()))
+
+    def _ends(self) -> dict[str, Mapping[int, int]]:
+        topics = self._catalogue.topics().items()
+        return {name: topic.end_offsets for name, topic in topics if topic.end_offsets}
+
+    def _sample(self, ends: Mapping[str, Mapping[int, int]], now_ms: int) -> None:
+        self._times.keep((topic, one) for topic, of in ends.items() for one in of)
+        for topic, of in ends.items():
+            for partition, end in of.items():
+                self._times.put((topic, partition), end, now_ms)
+
+    def _keep(
+        self, shard: int, ends: Mapping[str, Mapping[int, int]],
+        committed: dict[str, dict[tuple[str, int], int]],
+    ) -> None:  # fmt: skip
+        known = {group: of for group, of in committed.items() if self._wanted(group)}
+        sums = ((group, _sum(ends, of)) for group, of in known.items())
+        chosen, self._others[shard] = widest(sums, self.limits.groups)
+        self._committed[shard] = {group: known[group] for group in chosen}
+
+    def _owners(self, shard: int, group: str) -> dict[tuple[str, int], Owner]:
+        """Of all partitions of a group, by its members' state."""
+        if group not in self._rows.get(shard, {}):
+            wanted = self._committed.get(shard, {}).keys() | {group}
+            rows = {row[0]: row for row in self._node.groups(shard) if row[0] in wanted}
+            self._rows[shard] = {one: rows.get(one) for one in wanted}
+        row = self._rows[shard][group]
+        names = {one.topic_id.bytes: name for name, one in self._catalogue.topics().items()}
+        found: dict[tuple[str, int], Owner] = {}
+        for member_id, instance, client_id, client_host, _, _, _, assignment, of in (
+            row[8] if row is not None else ()
+        ):
+            owner = Owner(member_id, instance, client_id, client_host)
+            if of is None:
+                found |= dict.fromkeys(_assigned(assignment), owner)
+                continue
+            for topic_id, partitions in of["assigned"]:
+                name = names.get(topic_id, "")
+                found |= dict.fromkeys(((name, one) for one in partitions), owner)
+        return found
+
     def _tell(self, shard: int, now_ms: int, late: list[tuple[_Place, int, _Still]]) -> None:
-        rows = self._node.groups(shard)
         recorded = []
+        self._rows.pop(shard, None)
         for (group, topic, partition), lag, still in late:
-            owner = self._owner(rows, group, topic, partition)
+            owner = self._owners(shard, group).get((topic, partition))
             if owner is None:
                 continue  # nobody is there to commit
             still.told_lag = lag
+            member = {
+                "member_id": owner.member_id, "group_instance_id": owner.instance_id,
+                "client_id": owner.client_id, "client_host": owner.client_host,
+            }  # fmt: skip
             fields = {
                 "kind": "lag_grows",
                 "group_id": group,
@@ -100,34 +195,19 @@ class LagWatch:
                 "detail": f"{topic}-{partition}",
                 "count": lag,
                 "silent_ms": now_ms - still.since_ms,
-                "member": owner,
+                "member": {name: value for name, value in member.items() if value is not None},
             }
             value = json.dumps(fields, separators=(",", ":")).encode()
             recorded.append((shard, now_ms, group.encode(), value))
         if recorded:
             self._take(recorded)
 
-    def _owner(
-        self, rows: list[tuple[Any, ...]], group: str, topic: str, partition: int
-    ) -> dict[str, Any] | None:
-        """The member that has a partition, as JSON of an event names it; None: nobody has."""
-        known = self._catalogue.topics().get(topic)
-        topic_id = known.topic_id.bytes if known is not None else b""
-        for row in rows:
-            if row[0] != group:
-                continue
-            for member_id, instance, client_id, client_host, _, _, _, assignment, of in row[8]:
-                if of is not None:
-                    has = any(
-                        one == topic_id and partition in numbers for one, numbers in of["assigned"]
-                    )
-                else:
-                    has = (topic, partition) in _assigned(assignment)
-                if has:
-                    owner = {"member_id": member_id, "group_instance_id": instance}
-                    owner |= {"client_id": client_id, "client_host": client_host}
-                    return {name: value for name, value in owner.items() if value is not None}
-        return None
+
+def _sum(ends: Mapping[str, Mapping[int, int]], committed: Mapping[tuple[str, int], int]) -> int:
+    return sum(
+        max(0, ends.get(topic, {}).get(partition, offset) - offset)
+        for (topic, partition), offset in committed.items()
+    )
 
 
 def _assigned(assignment: bytes) -> frozenset[tuple[str, int]]:

@@ -74,12 +74,15 @@ class Recorder:
         self._told: set[int] = set()
         self.dropped = 0
         """Events that were lost here or before."""
+        self.on_taken: Callable[[Sequence[Recorded]], None] = lambda recorded: None
+        """Hears of all that is taken, on the loop."""
         self.note("coordinator_started")
         self._thread = threading.Thread(target=self._run, name="pykcoord-recorder", daemon=True)
         self._thread.start()
 
     def take(self, recorded: Sequence[Recorded]) -> None:
         """Keep these, unless too many wait already."""
+        self.on_taken(recorded)
         size = sum(len(one[2]) + len(one[3]) for one in recorded)
         if len(recorded) >= _MANY:
             self._count_before()

@@ -107,7 +107,7 @@ def _partitions(
             raise KcoordError(f"{path}: name a data directory")
         if event_shards(path):
             return [read(records) for records in read_events(path).values()], []
-        return _told_by_log(path, group_id), []
+        return told_by_log(path, group_id), []
     from pykcoord.cli.events_client import fetch_events  # Kafka's messages: a third of a second
 
     asked = servers or "127.0.0.1:9092"
@@ -121,7 +121,7 @@ def _partitions(
     return [read(records) for records in served.partitions.values()], served.missing
 
 
-def _told_by_log(path: Path, group_id: str | None) -> list[list[Event]]:
+def told_by_log(path: Path, group_id: str | None) -> list[list[Event]]:
     """What the log of `__consumer_offsets` tells, where no events are kept."""
     if not any(path.glob(f"{TOPIC}-*")):
         raise KcoordError(f"{path}: neither events of groups nor a log of {TOPIC} are here")

@@ -26,7 +26,7 @@ from pykcoord._native import Node, ReplayError
 from pykcoord.catalogue import InvalidPartitionsError
 from pykcoord.cli.end_offsets import following
 from pykcoord.cli.log_queue import LineQueue
-from pykcoord.clock import monotonic_seconds
+from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.config import Config
 from pykcoord.engine import Directory, Engine
 from pykcoord.errors import KcoordError, LogError
@@ -148,6 +148,8 @@ async def serve(config: Config, options: Options, lines: LineQueue, role: Role) 
     with _open(config, options, metrics, role) as engine:
         load_ms = round(1000 * (monotonic_seconds() - started))
         role.opened(engine, metrics)
+        if metrics is not None and (lag := engine.lag) is not None:
+            metrics.watch_lag(lambda: lag.lags(Clock().now_ms()), lag.limits.series)
         server = Server(
             config,
             engine.runtime,

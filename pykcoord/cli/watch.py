@@ -22,8 +22,9 @@ from pykcoord.cli.watch_listing import Screen, listings
 from pykcoord.cli.web_options import web_options
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.errors import ConfigError, KcoordError
+from pykcoord.lag import matching
 from pykcoord.watch import Watcher, WatchSettings
-from pykcoord.watch.tables import Tables, matching
+from pykcoord.watch.tables import Tables
 from pykcoord.web import WebOptions
 
 __all__ = ["command"]

@@ -162,8 +162,8 @@ def _replaced(of: Event) -> str:
         away = duration(of.silent_ms)
         return f"Member {name} is back under another member id, {away} after it went."
     return (
-        f"Member {name} goes on under another member id: it was started again, or another process "
-        "uses its instance id; the log does not tell which."
+        f"Member {name} goes on under another member id: whether it was started again, was removed "
+        "and came back, or another process uses its instance id, the log does not tell."
     )
 
 

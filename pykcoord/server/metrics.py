@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -20,6 +20,8 @@ from prometheus_client.core import (
 )
 from prometheus_client.registry import Collector
 
+from pykcoord.lag import Lags
+from pykcoord.lag_metrics import lag_metrics
 from pykcoord.node_metrics import metrics_of
 from pykcoord.runtime import Runtime
 from pykcoord.server._connection import LATENCY_BOUNDS, Hub
@@ -71,6 +73,10 @@ class ServerMetrics:
     def watch(self, hub: Hub, runtime: Runtime) -> None:
         """Sample these two at each scrape."""
         self.registry.register(_ServerCollector(hub, runtime))
+
+    def watch_lag(self, lags: Callable[[], Lags], most_series: int) -> None:
+        """Tell at each scrape how far groups are behind; `lags` is called on this loop."""
+        self.registry.register(LagCollector(lags, most_series, asyncio.get_running_loop()))
 
     def watch_lines(self, lines: LogLines) -> None:
         """Count the lines of log that were left out, at each scrape."""
@@ -132,6 +138,27 @@ class _LinesCollector(Collector):
         family.add_metric(("rate",), self._lines.left_out_lines)
         family.add_metric(("unread",), self._lines.dropped_lines)
         yield family
+
+
+class LagCollector(Collector):
+    """Samples `lags` on the loop, for a scrape on any other thread."""
+
+    def __init__(
+        self, lags: Callable[[], Lags], most_series: int, loop: asyncio.AbstractEventLoop
+    ) -> None:
+        self._lags = lags
+        self._most_series = most_series
+        self._loop = loop
+
+    def describe(self) -> Iterable[Metric]:
+        return ()
+
+    def collect(self) -> Iterable[Metric]:
+        async def sample() -> Lags:
+            return self._lags()
+
+        sampled = asyncio.run_coroutine_threadsafe(sample(), self._loop)
+        return lag_metrics(sampled.result(_SAMPLE_SECONDS), self._most_series)
 
 
 class _ServerCollector(Collector):

@@ -14,6 +14,9 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.registry import Collector
 
 from pykcoord.clock import monotonic_seconds
+from pykcoord.lag import GroupLag, Lags, Owner, PartitionLag, widest
+from pykcoord.lag_metrics import lag_metrics
+from pykcoord.watch.model import WatchedMember
 from pykcoord.watch.tables import Tables
 from pykcoord.watch.watcher import Watcher
 
@@ -58,7 +61,9 @@ def _counter(name: str, text: str, value: float) -> Metric:
 def _sample(watcher: Watcher) -> Iterable[Metric]:
     tables = watcher.tables()
     yield from _of_groups(tables)
-    yield from _of_lag(tables, watcher.settings.metrics_groups)
+    settings = watcher.settings
+    yield from _of_lag(tables, settings.metrics_groups)
+    yield from lag_metrics(_lags(tables, settings.metrics_groups), settings.metrics_series)
     cluster = watcher.cluster
     yield _gauge("metadata_age_seconds", "Since the last answer to Metadata.", cluster.age_seconds)
     yield _counter("end_errors", "Partitions whose end was not told.", watcher.ends.errors)
@@ -110,6 +115,30 @@ def _of_groups(tables: Tables) -> Iterable[Metric]:
     yield groups
     yield _gauge("members", "Their members.", members)
     yield _gauge("offsets", "Their committed offsets.", offsets)
+
+
+def _lags(tables: Tables, most: int) -> Lags:
+    """Of the groups furthest behind, with the owners of now."""
+    known = {row.group.group_id: row for row in tables.groups if row.lag is not None}
+    chosen, left_out = widest(((one, row.lag or 0) for one, row in known.items()), most)
+    groups = []
+    for group_id in chosen:
+        partitions = [
+            PartitionLag(
+                of.committed.topic, of.committed.partition, of.lag, of.behind_ms, of.is_at_least,
+                _owner(of.member),
+            )
+            for of in known[group_id].offsets
+            if of.lag is not None
+        ]  # fmt: skip
+        groups.append(GroupLag(group_id, partitions))
+    return Lags(groups, left_out)
+
+
+def _owner(member: WatchedMember | None) -> Owner | None:
+    if member is None:
+        return None
+    return Owner(member.member_id, member.instance_id, member.client_id, member.client_host)
 
 
 def _of_lag(tables: Tables, most: int) -> Iterable[Metric]:

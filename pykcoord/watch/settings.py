@@ -18,7 +18,8 @@ class WatchSettings:
     """`client`: how to reach the cluster. The others are the properties that begin with `watch.`:
     `groups` are patterns of ids, separated by commas; in ms `end_offsets_interval_ms`,
     `check_interval_ms` (0: never), `poll_interval_ms`, `sync_interval_ms`; `check_groups` are
-    compared each time, and `metrics_groups` have series of their own (docs/kafka.md)."""
+    compared each time, and `metrics_groups` groups and `metrics_series`
+    partitions and members have series of their own (docs/lag.md)."""
 
     client: ClientProperties
     groups: str = "*"
@@ -28,6 +29,7 @@ class WatchSettings:
     poll_interval_ms: int = 10_000
     sync_interval_ms: int = 5_000
     metrics_groups: int = 100
+    metrics_series: int = 1_000
 
     @classmethod
     def of(cls, properties: Mapping[str, str]) -> WatchSettings:
@@ -67,6 +69,7 @@ OWN: dict[str, tuple[str, int]] = {
     "watch.poll.interval.ms": ("poll_interval_ms", 100),
     "watch.sync.interval.ms": ("sync_interval_ms", 100),
     "watch.metrics.groups": ("metrics_groups", 0),
+    "watch.metrics.series": ("metrics_series", 0),
 }
 
 

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.kafka.ends import End
 from pykcoord.kafka.view import ClusterView
-from pykcoord.watch.model import Source, WatchedGroup, WatchedOffset
+from pykcoord.lag import EndTimes
+from pykcoord.watch.model import Source, WatchedGroup, WatchedMember, WatchedOffset
 
-__all__ = ["GroupRow", "OffsetRow", "Tables", "matching"]
+__all__ = ["GroupRow", "OffsetRow", "Tables"]
 
 _NO_ID = bytes(16)
 
@@ -19,7 +19,9 @@ _NO_ID = bytes(16)
 class OffsetRow(NamedTuple):
     """A committed offset beside the end of its partition. `end` and `lag` are None where the end is
     not known, or too old; `why` says why then. `owner` is the member that has the partition, as its
-    client id; `end_age_ms` since the leader told the end."""
+    client id, and `member` that member; `end_age_ms` since the leader told the end. `behind_ms`:
+    for how long the end has been beyond what is committed, at least so long where `is_at_least`;
+    None: not known."""
 
     committed: WatchedOffset
     end: int | None
@@ -27,6 +29,9 @@ class OffsetRow(NamedTuple):
     end_age_ms: int | None
     owner: str
     why: str
+    member: WatchedMember | None = None
+    behind_ms: int | None = None
+    is_at_least: bool = False
 
 
 class GroupRow(NamedTuple):
@@ -50,8 +55,10 @@ class Tables:
         ends: Mapping[tuple[str, int], End],
         oldest_ms: int,
         wanted: Callable[[str], bool],
+        times: EndTimes | None = None,
     ) -> None:
         self._view = view
+        self._times = times or EndTimes()
         self._ends = ends
         self._oldest_ms = oldest_ms
         self._now = monotonic_seconds()
@@ -67,12 +74,12 @@ class Tables:
 
     def _row(self, group: WatchedGroup, offsets: Iterable[WatchedOffset]) -> GroupRow:
         owners = {
-            (topic, partition): member.client_id or member.member_id
+            (topic, partition): member
             for member in group.members
             for topic, partitions in member.owned.items()
             for partition in partitions
         }
-        rows = [self._offset_row(of, owners.get((of.topic, of.partition), "")) for of in offsets]
+        rows = [self._offset_row(of, owners.get((of.topic, of.partition))) for of in offsets]
         known = [row.lag for row in rows if row.lag is not None]
         ages = [row.end_age_ms for row in rows if row.end_age_ms is not None]
         return GroupRow(
@@ -80,7 +87,8 @@ class Tables:
             max(ages, default=None),
         )  # fmt: skip
 
-    def _offset_row(self, of: WatchedOffset, owner: str) -> OffsetRow:
+    def _offset_row(self, of: WatchedOffset, member: WatchedMember | None) -> OffsetRow:
+        owner = (member.client_id or member.member_id) if member is not None else ""
         topic = self._view.topics.get(of.topic)
         if topic is None:
             deleted = of.topic in self._view.deleted.values()
@@ -97,7 +105,10 @@ class Tables:
         if age_ms > self._oldest_ms:
             return OffsetRow(of, None, None, age_ms, owner, "end too old")
         why = "beyond the end" if of.offset > end.offset else ""
-        return OffsetRow(of, end.offset, max(0, end.offset - of.offset), age_ms, owner, why)
+        lag = max(0, end.offset - of.offset)
+        place = (of.topic, of.partition)
+        behind = self._times.behind_ms(place, of.offset, self.as_of_ms) if lag else (0, False)
+        return OffsetRow(of, end.offset, lag, age_ms, owner, why, member, *behind)
 
     def document(self) -> dict[str, Any]:
         """All of it as plain data, for JSON."""
@@ -106,15 +117,6 @@ class Tables:
             "cluster_id": self._view.cluster_id,
             "groups": {row.group.group_id: _group_document(row) for row in self.groups},
         }
-
-
-def matching(patterns: Iterable[str]) -> Callable[[str], bool]:
-    """Whether a group's id is of one of the patterns: `*` is any characters, `?` one."""
-    # Brackets are letters like others: fnmatch has sets of letters in them.
-    wanted = tuple(one.replace("[", "[[]") for one in patterns)
-    if wanted in ((), ("*",)):
-        return lambda group_id: True
-    return lambda group_id: any(fnmatch.fnmatchcase(group_id, one) for one in wanted)
 
 
 def _group_document(row: GroupRow) -> dict[str, Any]:
@@ -131,6 +133,8 @@ def _group_document(row: GroupRow) -> dict[str, Any]:
             "end": one.end,
             "end_age_ms": one.end_age_ms,
             "lag": one.lag,
+            "behind_ms": one.behind_ms,
+            "behind_is_at_least": one.is_at_least,
             "owner": one.owner or None,
             "why": one.why or None,
         }

@@ -18,10 +18,11 @@ from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopi
 from kio.schema.types import TopicName
 
 from pykcoord.catalogue import INTERNAL_TOPICS, MAX_PARTITIONS, STATE_FILE, Topic, store_topics
-from pykcoord.clock import Clock
+from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.kafka.cluster import Cluster
 from pykcoord.kafka.ends import Ends
 from pykcoord.kafka.errors import ClusterError, NotAllowedError
+from pykcoord.lag import EndTimes, matching
 from pykcoord.log.copied_directory import CopiedDirectory
 from pykcoord.log.lines import append_lines
 from pykcoord.log.state_file import StateFile
@@ -33,7 +34,7 @@ from pykcoord.watch.model import Source
 from pykcoord.watch.polling import Poller
 from pykcoord.watch.settings import WatchSettings
 from pykcoord.watch.state import WatchedState
-from pykcoord.watch.tables import Tables, matching
+from pykcoord.watch.tables import Tables
 from pykcoord.watch.telling import Telling
 
 __all__ = ["POLLED_FILE", "Watcher"]
@@ -57,6 +58,7 @@ class Watcher:
         self.settings = settings
         self.cluster = cluster
         self.ends = Ends(cluster)
+        self.end_times = EndTimes()
         self.state: WatchedState | None = WatchedState()
         self.telling: Telling | None = None
         self.poller: Poller | None = None
@@ -110,7 +112,7 @@ class Watcher:
         """Groups and offsets with lag, as of now. `wanted` narrows the groups by id."""
         return Tables(
             self.source, self.cluster.view, self.ends.known, self.settings.oldest_end_ms,
-            wanted or self.wanted,
+            wanted or self.wanted, self.end_times,
         )  # fmt: skip
 
     async def refresh_ends(self) -> None:
@@ -120,6 +122,21 @@ class Watcher:
             if self.wanted(group.group_id):
                 topics.update(topic for one in group.members for topic in one.owned)
         await self.ends.refresh(topics)
+        self._sample_ends()
+
+    def _sample_ends(self) -> None:
+        """When partitions ended where; before the first time, by what had been committed when."""
+        furthest: dict[tuple[str, int], tuple[int, int]] = {}
+        for of in self.source.offsets():
+            place = (of.topic, of.partition)
+            furthest[place] = max(furthest.get(place, (-1, -1)), (of.offset, of.commit_timestamp))
+        now_ms, now = Clock().now_ms(), monotonic_seconds()
+        self.end_times.keep(self.ends.known)
+        for place, end in self.ends.known.items():
+            told_ms = now_ms - round((now - end.as_of) * 1000)
+            if place in furthest and furthest[place][0] < end.offset:
+                self.end_times.seed(place, *furthest[place])
+            self.end_times.put(place, end.offset, told_ms)
 
     async def run(self) -> None:
         """Keeps everything up to date until it is cancelled. Raises what ends the watching:

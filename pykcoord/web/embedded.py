@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -12,7 +12,11 @@ from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from pykcoord.catalogue import Topic
+from pykcoord.clock import Clock
 from pykcoord.event_stream import EventStream
+from pykcoord.lag import Lags
+from pykcoord.lag_metrics import lag_metrics
+from pykcoord.lag_watch import LagWatch
 from pykcoord.node_metrics import metrics_of
 from pykcoord.recorder import RecordedFiles, Recorder
 from pykcoord.web.exposition import exposed
@@ -31,6 +35,8 @@ class Host(Protocol):
     closed: bool
     recorder: Recorder | None
     event_files: RecordedFiles | None
+    lag: LagWatch | None
+    clock: Clock
 
     @property
     def parts(self) -> Any: ...
@@ -107,6 +113,18 @@ class EmbeddedSource:
         """For Prometheus."""
         return exposed(self._registry, accept)
 
+    def lag_metrics(self) -> Iterable[Metric]:
+        """How far groups are behind; nothing where no events are kept. Blocks, likewise."""
+        lag = self._host.lag
+        if lag is None:
+            return ()
+
+        async def sample() -> Lags:
+            return lag.lags(self._host.clock.now_ms())
+
+        lags = self._host.run(sample()).result(_SAMPLE_SECONDS)
+        return lag_metrics(lags, lag.limits.series)
+
     def is_ready(self) -> bool:
         """Whether the coordinator runs."""
         return not self._host.closed
@@ -141,7 +159,7 @@ class _Stats(Collector):
 
     def collect(self) -> list[Metric]:
         figures = self._source.figures()
-        found = list(metrics_of(figures))
+        found = [*metrics_of(figures), *self._source.lag_metrics()]
         for name, text in (
             ("shards_led", "Shards that this process serves."),
             ("shards_away", "Shards that failed and are not loaded again yet."),

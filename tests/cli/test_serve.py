@@ -173,7 +173,8 @@ def test_metrics_are_served_and_documented(tmp_path: Path) -> None:
     served = set(re.findall(r"^# TYPE (pykcoord_\w+) ", text, re.MULTILINE))
     served = {name for name in served if not name.endswith("_created")}
     assert 'pykcoord_groups{state="stable"} 0.0' in text
-    assert served == set(re.findall(r"^\| `(pykcoord_\w+)", OPERATING.read_text(), re.MULTILINE))
+    pages = OPERATING.read_text() + (OPERATING.parent / "lag.md").read_text()
+    assert served == set(re.findall(r"^\| `(pykcoord_\w+)", pages, re.MULTILINE))
 
 
 def test_logs_as_json(tmp_path: Path) -> None:

@@ -23,6 +23,9 @@ class Rows:
         self.committed = {0: 10, 1: 10}
         self.members = True
 
+    def stats(self) -> dict[str, Any]:
+        return {"offsets": len(self.committed)}
+
     def offsets(self, shard: int) -> list[tuple[Any, ...]]:
         rest = (-1, "", 0, -1, bytes(16))
         return [("g", "orders", one, offset, *rest) for one, offset in self.committed.items()]

@@ -220,7 +220,8 @@ def test_metrics(secured: SecuredBroker) -> None:
 
     text = asyncio.run(story())
     assert 'pykcoord_watch_group_lag{group="simple"} 6.0' in text
-    told = set(re.findall(r"^\| `(pykcoord_watch_\w+)`", _PAGE.read_text(), re.MULTILINE))
+    pages = _PAGE.read_text() + (_PAGE.parent / "lag.md").read_text()
+    told = set(re.findall(r"^\| `(pykcoord_\w+)`", pages, re.MULTILINE))
     kinds = re.findall(r"^# TYPE (\w+) ", text, re.MULTILINE)
     assert told == set(kinds)
 

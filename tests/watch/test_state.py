@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from support import segments
 
+from pykcoord.lag import matching
 from pykcoord.log import LogReader, decoded_id
 from pykcoord.watch import WatchedGroup, WatchedState
-from pykcoord.watch.tables import matching
 
 _SCENARIOS = (
     "classic-1", "classic-2", "consumer-1", "consumer-2", "migration-1", "offsets-1", "share-1",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,11 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 from explain.acts import SECOND, settled
+from prometheus_client.parser import text_string_to_metric_families
 from support.console import Console
 from support.scripted_broker import OFFSETS, ScriptedCluster
 
+from pykcoord._machine import _topic_id
 from pykcoord.cli.explain import command as explain_command
 from pykcoord.clock import Clock
 from pykcoord.shard import record_batch
@@ -34,6 +37,10 @@ def cluster_of(world: World) -> ScriptedCluster:
     cluster = ScriptedCluster(1)
     cluster.add_topic(OFFSETS, 1)
     cluster.add_topic("orders", 6)
+    made = cluster.topics["orders"][1]
+    cluster.topics["orders"] = uuid.UUID(bytes=bytes(_topic_id("orders"))), made
+    for number in range(6):
+        cluster.partition("orders", number).start = 100
     put(cluster, world)
     return cluster
 
@@ -63,6 +70,13 @@ async def shown(cluster: ScriptedCluster, path: Path | None) -> AsyncIterator[Co
         await watcher.close()
 
 
+def lag_owners(console: Console) -> set[str]:
+    """The clients that have a series of lag."""
+    text = console.ask("GET", "/metrics")[2].decode()
+    families = {of.name: of.samples for of in text_string_to_metric_families(text)}
+    return {one.labels["client_id"] for one in families["pykcoord_member_lag"]}
+
+
 async def page(console: Console, wanted: Callable[[Any], bool]) -> Any:
     """The group's page, once it is so."""
     async with asyncio.timeout(WAIT_S):
@@ -88,6 +102,8 @@ def test_pages_tell_what_the_log_tells_live_and_after_a_restart(tmp_path: Path) 
                 assert (await asyncio.to_thread(console.get, "/api/session"))["is_watched"]
                 before = await page(console, lambda of: of["why"]["rebalances"])
                 assert before["generation"] == 2
+                owners = await asyncio.to_thread(lag_owners, console)
+                assert owners == {"app-1", "app-2", "app-3"}
                 members[2].leave()
                 world.run(10 * SECOND)
                 put(cluster, world)
@@ -105,6 +121,7 @@ def test_pages_tell_what_the_log_tells_live_and_after_a_restart(tmp_path: Path) 
                 assert cluster_page["figures"]["members"] == 2
                 metrics = (await asyncio.to_thread(console.ask, "GET", "/metrics"))[2]
                 assert b"pykcoord_watch_members 2.0" in metrics
+                assert await asyncio.to_thread(lag_owners, console) == {"app-1", "app-2"}
             async with shown(cluster, tmp_path / "copy") as console:
                 again = await page(console, lambda of: of["generation"] == 3)
                 assert again["why"] == after["why"]
