@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from pykcoord.events import EventMember
@@ -10,6 +11,8 @@ __all__ = ["counted", "duration", "listed", "member_text", "safe", "who"]
 
 _MOST = 120
 _UUID_LENGTH = 36
+# Ids of members of the consumer protocol, which say nothing of the client.
+_BY_CHANCE = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|[A-Za-z0-9+/_-]{22}(==)?")
 
 
 def safe(text: str) -> str:
@@ -76,8 +79,7 @@ def member_text(member: EventMember | None) -> str:
     if not member.member_id:
         return f"client {safe(member.client_id)}{at}"
     name = short(member.member_id)
-    if member.client_id and not name.startswith(member.client_id):
-        # With the consumer protocol an id is chosen by chance alone.
+    if member.client_id and _BY_CHANCE.fullmatch(member.member_id):
         name = f"{member.client_id}-{name[:8]}"
     return f"{safe(name)}{at}"
 

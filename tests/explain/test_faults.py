@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -17,6 +19,7 @@ from pykcoord.records import partition_of
 
 from .faults import FAULTS, SECONDS, SETTINGS, TOPICS, Book, Fault
 
+PAGE = Path(__file__).parents[2] / "docs" / "explain.md"
 SHARDS = int(SETTINGS["offsets.topic.num.partitions"])
 pytestmark = pytest.mark.timeout(600)
 
@@ -44,6 +47,56 @@ def wanting(fault: Fault, report: Report) -> str | None:
     if found != fault.patterns:
         return f"patterns {sorted(found)}: {story}"
     return None
+
+
+def printed(group: str, report: Report) -> str:
+    """The line that names the cause, and what to do."""
+    says = FAULTS[group].says
+    told = [line.text for line in report.lines if says and says in line.text]
+    text = told[0] if told else "Nothing: nobody has to rebalance."
+    for pattern in report.patterns:
+        text += f" **{pattern.text} {pattern.suggestion}** Seen: {pattern.evidence}."
+    return text
+
+
+def telling(text: str) -> list[str]:
+    """Its sentences without numbers, ids and which of several members: as they are each time. What
+    a rebalance cost, and how often something was seen, is another each time."""
+    text = re.sub(r"-[0-9A-Za-z_+/=-]{8}(?= at )", "-ID", text)
+    sentences = re.split(r"(?<=[.*]) ", re.sub(r"\d[\d,.]*(?= |\.|-| ?s\b)", "N", text))
+    passing = ("Generation", "Epoch", "Seen:", "N of", "N partition", "N commit", "All waited",
+               "The leader,", "by now")  # fmt: skip
+    return [one for one in sentences if not one.startswith(passing) and " meanwhile" not in one]
+
+
+def rows() -> dict[str, str]:
+    """What the page has, by fault."""
+    table = PAGE.read_text().partition("<!-- clients -->")[2].partition("<!-- end -->")[0]
+    return dict(re.findall(r"^\| ([a-z0-9-]+) \| (.+) \|$", table, re.MULTILINE)[1:])
+
+
+def the_page_has_what_is_printed(told: dict[str, str]) -> None:
+    """In docs/explain.md; `UPDATE=1 make fault-book` writes it anew."""
+    if os.environ.get("UPDATE"):
+        lines = ["| fault | what is printed |", "|---|---|"]
+        lines += [f"| {group} | {text} |" for group, text in told.items()]
+        pattern = r"(<!-- clients -->\n).*?(<!-- end -->)"
+        table = "\n".join(lines)
+        PAGE.write_text(
+            re.sub(
+                pattern, lambda of: f"{of[1]}\n{table}\n\n{of[2]}", PAGE.read_text(),
+                flags=re.DOTALL,
+            )
+        )  # fmt: skip
+    on_page = {group: telling(text) for group, text in rows().items()}
+    assert on_page == {group: telling(text) for group, text in told.items()}
+
+
+def test_the_page_has_each_fault_with_its_sentence() -> None:
+    found = rows()
+    assert found.keys() == FAULTS.keys()
+    for group, fault in FAULTS.items():
+        assert fault.says in found[group], group
 
 
 def begun(book: Book, group: str, fault: Fault) -> list[Any]:
@@ -123,5 +176,6 @@ def test_each_fault_is_named(request: pytest.FixtureRequest, tmp_path: Path) -> 
                     break
                 time.sleep(1)
             assert lacks == {}, "\n".join(f"{group}: {text}" for group, text in lacks.items())
+            the_page_has_what_is_printed({group: printed(group, found[group]) for group in FAULTS})
         finally:
             book.end()
