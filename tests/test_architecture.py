@@ -102,6 +102,7 @@ RESERVED = {
         "_member_requests",
         "kafka",
         "node",
+        "virtual",
         "watch",
         "web",
     },
