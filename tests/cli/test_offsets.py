@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Consumer
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from support import segments
 from support.server import PykcoordServer
+from support.written import WrittenLog
 
 from pykcoord import Coordinator
 from pykcoord.clock import Clock
 from pykcoord.log import LogReader, Past
 from pykcoord.offset_history import changes, offsets_at
+from pykcoord.records import partition_of
 
 from .conftest import Result
 
@@ -218,6 +222,66 @@ def test_a_deleted_group_comes_back_without_topics_that_are_gone(server, admin, 
     assert done.code == 1
     assert "left out: gone 0: the topic or partition does not exist any more" in done.err
     assert {at: of for at, (of, _) in committed(admin).items()} == {("orders", 0): 10}
+
+
+def test_offsets_that_expired_come_back_as_they_were(tmp_path, pykcoord):
+    log = WrittenLog()
+    for offset in (5, 10):
+        log.commit(GROUP, "orders", 0, offset)
+    log.commit(GROUP, "orders", 1, 20)
+    directory = tmp_path / "data"
+    for partition in range(5):
+        of_group = partition == partition_of(GROUP, 5)
+        (log if of_group else WrittenLog()).save(directory, partition)
+    settings = {"offsets.retention.check.interval.ms": "100"}
+    with PykcoordServer(directory, topics={"orders": 3}, settings=settings) as server:
+        admin = KafkaAdminClient(bootstrap_servers=server.address)
+        try:
+            waited = threading.Event()
+            for _ in range(600):
+                if not committed(admin):
+                    break
+                waited.wait(0.1)
+            assert committed(admin) == {}
+            # They are from 2023; they went just now.
+            done = pykcoord(
+                "offsets", "restore", GROUP, directory, "--at", "1h",
+                "--bootstrap-servers", server.address,
+            )  # fmt: skip
+            assert (done.code, done.err) == (0, "")
+            assert committed(admin) == {("orders", 0): (10, ""), ("orders", 1): (20, "")}
+        finally:
+            admin.close()
+
+
+def test_members_of_the_consumer_protocol_have_to_be_stopped(server, admin, pykcoord):
+    commit(admin, {("orders", 0): 10})
+    good = next_millisecond()
+    commit(admin, {("orders", 0): 0})
+    consumer = Consumer(
+        {
+            "bootstrap.servers": server.address, "group.id": GROUP, "group.protocol": "consumer",
+            "client.id": "worker-1", "enable.auto.commit": False,
+        }
+    )  # fmt: skip
+    arguments = (
+        "offsets", "restore", GROUP, server.directory, "--at", iso(good),
+        "--bootstrap-servers", server.address,
+    )  # fmt: skip
+    try:
+        consumer.subscribe(["orders"])
+        while not consumer.assignment():
+            consumer.poll(1.0)
+        for options in ((), ("--force",)):
+            refused = pykcoord(*arguments, *options)
+            assert refused.code == 1
+            assert "the group has members by now" in refused.err, refused.err
+            assert len(refused.err.splitlines()) == 1
+        assert committed(admin)["orders", 0] == (0, "")
+    finally:
+        consumer.close()
+    assert pykcoord(*arguments).code == 0
+    assert committed(admin)["orders", 0] == (10, "")
 
 
 def test_a_group_with_members_is_left_alone_unless_forced(server, admin, pykcoord):
