@@ -71,7 +71,7 @@ def command() -> None:
     """Move partitions of __consumer_offsets, and with them their groups, to a node of pykcoord that
     is part of the cluster (pykcoord serve DIR --kafka HOST:PORT --as node), and back to brokers.
 
-    Clients notice nothing but a new coordinator: no group rebalances, no commit fails. Brokers
+    Clients notice a new coordinator: no group rebalances, and commits wait for a moment. Brokers
     that had a partition go on following it. If the node dies, one of them coordinates after the
     cluster's broker session (9 s), with every acknowledged commit.
 
