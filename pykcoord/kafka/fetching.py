@@ -12,12 +12,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from kio.schema.fetch.v13.request import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-)
+import kio.schema.fetch.v13.request as version_13
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from pykcoord.kafka.connection import Connection
@@ -59,6 +54,9 @@ class Fetched(NamedTuple):
 class Fetcher:
     """Over one connection, for one topic."""
 
+    messages: Any = version_13
+    """The module of the version of Fetch that is asked."""
+
     def __init__(
         self, connection: Connection, topic_id: uuid.UUID, most_bytes: int, most_wait_ms: int
     ) -> None:
@@ -98,17 +96,18 @@ class Fetcher:
             for partition in topic.partitions
         ]
 
-    def _request(self, positions: Mapping[int, Position]) -> FetchRequest:
+    def _request(self, positions: Mapping[int, Position]) -> Any:
         changed = [item for item in positions.items() if self._sent.get(item[0]) != item[1]]
         forgotten = self._sent.keys() - positions.keys()
-        return FetchRequest(
+        return self.messages.FetchRequest(
+            **self._asking(),
             max_wait=i32Timedelta.parse(timedelta(milliseconds=self._most_wait_ms)),
             min_bytes=i32(1),
             max_bytes=i32(self._most_bytes),
             session_id=i32(self._session_id),
             session_epoch=i32(self._epoch),
             topics=(
-                FetchTopic(
+                self.messages.FetchTopic(
                     topic_id=self._topic_id,
                     partitions=tuple(self._partition(*item) for item in changed),
                 ),
@@ -116,7 +115,7 @@ class Fetcher:
             if changed
             else (),
             forgotten_topics_data=(
-                ForgottenTopic(
+                self.messages.ForgottenTopic(
                     topic_id=self._topic_id,
                     partitions=tuple(i32(number) for number in sorted(forgotten)),
                 ),
@@ -125,14 +124,23 @@ class Fetcher:
             else (),
         )
 
-    def _partition(self, number: int, position: Position) -> FetchPartition:
-        return FetchPartition(
+    def _partition(self, number: int, position: Position) -> Any:
+        return self.messages.FetchPartition(
             partition=i32(number),
             current_leader_epoch=i32(position.leader_epoch),
             fetch_offset=i64(position.offset),
             last_fetched_epoch=i32(position.last_epoch),
             partition_max_bytes=i32(self._most_bytes),
+            **self._asking_of(number),
         )
+
+    def _asking(self) -> dict[str, Any]:
+        """Further fields of a request: who asks."""
+        return {}
+
+    def _asking_of(self, number: int) -> dict[str, Any]:
+        """Further fields of one of its partitions."""
+        return {}
 
 
 def _fetched(partition: Any) -> Fetched:

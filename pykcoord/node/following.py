@@ -12,18 +12,11 @@ import logging
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from datetime import timedelta
 from typing import Any, NamedTuple
 
-from kio.schema.fetch.v17.request import (
-    FetchPartition,
-    FetchRequest,
-    FetchTopic,
-    ForgottenTopic,
-    ReplicaState,
-)
+import kio.schema.fetch.v17.request as version_17
 from kio.schema.types import BrokerId
-from kio.static.primitive import i32, i32Timedelta, i64
+from kio.static.primitive import i64
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka import ClusterError, Connection, Connector, Fetched, Fetcher, Position
@@ -53,6 +46,8 @@ class Source(NamedTuple):
 class _ReplicaFetcher(Fetcher):
     """A Fetcher that says which replica asks."""
 
+    messages = version_17
+
     def __init__(
         self,
         connection: Connection,
@@ -67,46 +62,19 @@ class _ReplicaFetcher(Fetcher):
         self._directory_id = directory_id
         self.starts: Mapping[int, int] = {}
 
-    def _request(self, positions: Mapping[int, Position]) -> Any:
-        changed = [item for item in positions.items() if self._sent.get(item[0]) != item[1]]
-        forgotten = self._sent.keys() - positions.keys()
-        return FetchRequest(
-            replica_state=ReplicaState(
-                replica_id=BrokerId(self._node_id), replica_epoch=i64(self._broker_epoch())
-            ),
-            max_wait=i32Timedelta.parse(timedelta(milliseconds=_WAIT_MS)),
-            min_bytes=i32(1),
-            max_bytes=i32(_MOST_BYTES),
-            session_id=i32(self._session_id),
-            session_epoch=i32(self._epoch),
-            topics=(
-                FetchTopic(
-                    topic_id=self._topic_id,
-                    partitions=tuple(
-                        FetchPartition(
-                            partition=i32(number),
-                            current_leader_epoch=i32(at.leader_epoch),
-                            fetch_offset=i64(at.offset),
-                            last_fetched_epoch=i32(at.last_epoch),
-                            log_start_offset=i64(self.starts.get(number, 0)),
-                            partition_max_bytes=i32(_MOST_BYTES),
-                            replica_directory_id=self._directory_id,
-                        )
-                        for number, at in changed
-                    ),
-                ),
+    def _asking(self) -> dict[str, Any]:
+        epoch = i64(self._broker_epoch())
+        return {
+            "replica_state": version_17.ReplicaState(
+                replica_id=BrokerId(self._node_id), replica_epoch=epoch
             )
-            if changed
-            else (),
-            forgotten_topics_data=(
-                ForgottenTopic(
-                    topic_id=self._topic_id,
-                    partitions=tuple(i32(number) for number in sorted(forgotten)),
-                ),
-            )
-            if forgotten
-            else (),
-        )
+        }
+
+    def _asking_of(self, number: int) -> dict[str, Any]:
+        return {
+            "log_start_offset": i64(self.starts.get(number, 0)),
+            "replica_directory_id": self._directory_id,
+        }
 
 
 class Following:
