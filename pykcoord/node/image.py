@@ -12,27 +12,13 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from pykcoord.node import metadata_records as log
-from pykcoord.node.metadata_records import Endpoint, decode_record
+from pykcoord.node.metadata_records import decode_record
 
 __all__ = [
-    "BROKER_KIND", "GROUP_KIND", "TOPIC_KIND", "ClusterBroker", "Image", "Placement",
+    "BROKER_KIND", "GROUP_KIND", "TOPIC_KIND", "Image", "Placement",
 ]  # fmt: skip
 
 TOPIC_KIND, BROKER_KIND, GROUP_KIND = 2, 4, 32
-
-
-class ClusterBroker(NamedTuple):
-    """A registered broker; `epoch` is what the controller gave it, `cordoned` its log directories
-    that get no partitions by themselves (None: not told)."""
-
-    broker_id: int
-    incarnation: uuid.UUID
-    epoch: int
-    endpoints: tuple[Endpoint, ...]
-    rack: str | None
-    is_fenced: bool
-    is_shutting_down: bool
-    cordoned: tuple[uuid.UUID, ...] | None
 
 
 class Placement(NamedTuple):
@@ -59,7 +45,7 @@ class Image:
     epoch: int = 0
     features: dict[str, int] = field(default_factory=dict)
     features_offset: int = -1
-    brokers: dict[int, ClusterBroker] = field(default_factory=dict)
+    brokers: dict[int, log.BrokerRegistered] = field(default_factory=dict)
     topics: dict[str, uuid.UUID] = field(default_factory=dict)
     names: dict[uuid.UUID, str] = field(default_factory=dict)
     partitions: dict[uuid.UUID, dict[int, Placement]] = field(default_factory=dict)
@@ -109,7 +95,7 @@ class Image:
                 if not level:
                     del self.features[name]
             case log.BrokerRegistered():
-                self.brokers[record.broker_id] = ClusterBroker(*record)
+                self.brokers[record.broker_id] = record
             case log.BrokerGone(broker_id):
                 self.brokers.pop(broker_id, None)
             case log.BrokerFenced(broker_id):

@@ -48,7 +48,9 @@ class FeatureSet(NamedTuple):
 
 
 class BrokerRegistered(NamedTuple):
-    """A broker registered, under the epoch that the controller gave it."""
+    """A broker registered, under the epoch that the controller gave it; `cordoned` are its log
+    directories that get no partitions by themselves (None: not told). An image keeps it, with what
+    changed since."""
 
     broker_id: int
     incarnation: uuid.UUID
