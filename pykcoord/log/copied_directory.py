@@ -19,7 +19,7 @@ from pykcoord.log.checkpoint import PROPERTIES_FILE, Properties
 from pykcoord.log.copied import CopiedPartition
 from pykcoord.log.durable import make_directory, new_directory, sync_directory
 from pykcoord.log.folders import TOPIC, partition_directories
-from pykcoord.log.lock import DirectoryLock
+from pykcoord.log.lock import DirectoryLock, locked
 from pykcoord.log.state_file import StateFile
 
 __all__ = ["CopiedDirectory", "Origin"]
@@ -54,14 +54,7 @@ class CopiedDirectory:
     def open(cls, path: Path, segment_bytes: int = 104857600) -> Self:
         """Locks the directory, which is made if it is missing. Raises LogLockedError, LogError for
         one that is no copy, OSError."""
-        path = path.absolute()
-        make_directory(path)
-        lock = DirectoryLock.take(path)
-        try:
-            return cls(path, lock, segment_bytes)
-        except BaseException:
-            lock.close()
-            raise
+        return locked(path, lambda path, lock: cls(path, lock, segment_bytes))
 
     def begin(self, origin: Origin) -> None:
         """It is a copy of that from now on, and holds nothing yet or a part of it."""

@@ -20,9 +20,9 @@ from pykcoord.errors import ConfigError, CorruptLogError, LogError
 from pykcoord.log import checkpoint, recovery
 from pykcoord.log.checkpoint import Properties
 from pykcoord.log.compaction.files import Files
-from pykcoord.log.durable import make_directory, new_directory, sync_directory
+from pykcoord.log.durable import new_directory, sync_directory
 from pykcoord.log.folders import TOPIC, missing_of, partition_directories
-from pykcoord.log.lock import DirectoryLock
+from pykcoord.log.lock import DirectoryLock, locked
 from pykcoord.log.presence import Presence
 from pykcoord.log.state_file import StateFile
 
@@ -90,13 +90,11 @@ class Holding:
         Raises LogLockedError, ConfigError for another number of partitions than it was made with,
         CorruptLogError, LogError where folders are missing, and OSError.
         """
-        make_directory(directory)
-        lock = DirectoryLock.take(directory, kept_by_children)
-        try:
-            return cls(directory, partitions, lock)
-        except BaseException:
-            lock.close()
-            raise
+        return locked(
+            directory,
+            lambda directory, lock: cls(directory, partitions, lock),
+            kept_by_children=kept_by_children,
+        )
 
     @property
     def topic_id(self) -> bytes | None:

@@ -13,17 +13,34 @@ import fcntl
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from pathlib import Path
-from typing import Self
+from typing import Self, TypeVar
 
 from pykcoord.errors import LogError, LogLockedError
-from pykcoord.log.durable import FILE_MODE
+from pykcoord.log.durable import FILE_MODE, make_directory
 from pykcoord.log.naming import naming
 
-__all__ = ["LOCK_FILE", "DirectoryLock"]
+__all__ = ["LOCK_FILE", "DirectoryLock", "locked"]
 
 LOCK_FILE = ".lock"
 _CLOSED = -1
+_Made = TypeVar("_Made")
+
+
+def locked(
+    directory: Path, make: Callable[[Path, DirectoryLock], _Made], *, kept_by_children: bool = False
+) -> _Made:
+    """What `make` makes of a directory, which is made if it is missing, and its lock. The lock is
+    given up where that fails. Raises as `DirectoryLock.take` and `make` do."""
+    directory = directory.absolute()
+    make_directory(directory)
+    lock = DirectoryLock.take(directory, kept_by_children)
+    try:
+        return make(directory, lock)
+    except BaseException:
+        lock.close()
+        raise
 
 
 class DirectoryLock:

@@ -12,9 +12,9 @@ from typing import NamedTuple, Self
 from pykcoord.errors import LogError
 from pykcoord.log import checkpoint
 from pykcoord.log.checkpoint import Properties
-from pykcoord.log.durable import make_directory, sync_directory
+from pykcoord.log.durable import sync_directory
 from pykcoord.log.folders import TOPIC, partition_directories
-from pykcoord.log.lock import DirectoryLock
+from pykcoord.log.lock import DirectoryLock, locked
 from pykcoord.log.replica import ReplicaLog
 from pykcoord.log.state_file import StateFile
 
@@ -49,14 +49,7 @@ class ReplicaDirectory:
     def open(cls, path: Path, segment_bytes: int) -> Self:
         """Locks the directory, which is made if it is missing. Raises LogLockedError, LogError for
         one that is of something else, OSError."""
-        path = path.absolute()
-        make_directory(path)
-        lock = DirectoryLock.take(path)
-        try:
-            return cls(path, lock, segment_bytes)
-        except BaseException:
-            lock.close()
-            raise
+        return locked(path, lambda path, lock: cls(path, lock, segment_bytes))
 
     def check(self, cluster_id: str, node_id: int) -> None:
         """Raises LogError where the directory is of another cluster or node."""
