@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from pykcoord.events import Event, EventMember
+from pykcoord.explain.parts import WAIT_MS, moved_partitions, numbers, waited_for
 from pykcoord.explain.rebalances import LOGGED, Rebalance
 from pykcoord.explain.text import counted, duration, listed, member_text, safe, who
 
@@ -22,8 +23,6 @@ __all__ = [
 
 _NOT_TOLD = "whether it left, was removed or fell silent, the log does not tell"
 _ALL_NOT_TOLD = "whether they left, were removed or fell silent, the log does not tell"
-# Less is not worth a word.
-_WAIT_MS = 200
 
 
 def logged_cause(of: Rebalance) -> str:
@@ -113,46 +112,32 @@ _CAUSES: dict[str, Callable[[Rebalance], str]] = {
 
 def logged_phases(of: Rebalance) -> Iterator[str]:
     """Which generation it led to; how long the join phase took is in no log."""
-    before, after = of.generation_before, of.generation_after
-    name = "Epoch" if of.kind == "consumer" else "Generation"
-    numbers = f"{name} {before} to {after}" if after is not None else f"{name} {before}"
+    said = numbers(of)
     if of.members == 0:
-        yield f"{numbers}: the group is empty."
+        yield f"{said}: the group is empty."
     elif of.kind == "consumer" and of.ended_ms is not None:
-        yield f"{numbers} in {duration(of.ended_ms - of.started_ms)}."
+        yield f"{said} in {duration(of.ended_ms - of.started_ms)}."
     elif of.kind == "consumer" and of.interrupted:
-        yield f"{numbers}: another one began before its end."
+        yield f"{said}: another one began before its end."
     elif of.kind == "consumer":
-        yield f"{numbers}: it goes on."
+        yield f"{said}: it goes on."
     else:
-        yield f"{numbers}, {counted(of.members or 0, 'member')}."
+        yield f"{said}, {counted(of.members or 0, 'member')}."
     if of.skipped:
         were = "one generation was" if of.skipped == 1 else f"{of.skipped:,} generations were"
         yield f"Before it {were} given up: another rebalance began before its leader had assigned."
     if of.is_after_gap:
         yield "Records before it are missing, since the log was compacted."
     took_ms = (of.ended_ms or 0) - (of.joined_ms or 0)
-    if of.kind == "classic" and of.leader is not None and took_ms >= _WAIT_MS:
+    if of.kind == "classic" and of.leader is not None and took_ms >= WAIT_MS:
         yield f"The leader, {member_text(of.leader)}, took {duration(took_ms)} to assign."
-    for member, partitions, waited_ms in of.revoked:
-        if waited_ms >= _WAIT_MS:
-            what = counted(partitions, "partition")
-            yield f"{duration(waited_ms)} until {member_text(member)} had given up {what}."
+    yield from waited_for(of)
 
 
 def logged_partitions(of: Rebalance) -> Iterator[str]:
     """What moved, and for how long nothing was committed of it."""
-    figures = of.figures
-    if of.kind == "classic" and figures:
-        moved, least = figures.get("moved", 0), figures.get("least", 0)
-        all_of = counted(figures.get("partitions", 0), "partition")
-        yield f"{moved:,} of {all_of} moved, {least:,} had to."
-    elif figures.get("moved"):
-        yield f"{counted(figures['moved'], 'partition')} moved."
-    if unowned := figures.get("unowned", 0):
-        longest = duration(figures.get("longest_ms", 0))
-        yield f"{counted(unowned, 'partition')} had no owner for up to {longest}."
-    if of.commit_gap_ms is not None and of.commit_gap_ms >= _WAIT_MS:
+    yield from moved_partitions(of)
+    if of.commit_gap_ms is not None and of.commit_gap_ms >= WAIT_MS:
         yield f"Of what moved nothing was committed for up to {duration(of.commit_gap_ms)}."
 
 

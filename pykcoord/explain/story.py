@@ -17,6 +17,7 @@ from pykcoord.explain.logged_story import (
     logged_phases,
     subscribed,
 )
+from pykcoord.explain.parts import WAIT_MS, moved_partitions, numbers, waited_for
 from pykcoord.explain.rebalances import Rebalance, Trigger
 from pykcoord.explain.text import counted, duration, listed, member_text, safe
 
@@ -24,8 +25,6 @@ __all__ = ["Line", "cause_sentence", "course_sentence", "single_lines"]
 
 # What clients say when the application did not call poll() in time: Java's and kafka-python's.
 POLL_REASONS = ("consumer poll timeout has expired", "max.poll.interval", "poll timeout")
-# Less is not worth a word.
-_WAIT_MS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,31 +190,24 @@ def course_sentence(rebalance: Rebalance) -> str:
     """What came of it: how long it took, who was waited for, what moved."""
     if rebalance.is_logged:
         return " ".join([*logged_phases(rebalance), *logged_partitions(rebalance)])
-    parts = [*_phases(rebalance), *_company(rebalance), *_partitions(rebalance)]
+    parts = [*_phases(rebalance), *_company(rebalance), *moved_partitions(rebalance)]
     if refused := _refused_commits(rebalance):
         parts.append(refused)
     return " ".join(parts)
 
 
 def _phases(of: Rebalance) -> Iterator[str]:
-    before, after = of.generation_before, of.generation_after
-    name = "Epoch" if of.kind == "consumer" else "Generation"
-    numbers = f"{name} {before} to {after}" if after is not None else f"{name} {before}"
+    said = numbers(of)
     if of.members == 0:
-        yield f"{numbers}: the group is empty."
+        yield f"{said}: the group is empty."
         return
     if of.ended_ms is None:
-        yield f"{numbers}: " + (
-            "another one began before its end." if of.interrupted else _open(of)
-        )
+        yield f"{said}: " + ("another one began before its end." if of.interrupted else _open(of))
     else:
-        yield f"{numbers} in {duration(of.ended_ms - of.started_ms)}{_members(of)}."
+        yield f"{said} in {duration(of.ended_ms - of.started_ms)}{_members(of)}."
     if of.kind == "classic":
         yield from _join_phase(of)
-    for member, partitions, waited_ms in of.revoked:
-        if waited_ms >= _WAIT_MS:
-            what = counted(partitions, "partition")
-            yield f"{duration(waited_ms)} until {member_text(member)} had given up {what}."
+    yield from waited_for(of)
 
 
 def _open(of: Rebalance) -> str:
@@ -238,9 +230,9 @@ def _join_phase(of: Rebalance) -> Iterator[str]:
     elif never:
         names = listed([member_text(one.member) for one in never])
         yield f"{took} were spent on {names}, which asked for a member id and never joined."
-    elif of.waited_ms is not None and of.waited_ms >= _WAIT_MS:
+    elif of.waited_ms is not None and of.waited_ms >= WAIT_MS:
         yield f"All waited {duration(of.waited_ms)} for {member_text(of.last)}."
-    if of.ended_ms is not None and of.ended_ms - of.joined_ms >= _WAIT_MS and of.leader is not None:
+    if of.ended_ms is not None and of.ended_ms - of.joined_ms >= WAIT_MS and of.leader is not None:
         yield (
             f"The leader, {member_text(of.leader)}, took {duration(of.ended_ms - of.joined_ms)} "
             "to assign."
@@ -260,21 +252,6 @@ def _company(of: Rebalance) -> Iterator[str]:
     for names, what in ((came, "joined"), (went, "went")):
         if names:
             yield f"{listed(names)} {what} meanwhile."
-
-
-def _partitions(of: Rebalance) -> Iterator[str]:
-    figures = of.figures
-    if not figures:
-        return
-    if of.kind == "classic":
-        moved, least = figures.get("moved", 0), figures.get("least", 0)
-        all_of = counted(figures.get("partitions", 0), "partition")
-        yield f"{moved:,} of {all_of} moved, {least:,} had to."
-    elif figures.get("moved"):
-        yield f"{counted(figures['moved'], 'partition')} moved."
-    if unowned := figures.get("unowned", 0):
-        longest = duration(figures.get("longest_ms", 0))
-        yield f"{counted(unowned, 'partition')} had no owner for up to {longest}."
 
 
 def _refused_commits(of: Rebalance) -> str:
