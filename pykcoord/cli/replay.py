@@ -132,7 +132,7 @@ def _pasts(
             events = [event for event in events if event.timestamp_ms >= since_ms]
         script = script_of(events, name, traits_of(_group_records(path, name)), topics)
         was, changes = changes_of(before, script), changes_of([*before, *pairs], script)
-        outcomes = {"recorded": outcome_of(_own(events, script.start_ms), name)}
+        outcomes = {"recorded": outcome_of(events, name)}
         outcomes["again"] = outcome_of(play(script, was), name, script.end_ms)
         if pairs:
             outcomes["changed"] = outcome_of(play(script, changes), name, script.end_ms)
@@ -153,10 +153,6 @@ def _costliest(partitions: Sequence[list[Event]], since_ms: int | None) -> list[
 
 def _has(events: Sequence[Event], group_id: str) -> bool:
     return any(event.group_id == group_id for event in events)
-
-
-def _own(events: list[Event], since_ms: int) -> list[Event]:
-    return [event for event in events if event.timestamp_ms >= since_ms]
 
 
 def _group_records(path: Path, group_id: str) -> Iterator[Mapping[str, Any]]:

@@ -72,7 +72,7 @@ def changes_of(pairs: Iterable[str], script: Script) -> Changes:
             why = "has no part in it" if key in SETTINGS else "is not known here"
             raise ConfigError(key, f"{why}; what can be changed: {known}")
     config, _ = Config.of(coordinator)
-    attributes = {key.replace(".", "_"): None for key in coordinator}
+    attributes = [key.replace(".", "_") for key in coordinator]
     values = {name: getattr(config, name) for name in attributes}
     return Changes(session_ms, strategy, static, values)
 

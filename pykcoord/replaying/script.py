@@ -11,10 +11,9 @@ from typing import Any
 from pykcoord.errors import KcoordError
 from pykcoord.events import Event, EventMember
 from pykcoord.explain.text import who
+from pykcoord.record_fields import subscription_of
 
 __all__ = ["Act", "Process", "Script", "Traits", "script_of"]
-
-_HEARTBEAT_MS = 3_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -289,8 +288,6 @@ def _is_up(acts: list[Act]) -> bool:
 def traits_of(records: Iterable[Mapping[str, Any]]) -> dict[str, Traits]:
     """Of the members in values of GroupMetadata records, as `pykcoord log dump` shows them: what
     the last record with a member says of it."""
-    from pykcoord.record_fields import subscription_of
-
     found: dict[str, Traits] = {}
     for value in records:
         for member in value["members"]:
