@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import (
@@ -21,17 +18,10 @@ from pykcoord._native import partition_of
 
 pytestmark = pytest.mark.client
 
+NODES = 2
+
 SETTING = "consumer.heartbeat.interval.ms"
 WAIT_S = 30
-
-
-@pytest.fixture
-def members(tmp_path: Path) -> Iterator[Members]:
-    made = Members(tmp_path, 2)
-    try:
-        yield made.start_all()
-    finally:
-        made.close()
 
 
 def admin(members: Members, node: int) -> AdminClient:

@@ -8,15 +8,13 @@ import socket
 import struct
 import threading
 import time
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
 from support.hosting import commit_fields
 from support.kio_client import decode, encode
-from support.members import GROUPS, SHARDS, Members, probing, served_again
+from support.members import GROUPS, SHARDS, Members, served_again
 from support.probe import Probe
 
 from pykcoord.cli import commands
@@ -27,21 +25,6 @@ NOT_COORDINATOR = 16
 # Of a gap in acknowledged commits. The design's bounds are 1 s for a process that is gone and 2.5 s
 # for one that is silent; machines that run tests are busy.
 GONE_S, SILENT_S, HANDOVER_S = 2.5, 4.0, 1.5
-
-
-@pytest.fixture
-def members(tmp_path: Path) -> Iterator[Members]:
-    made = Members(tmp_path, 3)
-    try:
-        yield made.start_all()
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def probes(members: Members) -> Iterator[list[Probe]]:
-    with probing(members) as made:
-        yield made
 
 
 def ask(at: tuple[str, int], key: int, version: int, /, **fields: Any) -> Any:

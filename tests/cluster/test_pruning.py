@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.members import Members, probing, served_again
+from support.members import Members, served_again
 from support.probe import Probe
 
 from pykcoord.cluster.looking import read_cluster
@@ -52,12 +52,6 @@ def members(tmp_path: Path) -> Iterator[Pruning]:
         yield made
     finally:
         made.close()
-
-
-@pytest.fixture
-def probes(members: Pruning) -> Iterator[list[Probe]]:
-    with probing(members) as made:
-        yield made
 
 
 def test_after_rounds_were_deleted_another_node_has_all_and_the_journal_of_the_first_goes(

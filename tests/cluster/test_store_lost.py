@@ -4,25 +4,16 @@ not see."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from support.members import Members, probing, served_again
 
 pytestmark = [pytest.mark.client, pytest.mark.crash]
 
+NODES = 2
+
 # Longer than a lease, and than all attempts of a put.
 AFTER_S = 2.0
-
-
-@pytest.fixture
-def members(tmp_path: Path) -> Iterator[Members]:
-    made = Members(tmp_path, 2)
-    try:
-        yield made.start_all()
-    finally:
-        made.close()
 
 
 def said(members: Members, node: int, text: str) -> int:

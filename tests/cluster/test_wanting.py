@@ -4,14 +4,12 @@ notice more than a pause."""
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 from kafka import KafkaConsumer
 from support.hosting import wait_until
-from support.members import GROUPS, SHARDS, Members, probing, served_again
+from support.members import GROUPS, SHARDS, Members, served_again
 from support.probe import Probe
 
 from pykcoord._native import partition_of
@@ -23,21 +21,6 @@ pytestmark = [pytest.mark.client, pytest.mark.crash]
 # Of a gap in acknowledged commits where a shard is handed over; machines that run tests are busy.
 HANDOVER_S = 1.5
 ORDERS = 6
-
-
-@pytest.fixture
-def members(tmp_path: Path) -> Iterator[Members]:
-    made = Members(tmp_path, 3)
-    try:
-        yield made.start_all()
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def probes(members: Members) -> Iterator[list[Probe]]:
-    with probing(members) as made:
-        yield made
 
 
 def cluster(members: Members, command: str, *arguments: object) -> Result:
