@@ -101,6 +101,9 @@ class Member(MemberScope):
         self._decided_from: dict[str, int] | None = None
         self._catalogue_version = -1
         self._runner: asyncio.Task[None] | None = None
+        # The listener that was called last, and its thread while it runs.
+        self._called: concurrent.futures.Future[BaseException | None] | None = None
+        self._listening: int | None = None
         self._close_once = threading.Lock()
         self._is_closing = False
         self._is_closed = False
@@ -214,7 +217,8 @@ class Member(MemberScope):
         }
 
     def close(self, timeout_seconds: float | None = CLOSE_SECONDS) -> None:
-        """Call `on_revoked` and leave the group. Safe to call twice.
+        """Call `on_revoked` and leave the group. A listener that runs is waited for, unless this
+        is called by it. Safe to call twice.
 
         Raises TimeoutError if that takes longer (None: wait for it): the group then goes on
         without the member when its session ends. A static member (with a `group_instance_id`)
@@ -226,7 +230,8 @@ class Member(MemberScope):
             return
         self._is_closing = True
         try:
-            self._coordinator.result_of(self._shut(), seconds)
+            by_listener = self._listening == threading.get_ident()
+            self._coordinator.result_of(self._shut(by_listener), seconds)
         except CoordinatorClosedError:
             pass  # it went first, and all its members with it
         finally:
@@ -256,10 +261,12 @@ class Member(MemberScope):
             await self._leave()
             raise
 
-    async def _shut(self) -> None:
+    async def _shut(self, by_listener: bool) -> None:
         assert self._runner is not None
         self._runner.cancel()
         await asyncio.wait({self._runner})
+        if self._called is not None and not by_listener:
+            await asyncio.wait({asyncio.wrap_future(self._called)})
         await self._revoke()
         await self._leave()
 
@@ -382,18 +389,24 @@ class Member(MemberScope):
                 logger.error(reason, self, exc_info=raised.error)
             except Exception:
                 logger.exception("on_revoked of %r failed; its partitions go all the same", self)
+            except asyncio.CancelledError:
+                self.assignment -= partitions  # it was told
+                raise
         self.assignment -= partitions
 
     async def _listen(self, listener: Listener, partitions: frozenset[TopicPartition]) -> None:
         """Call a listener on a thread of its own, and stay alive meanwhile."""
         called: concurrent.futures.Future[BaseException | None] = concurrent.futures.Future()
+        self._called = called
 
         def call() -> None:
             error: BaseException | None = None
+            self._listening = threading.get_ident()
             try:
                 listener(partitions)
             except BaseException as raised:
                 error = raised
+            self._listening = None
             called.set_result(error)
 
         # A daemon, not of a pool: a listener that never returns must not keep the process.
