@@ -124,35 +124,27 @@ async def _greeted(
 
 
 class AskClient:
-    """The connection to one node, which must know `secret`. Connects when it is used."""
+    """The connection to one node, which must know `secret`. Connects when it is used. What is asked
+    while another answer is awaited has its turn after that."""
 
     def __init__(self, host: str, port: int, secret: str | None = None) -> None:
         self._address = (host, port)
         self._secret = secret
         self._streams: _Streams | None = None
         self._sealed: Sealed | None = None
+        self._turn = asyncio.Lock()
 
     async def ask(self, ask: Fields, timeout_seconds: float, topics: int = 0) -> tuple[Fields, int]:
         """The answer, and the version of the topics there. Raises ConnectionRefusedError where
         nobody listens, TimeoutError where no answer comes in time, SecretError where the other has
         another secret, OSError or ValueError for all else."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                answer, known = await self._asked("ask", ask, "answer", topics)
-        except BaseException:
-            self.close()
-            raise
+        answer, known = await self._in_turn(timeout_seconds, "ask", ask, "answer", topics)
         answer[6] = [tuple(one) for one in answer[6]]
         return tuple(answer), known
 
     async def ends(self, wanted: Ends, timeout_seconds: float) -> Ends:
         """What groups of that node have committed at the most. Raises as `ask`."""
-        try:
-            async with asyncio.timeout(timeout_seconds):
-                ends, _ = await self._asked("ends", wanted, "ends_are", 0)
-        except BaseException:
-            self.close()
-            raise
+        ends, _ = await self._in_turn(timeout_seconds, "ends", wanted, "ends_are", 0)
         found: Ends = ends
         return found
 
@@ -161,6 +153,16 @@ class AskClient:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+
+    async def _in_turn(
+        self, timeout_seconds: float, name: str, ask: Any, answer: str, topics: int
+    ) -> tuple[Any, int]:
+        async with asyncio.timeout(timeout_seconds), self._turn:
+            try:
+                return await self._asked(name, ask, answer, topics)
+            except BaseException:
+                self.close()
+                raise
 
     async def _asked(self, name: str, ask: Any, answer: str, topics: int) -> tuple[Any, int]:
         was_connected = self._streams is not None

@@ -8,13 +8,14 @@ import json
 import logging
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from support.members import Members, probing
+from support.members import Members, probing, spread
 
 from pykcoord.cli import commands
 from pykcoord.cluster.asking import AskClient, serve_asks
@@ -25,7 +26,7 @@ from pykcoord.log.shared import FolderStore
 SECRET, OTHER = "a" * 20, "b" * 20
 ASK = (3, 1, 5, [(0, 2)])
 ANSWER = (7, 1, 3, 42, True, False, [(0, 2, 41)])
-SECONDS = 10.0
+SECONDS = 60.0
 
 
 async def asked(
@@ -81,6 +82,27 @@ def test_who_does_not_know_it_is_refused_and_both_sides_say_so(
         asyncio.run(asked(of, by, caplog))
     (said,) = [one.getMessage() for one in caplog.records if one.name == "pykcoord.cluster"]
     assert said.startswith("a node at 127.0.0.1 was refused at the control port: " + asked_says)
+
+
+@pytest.mark.parametrize("secret", [None, SECRET])
+def test_what_is_asked_before_the_answer_to_another_comes_is_answered_after_it(
+    secret: str | None,
+) -> None:
+    """A node that is late asks again when the time for the first answer is up."""
+
+    async def both() -> Any:
+        server = await serve_asks(
+            ("127.0.0.1", 0), lambda ask, topics: ((*ANSWER[:-1], ask[3]), topics), secret
+        )
+        client = AskClient("127.0.0.1", server.sockets[0].getsockname()[1], secret)
+        try:
+            asks = [(*ASK[:-1], [(0, number)]) for number in range(3)]
+            return await asyncio.gather(*(client.ask(ask, SECONDS) for ask in asks))
+        finally:
+            client.close()
+            server.close()
+
+    assert [answer[-1] for answer, _ in asyncio.run(both())] == [[(0, 0)], [(0, 1)], [(0, 2)]]
 
 
 @pytest.mark.parametrize("secret", [None, SECRET])
@@ -217,10 +239,7 @@ def test_nodes_with_a_secret_serve_and_one_with_another_ends_with_a_line_on_both
     for node in (1, 2):
         members.start(node, *right)
     with probing(members):
-        members.wait(
-            lambda: all(len(one.shards) == 3 for one in read_cluster(str(members.folder)).nodes),
-            "both lead",
-        )
+        spread(members)
         command = [
             sys.executable, "-m", "pykcoord", "serve", "--cluster", str(members.folder),
             "--listen", "127.0.0.1:0", "--set", "node.id=3",
@@ -251,7 +270,7 @@ def test_a_node_tells_prometheus_what_it_leads_and_its_log_why(
     members.start(1, "--metrics", f"127.0.0.1:{at}", "--log-format", "json")
 
     def metrics() -> dict[str, float]:
-        with urlopen(f"http://127.0.0.1:{at}/metrics", timeout=30) as answer:
+        with urlopen(f"http://127.0.0.1:{at}/metrics", timeout=60) as answer:
             lines = answer.read().decode().splitlines()
         rows = [line.rsplit(" ", 1) for line in lines if not line.startswith("#")]
         return {name: float(value) for name, value in rows}
@@ -261,7 +280,8 @@ def test_a_node_tells_prometheus_what_it_leads_and_its_log_why(
         assert found["pykcoord_shards_led"] == 6
         assert found['pykcoord_takeovers_total{cause="start"}'] == 6
         assert (found["pykcoord_controller"], found["pykcoord_cluster_nodes"]) == (1, 1)
-        assert 0 < found["pykcoord_lease_left_seconds"] <= 0.5
+        # Of a machine that is busy it may just have run out.
+        members.wait(lambda: 0 < metrics()["pykcoord_lease_left_seconds"] <= 0.5, "it has a lease")
         assert found["pykcoord_rounds_total"] > 0
         assert found['pykcoord_store_calls_total{call="create"}'] > 0
         assert found["pykcoord_takeover_seconds_count"] == 6
@@ -273,9 +293,14 @@ def test_a_node_tells_prometheus_what_it_leads_and_its_log_why(
             lambda: metrics().get('pykcoord_takeovers_total{cause="takeover"}') == 3,
             "it has taken them over",
         )
-    events = [json.loads(line) for line in members.lines[1] if line.startswith("{")]
-    kinds = [one.get("event") for one in events]
-    assert kinds.count("takeover") == 9
-    assert (kinds.count("released"), kinds.count("fence")) == (3, 1)
-    (last,) = [one for one in events if one.get("cause") == "takeover"][-1:]
+
+        def events() -> list[dict[str, Any]]:
+            return [json.loads(line) for line in [*members.lines[1]] if line.startswith("{")]
+
+        def kinds() -> Counter[Any]:
+            return Counter(one.get("event") for one in events())
+
+        told = {"takeover": 9, "released": 3, "fence": 1}
+        members.wait(lambda: told.items() <= kinds().items(), "its log tells of each")
+    (last,) = [one for one in events() if one.get("cause") == "takeover"][-1:]
     assert {"shard", "epoch", "ms"} <= {*last}
