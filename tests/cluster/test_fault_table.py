@@ -3,7 +3,7 @@ over an S3 server.
 
 The bounds of the design are those of a machine of one's own: 1 s for a process that is gone, 2.5 s
 for one that is silent, and three more seconds over object stores, whose lease is longer. Machines
-that run tests are busy: `SLACK_S` is for that.
+that run tests are busy: what processes wait for a processor is left out, `SLACK_S` is for the rest.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 from support import gateway
-from support.members import GROUPS, probing, served_again
+from support.members import GROUPS, longest, probing, served_again
 from support.probe import Probe
 from support.proxied import ProxiedMembers, S3Members
 
@@ -88,10 +88,6 @@ def another(members: ProxiedMembers) -> int:
     return next(one.node_id for one in state(members).nodes if not one.is_controller)
 
 
-def longest(probes: list[Probe], since: float) -> float:
-    return max(probe.longest_gap(since) for probe in probes)
-
-
 def of_node(members: ProxiedMembers, probes: list[Probe], node: int) -> list[Probe]:
     """Those whose groups this node leads."""
     led = state(members).node(node)
@@ -106,7 +102,7 @@ def is_there(members: ProxiedMembers, node: int) -> bool:
 def test_a_node_is_killed(members: ProxiedMembers) -> None:
     with probing(members) as probes:
         spread(members)
-        since = time.monotonic()
+        since = members.since_now()
         members.kill(another(members))
         served_again(members, probes)
         assert longest(probes, since) < GONE_S + more(members)
@@ -115,7 +111,7 @@ def test_a_node_is_killed(members: ProxiedMembers) -> None:
 def test_a_node_sleeps_and_wakes_into_a_fence(members: ProxiedMembers) -> None:
     with probing(members) as probes:
         spread(members)
-        since, node = time.monotonic(), another(members)
+        since, node = members.since_now(), another(members)
         members.processes[node].send_signal(signal.SIGSTOP)
         members.wait(lambda: not is_there(members, node), "it is fenced")
         served_again(members, probes)
@@ -132,7 +128,7 @@ def test_a_node_is_cut_off_from_the_others_and_not_from_the_store(
 ) -> None:
     with probing(members) as probes:
         spread(members)
-        since, node = time.monotonic(), another(members)
+        since, node = members.since_now(), another(members)
         before = state(members).node(node)
         members.controls[node].cut()
         members.wait(lambda: state(members).node(node) != before, "it is fenced")
@@ -147,7 +143,7 @@ def test_a_node_is_cut_off_from_the_others_and_not_from_the_store(
 def test_a_node_is_cut_off_from_the_store(members: ProxiedMembers) -> None:
     with probing(members) as probes:
         spread(members)
-        since, node = time.monotonic(), another(members)
+        since, node = members.since_now(), another(members)
         members.cut_from_store(node)
         members.wait(lambda: not is_there(members, node), "it is fenced")
         served_again(members, probes)
@@ -178,7 +174,7 @@ def test_the_controller_dies_or_hangs_and_another_one_leads(
 ) -> None:
     with probing(members) as probes:
         spread(members)
-        since, node, term = time.monotonic(), controller(members), state(members).term
+        since, node, term = members.since_now(), controller(members), state(members).term
         untouched = [one for one in probes if one not in of_node(members, probes, node)]
         members.processes[node].send_signal(fault)
         members.wait(lambda: state(members).term > term, "another one leads")
@@ -190,13 +186,18 @@ def test_the_controller_dies_or_hangs_and_another_one_leads(
 
 @pytest.mark.brief
 def test_there_are_two_controllers(members: ProxiedMembers) -> None:
-    """The first hears nothing of the others, nor they of it, and it goes on asking."""
+    """The first sleeps until there is another. It hears nothing of the others, nor they of it, when
+    it goes on asking."""
     with probing(members) as probes:
         spread(members)
         node, term = controller(members), state(members).term
         for proxy in members.controls.values():
             proxy.cut()
+        # Awake it would fence the others before they stand for controller.
+        members.processes[node].send_signal(signal.SIGSTOP)
         members.wait(lambda: state(members).term > term, "another one leads")
+        members.processes[node].send_signal(signal.SIGCONT)
+        members.wait(lambda: any("fenced" in line for line in members.lines[node]), "it is told")
         for proxy in members.controls.values():
             proxy.join()
         members.wait(lambda: is_there(members, node), "it is there, or again")

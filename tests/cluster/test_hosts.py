@@ -32,7 +32,7 @@ SHARDS = 2
 GROUPS = ["g0", "g1", "g2", "g3"]
 
 
-def run(main: Awaitable[Any], seconds: float = 30) -> Any:
+def run(main: Awaitable[Any], seconds: float = 60) -> Any:
     async def bounded() -> Any:
         async with asyncio.timeout(seconds):
             return await main

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from support.batches import data
 from support.hosting import FaultyStore
+from support.waiting import SECONDS
 
 from pykcoord.cluster.journals import Journaling, JournalLog, Stretch
 from pykcoord.log.protocol import Append, Failure, ShardLostError
@@ -39,7 +40,7 @@ class Heard(Journaling):
 
     def wait(self, said: Any) -> None:
         with self._changed:
-            assert self._changed.wait_for(lambda: said in self.said, 20), self.said
+            assert self._changed.wait_for(lambda: said in self.said, SECONDS), self.said
 
     def wait_for_a_failure(self) -> Failure:
         def failures() -> list[Failure]:
@@ -47,7 +48,7 @@ class Heard(Journaling):
             return [error for error in errors if isinstance(error, Exception)]
 
         with self._changed:
-            assert self._changed.wait_for(failures, 20), self.said
+            assert self._changed.wait_for(failures, SECONDS), self.said
         return failures()[0]
 
     def _say(self, what: Any) -> None:

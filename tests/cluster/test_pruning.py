@@ -26,7 +26,10 @@ class Pruning(Members):
         """The numbers of the rounds that stand, of each journal."""
         found = {}
         for journal in (self.folder / "nodes").iterdir():
-            names = [path.name for path in journal.iterdir()]
+            try:
+                names = [path.name for path in journal.iterdir()]
+            except FileNotFoundError:  # it was deleted just now
+                continue
             found[int(journal.name, 16)] = sorted(int(n) for n in names if n.isdigit())
         return found
 

@@ -37,6 +37,6 @@ def test_a_shared_log_is_led_with_all_that_was_acknowledged(
         await host.close()
         return found
 
-    found = asyncio.run(asyncio.wait_for(main(), 30))
+    found = asyncio.run(asyncio.wait_for(main(), 60))
     assert expected
     assert found == {group_id: (0, offset) for group_id, offset in expected.items()}

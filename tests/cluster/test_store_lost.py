@@ -34,7 +34,8 @@ def test_a_folder_that_is_unmounted_in_the_middle_gets_nothing_and_no_commit_is_
             lambda: all(one.failed_at > failed_at + AFTER_S for one in probes),
             "all were refused for long",
         )
-        assert [one.times[-1] < failed_at for one in probes] == [True] * len(probes)
+        # An answer from before may have been read a moment later.
+        assert all(one.times[-1] < failed_at + AFTER_S / 2 for one in probes)
         assert [*members.folder.iterdir()] == []
         for node in (1, 2):
             (line,) = [one for one in members.lines[node] if "is not the folder" in one]

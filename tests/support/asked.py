@@ -35,7 +35,7 @@ Unstable = dict[str, dict[str, list[int]]]
 class Asked:
     """One connection; requests one at a time, each answered within `timeout_s`."""
 
-    def __init__(self, address: str, timeout_s: float = 30) -> None:
+    def __init__(self, address: str, timeout_s: float = 60) -> None:
         host, _, port = address.rpartition(":")
         self._socket = socket.create_connection((host, int(port)), timeout_s)
         self._file = self._socket.makefile("rb")

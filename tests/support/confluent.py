@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from confluent_kafka import Consumer
 
-SECONDS = 20
+SECONDS = 60
 
 
 def poll_until(consumers: Sequence[Consumer], condition: Callable[[], object]) -> None:

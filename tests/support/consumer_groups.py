@@ -117,7 +117,7 @@ def _settle(asked: Asked, group: str, members: Mapping[str, Mapping[str, Any]]) 
     given = {}
     for member_id, fields in members.items():
         given[member_id] = beat(asked, group, member_id, **fields)
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while True:
         for member_id, last in given.items():
             owned = last.assignment.topic_partitions if last.assignment else ()

@@ -183,7 +183,7 @@ class Processes:
         self.controller.stop()
         for process in self.processes:
             try:
-                process.wait(20)
+                process.wait(60)
             finally:
                 process.kill()
                 process.wait()
@@ -202,7 +202,7 @@ def processes(
         cluster.stop()
 
 
-def wait_until(condition: Callable[[], Any], seconds: float = 30.0) -> Any:
+def wait_until(condition: Callable[[], Any], seconds: float = 60.0) -> Any:
     """The first true value of `condition()`."""
     deadline = time.monotonic() + seconds
     while not (found := condition()):

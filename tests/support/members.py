@@ -9,16 +9,20 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from pykcoord._native import partition_of
+from pykcoord.cluster.looking import ClusterState, read_cluster
 from support import orphans
+from support.asked import METADATA, Asked
+from support.busy import Since
 from support.ports import free_port
 from support.probe import Probe
 from support.server import SETTINGS
 
 WAIT_S = 60.0
+_TOLD = 10  # of the lines of a node, the last ones are shown when a wait fails
 SHARDS = 6
 GROUPS = {partition_of(f"g{n}", SHARDS): f"g{n}" for n in range(60)}  # one of each shard
 
@@ -83,9 +87,23 @@ class Members:
         return process
 
     def start_all(self) -> Members:
+        """All nodes; each knows of the others, so that clients' lists of brokers stay as they are:
+        librdkafka gives up what it asks a broker that is not in its list any more."""
         for node in self.ports:
             self.start(node)
+        self.wait_known()
         return self
+
+    def wait_known(self) -> None:
+        """Until each node knows of all."""
+        self.wait(
+            lambda: all(self._known(node) == {*self.ports} for node in self.ports),
+            "each knows of the others",
+        )
+
+    def since_now(self) -> Since:
+        """From now on, with what the nodes wait for a processor."""
+        return Since(lambda: [one.pid for one in self.processes.values() if one.poll() is None])
 
     def end(self, node: int) -> int:
         process = self.processes.pop(node)
@@ -118,8 +136,15 @@ class Members:
     def wait(self, condition: Callable[[], object], what: str) -> None:
         deadline = time.monotonic() + WAIT_S
         while not condition():
-            assert time.monotonic() < deadline, f"not in {WAIT_S} s: {what}; {self.lines}"
+            said = {node: lines[-_TOLD:] for node, lines in self.lines.items()}
+            assert time.monotonic() < deadline, f"not in {WAIT_S} s: {what}; {said}"
             time.sleep(0.02)
+
+    def _known(self, node: int) -> set[int]:
+        """The nodes that this one names to clients."""
+        with Asked(f"127.0.0.1:{self.ports[node]}") as asked:
+            told = asked.ask(METADATA, 7, topics=(), allow_auto_topic_creation=False)
+        return {int(broker.node_id) for broker in told.brokers}
 
     def _link(self, node: int) -> Path:
         return self._links / f"seen-by-{node}"
@@ -154,3 +179,19 @@ def served_again(members: Members, probes: list[Probe]) -> None:
         ),
         f"all groups are served; {[probe.told(0)[-200:] for probe in probes]}",
     )
+
+
+def spread(members: Members) -> ClusterState:
+    """Once each node leads as many shards as the others."""
+    store, nodes = str(members.folder), len(members.ports)
+    each = SHARDS // nodes
+    members.wait(
+        lambda: [len(node.shards) for node in read_cluster(store).nodes] == [each] * nodes,
+        "all is spread",
+    )
+    return read_cluster(store)
+
+
+def longest(probes: Sequence[Probe], since: Since) -> float:
+    """The longest gap of all from then on, in seconds, without what a busy machine adds to it."""
+    return max(probe.longest_gap(since.at) for probe in probes) - since.waited()

@@ -18,7 +18,7 @@ from support import orphans
 from support.ports import free_port
 from support.server import SETTINGS
 
-WAIT_S = 30.0
+WAIT_S = 60.0
 
 
 class Nodes:

@@ -22,7 +22,7 @@ SETTINGS = {
     "offsets.topic.num.partitions": "5",
 }
 READY_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 60.0
 
 
 class ServerError(RuntimeError):

@@ -95,6 +95,7 @@ class MembersServer:
     def start(self) -> Self:
         for node in self._members.ports:
             self._members.start(node, *self._topics)
+        self._members.wait_known()
         return self
 
     def strike(self) -> None:

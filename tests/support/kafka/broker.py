@@ -140,7 +140,7 @@ class KafkaBroker:
         if topics:
             admin = AdminClient({"bootstrap.servers": self.address})
             for future in admin.create_topics(topics).values():
-                future.result(15)
+                future.result(60)
 
     def _await_ready(self, log: Path) -> None:
         """The broker's log is polled: it has no other sign of being ready."""

@@ -21,7 +21,7 @@ CLASSES = {
     "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
-_TIMEOUT_S = 60
+_TIMEOUT_S = 120
 
 
 def java(*arguments: str, heap: str = "256m", logging: Path = LOGGING) -> list[str]:
