@@ -105,7 +105,7 @@ def test_of_a_coordinator(coordinator: Coordinator, tmp_path: Path) -> None:
     beat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")  # type: ignore[arg-type]
     assert refused(lambda wrong: coordinator.handle(beat, wrong), WRONG) == {"client_id"}
     unfit = HeartbeatRequest(group_id="g", generation_id="1", member_id=7)  # type: ignore[arg-type]
-    assert refused(lambda _: coordinator.handle(unfit).result(20), [None]) == {"request"}
+    assert refused(lambda _: coordinator.handle(unfit).result(60), [None]) == {"request"}
     assert coordinator.topics == {"orders": 6}
 
 

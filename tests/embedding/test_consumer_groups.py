@@ -27,7 +27,7 @@ def beat(coordinator: Coordinator, member_id: str, epoch: int, **more: Any) -> A
     request = ConsumerGroupHeartbeatRequest(
         group_id=GroupId("billing"), member_id=member_id, member_epoch=i32(epoch), **fields | more
     )
-    answer = coordinator.handle(request).result(10)
+    answer = coordinator.handle(request).result(60)
     assert answer.error_code.value == 0, answer.error_message
     return answer
 

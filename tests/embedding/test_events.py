@@ -75,7 +75,7 @@ def test_a_stream_from_before_the_start_ends_with_the_coordinator(tmp_path: Path
     coordinator = Coordinator(tmp_path / "data", topics={"orders": 1}, config=config)
     events = coordinator.events()
     with coordinator, coordinator.join("billing", ["orders"]) as member:
-        member.wait(timeout_seconds=30)
+        member.wait(timeout_seconds=60)
     kinds = [event.kind for event in events]
     assert kinds[:5] == BEGINNING
     assert kinds[-1] == "join_phase_completed"

@@ -21,7 +21,7 @@ from pykcoord._calls import Calls
 from pykcoord.errors import CoordinatorClosedError, KcoordError, ListenerError
 
 Join = Callable[..., Member]
-SECONDS = 20.0
+SECONDS = 60.0
 BEAT = HeartbeatRequest(group_id=GroupId("billing"), generation_id=i32(1), member_id="nobody")
 
 

@@ -18,7 +18,7 @@ from pykcoord import Config, Coordinator, CoordinatorClosedError
 from pykcoord.errors import LogError
 from pykcoord.log import Append, Done, ShardLostError, ShardReleasedError, Taken
 
-SECONDS = 30.0
+SECONDS = 60.0
 TOPICS = {"orders": 3}
 CONFIG = Config(group_initial_rebalance_delay_ms=0)
 BEAT = HeartbeatRequest(group_id=GroupId("billing"), generation_id=i32(1), member_id="x")
