@@ -16,10 +16,10 @@ from confluent_kafka import ConsumerGroupState, ConsumerGroupType
 from confluent_kafka.admin import AdminClient, ConsumerGroupListing
 from support.cluster import Cluster, new_server
 
-from clients.driver import ClientConsumer, Partition
+from clients.driver import WAIT_S, ClientConsumer, Partition
 from clients.fixtures import Crew, Programs
 from clients.test_membership import partitions_of, wait_shared
-from clients.test_restart import commit_shares, commit_until_taken
+from clients.test_restart import commit_shares, commit_until_taken, committed_by
 
 pytestmark = pytest.mark.client
 
@@ -36,7 +36,7 @@ SETTINGS = {
     "group.consumer.assignment.interval.ms": "0",
 }
 # Topics that came into being are looked for ten seconds after the last look at the earliest.
-LOOK_S = 30.0
+LOOK_S = 60.0
 # Five libraries after one another, with what they wait for each other.
 MOVE_S = 60.0
 # How long what one program said can take to be heard here after what another one said.
@@ -63,7 +63,7 @@ def mortal_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[C
 
 def listing(cluster: Cluster, group: str) -> ConsumerGroupListing:
     admin = AdminClient({"bootstrap.servers": cluster.address})
-    listed = admin.list_consumer_groups().result(15).valid
+    listed = admin.list_consumer_groups().result(WAIT_S).valid
     return next(one for one in listed if one.group_id == group)
 
 
@@ -165,7 +165,7 @@ def test_commits_are_resumed_and_outlive_the_coordinator(
     commit_shares(members, offsets)
 
     mortal_cluster.server.restart()
-    assert members[0].committed(everything) == offsets
+    assert committed_by(members[0], everything) == offsets
     offsets = {partition: offset + 10 for partition, offset in offsets.items()}
     commit_until_taken(members, offsets)
 

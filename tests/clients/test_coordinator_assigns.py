@@ -61,12 +61,14 @@ def test_one_group_of_every_library(cluster: Cluster, crew: Crew, programs: Prog
     topic = cluster.create_topic(12)
     everything = partitions_of(topic, 12)
     libraries = [library for library in LIBRARIES if programs.is_available(library)]
-    settings = {"topics": [topic], "session_timeout_ms": SHORT_SESSION_MS}
-    members = [crew.open(library, library, **settings) for library in libraries]
+    members = [crew.open(library, library, topics=[topic]) for library in libraries]
     wait_shared(members, everything)
     before = owners_of(members)
 
-    late = crew.open("kafka_python", "late", program=programs.another("kafka_python"), **settings)
+    late = crew.open(
+        "kafka_python", "late", program=programs.another("kafka_python"), topics=[topic],
+        session_timeout_ms=SHORT_SESSION_MS,
+    )  # fmt: skip
     wait_shared([*members, late], everything)
     after = owners_of([*members, late])
     assert moved(before, after, members) == late.assignment
@@ -83,13 +85,15 @@ def test_a_join_and_a_death_move_what_they_must(
 ) -> None:
     topic = cluster.create_topic(8)
     everything = partitions_of(topic, 8)
-    settings = {"topics": [topic], "session_timeout_ms": SHORT_SESSION_MS}
-    first = crew.open(library, "first", **settings)
+    first = crew.open(library, "first", topics=[topic])
     wait_shared([first], everything)
-    second = crew.open(library, "second", program=programs.another(library), **settings)
+    second = crew.open(
+        library, "second", program=programs.another(library), topics=[topic],
+        session_timeout_ms=SHORT_SESSION_MS,
+    )  # fmt: skip
     wait_shared([first, second], everything)
     before = owners_of([first, second])
-    third = crew.open(library, "third", **settings)
+    third = crew.open(library, "third", topics=[topic])
     wait_shared([first, second, third], everything)
     after = owners_of([first, second, third])
     assert moved(before, after, [first, second]) == third.assignment

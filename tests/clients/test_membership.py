@@ -72,9 +72,11 @@ def test_what_a_killed_member_had_is_taken_over(
 ) -> None:
     topic = cluster.create_topic(6)
     everything = partitions_of(topic, 6)
-    settings = {"topics": [topic], "session_timeout_ms": SHORT_SESSION_MS}
-    survivor = crew.open(library, "survivor", **settings)
-    victim = crew.open(library, "victim", program=programs.another(library), **settings)
+    survivor = crew.open(library, "survivor", topics=[topic])
+    victim = crew.open(
+        library, "victim", program=programs.another(library), topics=[topic],
+        session_timeout_ms=SHORT_SESSION_MS,
+    )  # fmt: skip
     wait_shared([survivor, victim], everything)
 
     victim.program.kill()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 from support.cluster import Cluster
@@ -13,6 +13,8 @@ from clients.fixtures import LANGUAGES, Crew
 from clients.test_membership import partitions_of, wait_shared
 
 pytestmark = [pytest.mark.client, pytest.mark.crash]
+
+Offsets = dict[Partition, int | None]
 
 LIBRARIES = tuple(LANGUAGES)
 # kafkajs comes back as a new member, and then the old one has to expire.
@@ -33,7 +35,7 @@ def test_a_group_outlives_the_coordinator(
     commit_shares(members, offsets)
 
     mortal_cluster.server.restart()
-    assert members[0].committed(everything) == offsets
+    assert committed_by(members[0], everything) == offsets
     offsets = {partition: offset + 10 for partition, offset in offsets.items()}
     commit_until_taken(members, offsets)
 
@@ -47,6 +49,19 @@ def commit_shares(members: list[ClientConsumer], offsets: dict[Partition, int]) 
         member.commit({partition: offsets[partition] for partition in member.assignment})
 
 
+def committed_by(member: ClientConsumer, partitions: Iterable[Partition]) -> Offsets:
+    """What the group's coordinator has, as this member is told once a library that hands a broken
+    connection to its user has another."""
+    deadline = time.monotonic() + WAIT_S
+    while True:
+        try:
+            return member.committed(partitions)
+        except ClientError as error:
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"no offsets were told: {error}") from error
+        time.sleep(0.1)
+
+
 def commit_until_taken(members: list[ClientConsumer], offsets: dict[Partition, int]) -> None:
     """A library may drop its partitions for a while, or hand a broken connection to its user."""
     deadline = time.monotonic() + WAIT_S
@@ -54,9 +69,11 @@ def commit_until_taken(members: list[ClientConsumer], offsets: dict[Partition, i
         wait_shared(members, frozenset(offsets))
         try:
             commit_shares(members, offsets)
-            if members[0].committed(offsets) == offsets:
+            if (found := members[0].committed(offsets)) == offsets:
                 return
+            problem: object = f"{found} instead of {offsets}"
         except ClientError as error:
-            if time.monotonic() > deadline:
-                raise TimeoutError(f"no commit was taken: {error}") from error
+            problem = error
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"no commit was taken: {problem}")
         time.sleep(0.1)

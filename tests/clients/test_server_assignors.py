@@ -71,11 +71,12 @@ def cluster(
 
 def assignor_of(cluster: Cluster, group: str) -> str:
     admin = AdminClient({"bootstrap.servers": cluster.address})
-    return str(admin.describe_consumer_groups([group])[group].result(15).partition_assignor)
+    return str(admin.describe_consumer_groups([group])[group].result(WAIT_S).partition_assignor)
 
 
 class Joining:
-    """Members of one group that join one after the other, each when those before it have all."""
+    """Members of one group that join one after the other, each when those before it have their
+    shares."""
 
     def __init__(self, crew: Crew, library: str, topic: str, count: int, assignor: str) -> None:
         self.crew, self.library = crew, library
@@ -83,18 +84,20 @@ class Joining:
         self.everything = sorted(partitions_of(topic, count))
         self.members: list[ClientConsumer] = []
 
-    def join(self, name: str) -> ClientConsumer:
-        """One more; until every partition has one owner, and every member some."""
+    def join(self, name: str, *sizes: int) -> ClientConsumer:
+        """One more; until every partition has one owner and each member so many. On the way there
+        every partition may have one owner as well: members give up theirs one after the other."""
         joined = self.crew.open(self.library, name, **self.settings)
         self.members.append(joined)
+        what = f"shares of {sizes} with {name}"
         for member in self.members:
-            member.wait_assignment(lambda _: self._is_shared(), f"a share with {name}", WAIT_S)
+            member.wait_assignment(lambda _: self._is_shared(sizes), what)
         return joined
 
-    def _is_shared(self) -> bool:
+    def _is_shared(self, sizes: tuple[int, ...]) -> bool:
         shares = [member.assignment for member in self.members]
         owned = sorted(partition for share in shares for partition in share)
-        return all(shares) and owned == self.everything
+        return tuple(map(len, shares)) == sizes and owned == self.everything
 
 
 def numbers(member: ClientConsumer) -> set[int]:
@@ -104,36 +107,33 @@ def numbers(member: ClientConsumer) -> set[int]:
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_sticky_moves_only_what_it_must(library: str, cluster: Cluster, crew: Crew) -> None:
     joining = Joining(crew, library, cluster.create_topic(12), 12, "sticky")
-    stayed = [joining.join("first"), joining.join("second")]
+    stayed = [joining.join("first", 12), joining.join("second", 6, 6)]
     before = owners_of(stayed)
-    third = joining.join("third")
+    third = joining.join("third", 4, 4, 4)
     assert moved(before, owners_of(joining.members), stayed) == third.assignment
-    assert len(third.assignment) == 4
     assert assignor_of(cluster, crew.group) == "sticky"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_weighted_goes_by_capacities(library: str, cluster: Cluster, crew: Crew) -> None:
     joining = Joining(crew, library, cluster.create_topic(8), 8, "weighted")
-    small, big = joining.join("small"), joining.join("big")
-    assert (len(small.assignment), len(big.assignment)) == (2, 6)
+    joining.join("small", 8)
+    joining.join("big", 2, 6)
     assert assignor_of(cluster, crew.group) == "weighted"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_lag_aware_spreads_what_is_to_be_read(library: str, cluster: Cluster, crew: Crew) -> None:
     joining = Joining(crew, library, "lagging", len(LAGS), "lag-aware")
-    members = [joining.join("first"), joining.join("second")]
+    members = [joining.join("first", 6), joining.join("second", 3, 3)]
     assert [sum(LAGS[number] for number in numbers(member)) for member in members] == [900, 900]
-    assert [len(member.assignment) for member in members] == [3, 3]
     assert assignor_of(cluster, crew.group) == "lag-aware"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_one_of_ones_own(library: str, cluster: Cluster, crew: Crew) -> None:
     joining = Joining(crew, library, cluster.create_topic(6), 6, "odd-and-even")
-    members = [joining.join("first"), joining.join("second")]
+    members = [joining.join("first", 6), joining.join("second", 3, 3)]
     assert sorted(map(numbers, members), key=min) == [{0, 2, 4}, {1, 3, 5}]
     assert assignor_of(cluster, crew.group) == "odd-and-even"
-    joining.join("third")  # with three it raises, and `uniform` takes its place
-    assert [len(member.assignment) for member in joining.members] == [2, 2, 2]
+    joining.join("third", 2, 2, 2)  # with three it raises, and `uniform` takes its place

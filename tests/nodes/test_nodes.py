@@ -37,7 +37,7 @@ SECOND = datetime.timedelta(seconds=1)
 
 
 def ask(address: tuple[str, int], key: int, version: int, /, **fields: Any) -> Any:
-    with socket.create_connection(address, 10) as at:
+    with socket.create_connection(address, 60) as at:
         at.sendall(encode(key, version, **fields))
         content = b""
         while len(content) < 4 or len(content) < 4 + struct.unpack_from(">i", content)[0]:
@@ -105,8 +105,11 @@ def test_each_node_serves_its_shards_and_knows_all_topics(new_nodes: Callable[..
     assert [end.offset for end in ends] == [4711, 4711]
 
     admin = AdminClient({"bootstrap.servers": "{}:{}".format(*second), "log_level": 0})
-    admin.create_topics([NewTopic("made", 3, 1)])["made"].result(15)
-    assert [topics_at(address) for address in nodes.addresses] == [{"orders": 6, "made": 3}] * 2
+    admin.create_topics([NewTopic("made", 3, 1)])["made"].result(60)
+    known = [{"orders": 6, "made": 3}] * 2
+    nodes.wait(  # one that is slow to read them is not waited for by the request
+        lambda: [topics_at(address) for address in nodes.addresses] == known, "all know the topic"
+    )
     topic = {"name": "other", "num_partitions": 1, "replication_factor": 1,
              "assignments": (), "configs": ()}  # fmt: skip
     fields = {"topics": [topic], "timeout": SECOND, "validate_only": False}
@@ -114,7 +117,10 @@ def test_each_node_serves_its_shards_and_knows_all_topics(new_nodes: Callable[..
     since = nodes.kill(1)  # and what it changed stays
     nodes.wait_started_again(1, since)
     assert ask(first, 19, 4, **fields).topics[0].error_code == 0
-    assert [topics_at(address).get("other") for address in nodes.addresses] == [1, 1]
+    nodes.wait(
+        lambda: [topics_at(address).get("other") for address in nodes.addresses] == [1, 1],
+        "all know the other topic",
+    )
 
     texts = [
         urllib.request.urlopen(f"http://127.0.0.1:{metrics + number}/metrics").read().decode()
@@ -138,8 +144,12 @@ def test_the_others_serve_on_while_one_hangs(new_nodes: Callable[..., Nodes]) ->
     nodes.send(2, signal.SIGSTOP)
     counts = [len(probe.times) for probe in hanging]
     wait_committed(nodes, others)
-    # One commit each may have been answered before the signal was seen.
-    assert all(len(p.times) <= at + 1 for p, at in zip(hanging, counts, strict=True))
+    committed = [len(probe.times) for probe in hanging]
+    # One commit each may have been answered before the signal was seen. A machine that is so busy
+    # that the node is started again meanwhile shows nothing.
+    assert nodes.events("node_ended", 2) or all(
+        now <= at + 1 for now, at in zip(committed, counts, strict=True)
+    )
     nodes.wait_started_again(2, 1)
     wait_committed(nodes, list(probes.values()))
     assert {line["node"] for line in nodes.events("node_ended")} == {2}
@@ -169,7 +179,10 @@ def test_nodes_end_when_their_supervisor_is_killed(new_nodes: Callable[..., Node
     assert nodes.end(signal.SIGKILL) == -signal.SIGKILL
     nodes.wait(lambda: is_free(nodes.directory), "the end of the nodes")
     acknowledged = stopped(probes)
-    assert "the supervisor is gone: ending" in [line["message"] for line in nodes.said]
+    nodes.wait(
+        lambda: "the supervisor is gone: ending" in [line["message"] for line in nodes.said],
+        "they say why",
+    )
     probes = committing(nodes.start(2), acknowledged)
     wait_committed(nodes, list(probes.values()))
     stopped(probes)
@@ -224,7 +237,7 @@ def test_nothing_begins_where_one_node_cannot(tmp_path: Path) -> None:
         committed = threading.Semaphore(0)
         for offset in range(3):
             log.append([Append(3, offset, 1, 5, 5, b"x")], lambda *_: committed.release())
-            assert committed.acquire(timeout=10)
+            assert committed.acquire(timeout=60)
     properties = (directory / "pykcoord.properties").read_text()
     name = "offsets.topic.num.partitions"
     options = ["--nodes", 3, "--listen", "127.0.0.1:0", "--set", f"{name}={SHARDS}"]

@@ -62,7 +62,7 @@ class ConfluentConsumer(PollingConsumer):
                 raise KafkaException(row.error)
 
     def do_committed(self, request: dict[str, Any]) -> list[list[Any]]:
-        rows = self.consumer.committed([TopicPartition(*row) for row in request["partitions"]], 10)
+        rows = self.consumer.committed([TopicPartition(*row) for row in request["partitions"]], 30)
         return [[r.topic, r.partition, r.offset if r.offset >= 0 else None] for r in rows]
 
     def do_started(self, request: dict[str, Any]) -> list[list[Any]]:
