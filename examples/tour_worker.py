@@ -21,7 +21,7 @@ def main(name: str, server: str) -> None:
         while True:
             until = time.monotonic() + 1
             while time.monotonic() < until:
-                consumer.poll(timeout_ms=200)
+                consumer.poll(timeout_ms=500)  # less may be too little to join
             if consumer.assignment() != owned:
                 owned = consumer.assignment()
                 print(f"{name} reads {sorted(at.partition for at in owned)}", flush=True)

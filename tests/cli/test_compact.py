@@ -24,7 +24,7 @@ def directory(tmp_path: Path) -> Path:
         for offset, record in enumerate(RECORDS):
             done = threading.Event()
             log.append([Append(1, offset, 1, 5, 5, record)], lambda *_, d=done: d.set())
-            assert done.wait(10)
+            assert done.wait(60)
     return tmp_path / "data"
 
 

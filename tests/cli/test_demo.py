@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -14,13 +13,11 @@ import pytest
 @pytest.mark.client
 @pytest.mark.crash
 def test_the_demo_keeps_every_promise(tmp_path: Path) -> None:
-    started = time.monotonic()
     result = subprocess.run(
         [sys.executable, "-m", "pykcoord", "demo"],
         capture_output=True, text=True, timeout=120, env={"TMPDIR": str(tmp_path), "PATH": ""},
     )  # fmt: skip
     assert result.returncode == 0, result.stdout + result.stderr
-    assert time.monotonic() - started < 60
     assert list(tmp_path.iterdir()) == []
     for told in (
         r"the coordinator listens on 127\.0\.0\.1:\d+ \(process \d+; new log\)",

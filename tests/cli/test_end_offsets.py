@@ -5,18 +5,16 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewTopic
 from support.server import PykcoordServer
+from support.waiting import eventually
 
 from pykcoord.cli.end_offsets import EndOffsetsError, read_end_offsets
-
-WAIT_S = 10.0
 
 
 @pytest.mark.parametrize(
@@ -48,23 +46,16 @@ def ends(server: PykcoordServer, topic: str = "orders") -> list[int]:
     return [found[partition] for partition in partitions]
 
 
-def until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        assert time.monotonic() < deadline, "the server did not follow"
-        time.sleep(0.02)
-
-
 def test_partitions_end_where_the_file_says_and_follow_it(tmp_path: Path) -> None:
     path = tmp_path / "ends.txt"
     with serving(path, "orders 0 1000\nlater 1 7\n") as server:
         assert ends(server) == [1000, 0]
         path.with_suffix(".new").write_text("orders 1 2500\n")
         path.with_suffix(".new").rename(path)
-        until(lambda: ends(server) == [1000, 2500])
+        eventually(lambda: ends(server) == [1000, 2500])
         path.write_text("orders 0 2000\norders 1\n")
         os.kill(server.pid, signal.SIGHUP)
-        until(lambda: "orders 1' is not" in (tmp_path / "data.stderr").read_text())
+        eventually(lambda: "orders 1' is not" in (tmp_path / "data.stderr").read_text())
         assert ends(server) == [1000, 2500]
 
 
@@ -73,4 +64,4 @@ def test_a_topic_that_comes_later_ends_where_the_file_says(tmp_path: Path) -> No
         admin = KafkaAdminClient(bootstrap_servers=server.address)
         with contextlib.closing(admin):
             admin.create_topics([NewTopic("later", 2, 1)])
-        until(lambda: ends(server, "later") == [0, 7])
+        eventually(lambda: ends(server, "later") == [0, 7])

@@ -47,7 +47,7 @@ class _Reader:
         self.reads = threading.Event()
 
     def write(self, line: bytes) -> None:
-        self.reads.wait(30)
+        self.reads.wait(60)
         self.lines.append(line.decode())
 
 
@@ -170,15 +170,15 @@ def test_a_server_whose_stderr_is_not_read_serves_and_ends(tmp_path: Path) -> No
     assert found is not None
     address = ("127.0.0.1", int(found[1]))
     for _ in range(20):
-        with socket.create_connection(address, timeout=10) as client:
+        with socket.create_connection(address, timeout=60) as client:
             client.sendall(b"GET / HTTP/1.1\r\n\r\n")
             assert client.recv(1) == b""
-    with socket.create_connection(address, timeout=10) as client:
+    with socket.create_connection(address, timeout=60) as client:
         request = struct.pack(">hhih", 18, 0, 7, -1)
         client.sendall(struct.pack(">i", len(request)) + request)
         assert client.recv(8)[4:] == struct.pack(">i", 7)
     process.send_signal(signal.SIGTERM)
-    assert process.wait(30) == 0
+    assert process.wait(60) == 0
     process.stdout.close()
     os.close(reader)
 
@@ -188,7 +188,7 @@ def test_a_failure_ends_the_command_although_stderr_is_not_read(tmp_path: Path) 
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
         process = _serve(tmp_path / "data", writer, "--listen", address)
-        assert process.wait(30) == 1
+        assert process.wait(60) == 1
     assert process.stdout is not None
     process.stdout.close()
     os.close(reader)
@@ -199,7 +199,7 @@ def test_refused_clients_do_not_fill_the_log(tmp_path: Path) -> None:
     server = PykcoordServer(tmp_path / "data", arguments=["--log-format", "json"])
     with server:
         for _ in range(300):
-            with socket.create_connection(("127.0.0.1", server.port), timeout=10) as client:
+            with socket.create_connection(("127.0.0.1", server.port), timeout=60) as client:
                 client.sendall(b"GET / HTTP/1.1\r\n\r\n")
                 assert client.recv(1) == b""
     lines = [json.loads(line) for line in server.stderr().splitlines()]

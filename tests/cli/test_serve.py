@@ -20,6 +20,7 @@ from kafka.errors import KafkaError
 from kafka.structs import OffsetAndMetadata
 from support import segments
 from support.server import PykcoordServer
+from support.waiting import SECONDS
 
 from .conftest import Result
 
@@ -36,11 +37,11 @@ def _serve(*arguments: object) -> subprocess.Popen[str]:
     )  # fmt: skip
 
 
-def _commit(address: str) -> None:
+def _commit(address: str, seconds: float = SECONDS) -> None:
     consumer = KafkaConsumer(bootstrap_servers=address, group_id="g", enable_auto_commit=False)
     with contextlib.closing(consumer):
         offsets = {TopicPartition("orders", 0): OffsetAndMetadata(1, "", -1)}
-        consumer.commit(offsets, timeout_ms=3_000)
+        consumer.commit(offsets, timeout_ms=1_000 * seconds)
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -51,7 +52,7 @@ def test_ready_is_one_line_and_a_signal_ends_it_cleanly(
     assert process.stdout is not None
     line = process.stdout.readline()
     process.send_signal(number)
-    out, err = process.communicate(timeout=30)
+    out, err = process.communicate(timeout=SECONDS)
     assert READY.fullmatch(line), line + err
     assert (process.returncode, out) == (0, "")
 
@@ -68,7 +69,7 @@ def test_what_a_start_made_is_not_looked_at_again_by_the_collector(tmp_path: Pat
     assert process.stdout is not None
     process.stdout.readline()
     process.terminate()
-    frozen, others = map(int, process.communicate(timeout=30)[0].split())
+    frozen, others = map(int, process.communicate(timeout=SECONDS)[0].split())
     assert frozen > 20_000
     assert others < frozen / 10
 
@@ -80,7 +81,7 @@ def test_a_signal_while_it_starts_ends_it_cleanly(tmp_path: Path) -> None:
         assert process.poll() is None
         time.sleep(0.001)
     process.terminate()
-    _, err = process.communicate(timeout=30)
+    _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 0, err
 
 
@@ -88,14 +89,14 @@ def test_damage_is_refused_or_cut_as_the_operator_says(tmp_path: Path) -> None:
     data = segments.unpack(segments.OWN / "torn-1-flipped-middle", tmp_path / "data")
     arguments = [data, "--listen", "127.0.0.1:0", "--set", "offsets.topic.num.partitions=1"]
     refused = _serve(*arguments)
-    out, err = refused.communicate(timeout=30)
+    out, err = refused.communicate(timeout=SECONDS)
     assert (refused.returncode, out) == (1, "")
     assert "byte 51302, offset 508: the CRC of the batch is wrong" in err
     cut = _serve(*arguments, "--on-corruption", "truncate")
     assert cut.stdout is not None
     line = cut.stdout.readline()
     cut.terminate()
-    _, err = cut.communicate(timeout=30)
+    _, err = cut.communicate(timeout=SECONDS)
     found = segments.expected(data)
     groups = sum(group["type"] == "classic" for group in found["groups"].values())
     offsets = sum(len(of) for topics in found["offsets"].values() for of in topics.values())
@@ -107,7 +108,7 @@ def test_damage_is_refused_or_cut_as_the_operator_says(tmp_path: Path) -> None:
 def test_a_second_server_is_kept_out(tmp_path: Path) -> None:
     with PykcoordServer(tmp_path / "data") as server:
         second = _serve(tmp_path / "data", "--listen", "127.0.0.1:0")
-        out, err = second.communicate(timeout=30)
+        out, err = second.communicate(timeout=SECONDS)
         assert f"in use by process {server.pid}" in err
     assert (second.returncode, out) == (1, "")
     assert len(err.splitlines()) == 1
@@ -123,8 +124,8 @@ def test_a_server_whose_directory_was_taken_over_ends_and_says_so(tmp_path: Path
     with PykcoordServer(tmp_path / "data") as second:
         _commit(second.address)
         with pytest.raises(KafkaError):
-            _commit(address)
-        _, err = first.communicate(timeout=30)
+            _commit(address, 3)
+        _, err = first.communicate(timeout=SECONDS)
     assert first.returncode == 1
     last = err.splitlines()[-1]
     assert last.startswith(f"pykcoord: {tmp_path / 'data'}")
@@ -137,7 +138,7 @@ def test_a_server_ends_when_its_directory_is_moved_away(tmp_path: Path) -> None:
     assert first.stdout is not None
     assert READY.fullmatch(first.stdout.readline())
     (tmp_path / "data").rename(tmp_path / "elsewhere")
-    _, err = first.communicate(timeout=30)
+    _, err = first.communicate(timeout=SECONDS)
     assert first.returncode == 1
     assert err == (
         f"pykcoord: {tmp_path / 'data'}: the directory was moved away or deleted while it was in "
@@ -156,9 +157,9 @@ def test_of_two_servers_under_one_name_only_the_second_acknowledges(tmp_path: Pa
     with PykcoordServer(tmp_path / "data", arguments=["--topic", "orders:1"]) as second:
         first.send_signal(signal.SIGCONT)
         with pytest.raises(KafkaError):
-            _commit(address)
+            _commit(address, 3)
         _commit(second.address)
-    _, err = first.communicate(timeout=30)
+    _, err = first.communicate(timeout=SECONDS)
     assert first.returncode == 1
     assert "another directory stands here than the one that was in use" in err.splitlines()[-1]
 
@@ -168,7 +169,7 @@ def test_metrics_are_served_and_documented(tmp_path: Path) -> None:
     with server:
         url = re.search(r"metrics on (\S+)", server.stderr())
         assert url is not None, server.stderr()
-        with urllib.request.urlopen(url[1], timeout=10) as response:
+        with urllib.request.urlopen(url[1], timeout=SECONDS) as response:
             text = response.read().decode()
     served = set(re.findall(r"^# TYPE (pykcoord_\w+) ", text, re.MULTILINE))
     served = {name for name in served if not name.endswith("_created")}
@@ -242,7 +243,7 @@ def test_an_address_in_use_is_told_by_its_option(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         process = _serve(tmp_path / "data", "--listen", f"127.0.0.1:{port}")
-        _, err = process.communicate(timeout=30)
+        _, err = process.communicate(timeout=SECONDS)
     assert process.returncode == 1
     assert f"pykcoord: --listen 127.0.0.1:{port}: address already in use; take another" in err
     assert len(err.splitlines()) == 1
