@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-_TIMEOUT_S = 30.0
+_TIMEOUT_S = 60.0
 _PROGRAM = """
 import os, signal, sys
 from pathlib import Path

@@ -19,7 +19,7 @@ _OURS = re.compile(r"Traceback|panicked|memory allocation of|a node-level reques
 # The memory that an attack of a test may add to the server's at any moment.
 MOST_BYTES = 256 << 20
 _MOST_ADDRESSES = 8 << 30
-_SETTLES_WITHIN_S = 30.0
+_SETTLES_WITHIN_S = 60.0
 
 
 class Target:

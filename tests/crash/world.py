@@ -25,7 +25,7 @@ SHARDS = 3
 # A shard for operations that need a new segment, and for no others.
 ROLLING_SHARD, USUAL_SHARD = 0, 1
 SESSION_TIMEOUT_MS = 600_000
-TIMEOUT_S = 20.0
+TIMEOUT_S = 60.0
 SETTINGS = {
     "offsets.topic.num.partitions": str(SHARDS),
     "offsets.topic.segment.bytes": "12000",

@@ -132,7 +132,7 @@ def _with_argument(text: str) -> list[int]:
 
 @pytest.mark.java
 @pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
-@pytest.mark.timeout(100)
+@pytest.mark.timeout(180)
 @pytest.mark.parametrize(
     ("part", "number"),
     [("herd", signal.SIGTERM), ("split-brain", signal.SIGINT), ("split-brain", signal.SIGTERM)],
@@ -151,13 +151,13 @@ def test_its_servers_end_with_it(tmp_path: Path, part: str, number: signal.Signa
     )  # fmt: skip
     orphans.started(lab)
     try:
-        deadline = time.monotonic() + 40
+        deadline = time.monotonic() + 60
         while not _with_argument(str(work)):
             assert lab.poll() is None
             assert time.monotonic() < deadline, "no server was started"
             time.sleep(0.05)
         lab.send_signal(number)
-        assert lab.wait(45) == 130
+        assert lab.wait(60) == 130
     finally:
         lab.kill()
         lab.wait()

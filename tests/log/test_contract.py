@@ -22,7 +22,7 @@ from pykcoord.log._record_batch import frame
 from pykcoord.log.shared.rounds import fence_journal
 
 SHARDS = 3
-SECONDS = 20
+SECONDS = 60
 WAYS = ("directory", "shared log", "journals", "page", "journal", "high watermark")
 
 

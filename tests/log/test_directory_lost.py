@@ -19,7 +19,7 @@ from pykcoord.errors import LogDirectoryLostError, LogError
 from pykcoord.log import Append, Failure, LogDirectory, presence
 from pykcoord.log.presence import Presence
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 MOVED = "was moved away or deleted"
 REPLACED = "another directory stands here"
 UNLOCKED = "the .lock file was deleted or replaced"

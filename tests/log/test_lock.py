@@ -51,7 +51,7 @@ try:
 except BlockingIOError:
     print("refused")
 """
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 def start(how: str, directory: Path) -> subprocess.Popen[bytes]:

@@ -84,7 +84,7 @@ def test_nodes_serve_what_earlier_nodes_wrote(version: Path, tmp_path: Path, nod
     serving = Nodes(directory, settings=settings).start(nodes)
     try:
         admin = AdminClient({"bootstrap.servers": serving.bootstrap})
-        listed = admin.list_consumer_groups(request_timeout=10).result(10)
+        listed = admin.list_consumer_groups(request_timeout=60).result(60)
         assert not listed.errors
         assert {group.group_id for group in listed.valid} == expected["groups"].keys()
     finally:

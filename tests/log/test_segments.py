@@ -81,7 +81,7 @@ def test_kafkas_log_can_be_written_on(unpacked):
         end = log.next_offset(0)
         finished = threading.Event()
         log.append([Append(0, end, 1, 7, 7, b"record")], lambda *_: finished.set())
-        assert finished.wait(10)
+        assert finished.wait(60)
         assert headers(log.read(0))[-1].partition_leader_epoch == 5
     epochs = (folder / "leader-epoch-checkpoint").read_text()
     assert epochs == f"0\n4\n0 0\n2 722\n4 743\n5 {end}\n"

@@ -91,7 +91,7 @@ def root(tmp_path: Path) -> Path:
 
 def await_true(condition: Callable[[], bool]) -> None:
     """Waits for the thread in the background."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline, "nothing came of it"
         time.sleep(0.01)

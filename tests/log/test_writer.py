@@ -16,7 +16,7 @@ from pykcoord.log import Append, Failure, LogDirectory, partition, writer
 from pykcoord.log._disk import Outcome
 from pykcoord.log._record_batch import frame, scan
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 Answer = tuple[list[tuple[int, int]], list[tuple[int, Failure]]]
 
 

@@ -31,7 +31,7 @@ _SETTLED_ROUNDS = 50
 def run(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[[Awaitable[Any]], Any]]:
-    """Runs a coroutine to its end, within 30 seconds: on each kind of loop, and as on a system
+    """Runs a coroutine to its end, within two minutes: on each kind of loop, and as on a system
     where the loop itself reads every connection."""
     loop, _, unpolled = request.param.partition("-")
     factory = uvloop.new_event_loop if loop == "uvloop" else asyncio.new_event_loop
@@ -39,7 +39,7 @@ def run(
         monkeypatch.setattr("pykcoord.server.accepting.IS_AVAILABLE", False)
 
     async def bounded(main: Awaitable[Any]) -> Any:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(120):
             return await main
 
     with asyncio.Runner(loop_factory=factory) as runner:
@@ -94,7 +94,8 @@ class Rig:
             await asyncio.sleep(0.001)
 
     async def settled(self, value: Callable[[], Any]) -> Any:
-        """`value()` once it stays the same for as long as the loop goes round fifty times."""
+        """`value()` once it stays the same for as long as the loop goes round fifty times: what is
+        not to rise any more, after `until` has seen it rise as far as it must."""
         rounds, last = 0, value()
         while rounds < _SETTLED_ROUNDS:
             await asyncio.sleep(0)

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.client
 def server(tmp_path: Path) -> Iterator[PykcoordServer]:
     settings = {
         "group.consumer.heartbeat.interval.ms": "300",
-        "group.consumer.session.timeout.ms": "3000",
+        "group.consumer.session.timeout.ms": "10000",
         "group.initial.rebalance.delay.ms": "300",
     }
     with PykcoordServer(tmp_path / "data", topics={"orders": 6}, settings=settings) as server:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-import time
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from aiokafka import TopicPartition as AioTopicPartition
 from confluent_kafka import Consumer, TopicPartition
 from kafka import KafkaConsumer
 from support.confluent import SECONDS, poll_until
+from support.waiting import eventually
 
 from pykcoord._native import Node
 from pykcoord.config import Config
@@ -96,21 +96,18 @@ def kafka_python_resumes(address: str) -> list[int]:
 
     partition = PythonTopicPartition("orders", 0)
     consumer = KafkaConsumer(
-        "orders",
-        bootstrap_servers=address,
-        group_id="g",
-        enable_auto_commit=False,
-        auto_offset_reset="none",
+        bootstrap_servers=address, group_id="g", enable_auto_commit=False, auto_offset_reset="none"
     )
     try:
         setter = KafkaConsumer(bootstrap_servers=address, group_id="g")
         setter.assign([partition])
         setter.commit({partition: OffsetAndMetadata(42, "", -1)})
         setter.close()
-        end = time.monotonic() + SECONDS
-        while not consumer.assignment():
-            assert time.monotonic() < end
-            consumer.poll(50)
+        # Otherwise it may assign before it knows the topic.
+        eventually(lambda: consumer.partitions_for_topic("orders"))
+        consumer.subscribe(["orders"])
+        # Shorter polls lose an assignment (pitfall 21).
+        eventually(lambda: consumer.poll(500) or consumer.assignment())
         for _ in range(5):
             assert consumer.poll(200) == {}
         return [consumer.position(partition), consumer.committed(partition)]

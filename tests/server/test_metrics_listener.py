@@ -17,7 +17,7 @@ from prometheus_client import CollectorRegistry, Counter
 from pykcoord.server import metrics_listener
 from pykcoord.server.metrics_listener import MAX_CONNECTIONS, MAX_REQUEST_BYTES, serve_metrics
 
-SECONDS = 20.0
+SECONDS = 60.0
 
 
 @pytest.fixture
@@ -29,13 +29,15 @@ def url() -> Iterator[str]:
 
 
 def _get(url: str, **headers: str) -> tuple[bytes, dict[str, str]]:
-    with urllib.request.urlopen(urllib.request.Request(url, headers=headers), timeout=10) as reply:
+    with urllib.request.urlopen(
+        urllib.request.Request(url, headers=headers), timeout=SECONDS
+    ) as reply:
         return reply.read(), dict(reply.headers)
 
 
 def _connect(url: str) -> socket.socket:
     host, _, port = url.split("/")[2].rpartition(":")
-    return socket.create_connection((host, int(port)), timeout=10)
+    return socket.create_connection((host, int(port)), timeout=SECONDS)
 
 
 def _answer_to(url: str, request: bytes) -> bytes:

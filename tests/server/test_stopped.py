@@ -14,7 +14,7 @@ from support.server import PykcoordServer
 from .conftest import frame
 
 HEARTBEAT, JOIN, SYNC = 12, 11, 14
-SESSION_MS = 2_500
+SESSION_MS = 4_000
 # More than are read together, twice.
 MEMBERS = 600
 
@@ -27,7 +27,7 @@ class Member:
     """The only one of its group, over a connection of its own."""
 
     def __init__(self, port: int, group: bytes) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         protocol = struct.pack(">i", 1) + text(b"range") + struct.pack(">i", 0)
         session = struct.pack(">i", SESSION_MS)
         self.group = group

@@ -27,7 +27,7 @@ from support.spark_clusters import connect, environment, standalone
 pytestmark = [pytest.mark.spark_all, pytest.mark.timeout(900)]
 
 HOSTS = 2
-ENDED_SECONDS = 30.0
+ENDED_SECONDS = 60.0
 
 
 @pytest.mark.usefixtures("spark_environment")

@@ -85,7 +85,7 @@ def test_a_host_is_started_again_until_the_supervisor_quits() -> None:
 
     supervisor = Supervisor(launch, 1, reason_of=reason_of)
     supervisor.start()
-    assert supervisor.join(10)
+    assert supervisor.join(60)
     assert launched == [0, 0, 0]
     assert supervisor.failures() == {0: "pkg.SomeError: no room"}
 

@@ -39,7 +39,7 @@ class World:
 
     def __init__(self, connect: str) -> None:
         self.connect = connect
-        self.client = KazooClient(connect, timeout=20)
+        self.client = KazooClient(connect, timeout=60)
         self.client.start()
         self.client.ensure_path("/brokers/topics")
         self.client.create("/brokers/ids/1", b'{"host":"127.0.0.1","port":1}', makepath=True)
@@ -103,7 +103,7 @@ def member(world: World) -> Iterator[Callable[..., ZooKeeperMember]]:
         one.close()
 
 
-def until(condition: Callable[[], object], seconds: float = 15.0) -> None:
+def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Wait for what has no event to be awaited: the state of the server."""
     deadline = time.monotonic() + seconds
     while not condition():

@@ -196,7 +196,7 @@ def test_safe_commits_only_what_is_its_own(world: World, member: Make) -> None:
 def test_the_second_of_a_name_waits_until_the_first_is_gone(world: World, member: Make) -> None:
     first = member("c1", ["A"])
     first.wait()
-    second = member("c1", ["A"], session_timeout_ms=1_000)
+    second = member("c1", ["A"], session_timeout_ms=3_000)
     path = "/consumers/billing/ids/billing_c1"
     until(lambda: path in second._waits_for)
     with pytest.raises(TimeoutError, match=path):
@@ -318,5 +318,5 @@ def test_a_member_may_be_closed_by_its_listener(world: World, member: Make) -> N
 
     made.append(member("c1", ["A"], on_assigned=assigned))
     ready.set()
-    made[0]._ended.result(15)
+    made[0]._ended.result(60)
     assert world.owners("billing") == {}

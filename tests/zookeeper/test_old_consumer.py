@@ -120,7 +120,7 @@ class Group:
             return differing == [""]
 
         try:
-            until(agreed, 20)
+            until(agreed, 60)
         except AssertionError:
             raise AssertionError(f"state {self.agreed + 1}: {differing}") from None
         self.agreed += 1
