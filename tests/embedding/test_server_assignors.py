@@ -185,7 +185,7 @@ def test_calls_that_never_come_back_are_few(opened: Callable[..., Coordinator]) 
     own = Own(lambda topics, members: may_end.wait(SECONDS))
     coordinator = opened(own, timeout_ms=50)
 
-    # The next call may come before the one that hangs has hung for long enough, and waits behind it.
+    # A call may come before the one that hangs has hung for long enough, and waits behind it.
     jobs = 4 * 3 + 4
 
     def run() -> None:

@@ -271,7 +271,7 @@ def test_a_change_is_asked_for_by_typing_the_id(
         until(lambda: len(ann.consumer.assignment()) == 6, "assigned", 60)
         ann.commit(9)
         window.click("[data-key='Delete group']")
-        assert window.run("return document.querySelector('dialog .primary').disabled")
+        window.until("return document.querySelector('dialog .primary')?.disabled")
         window.type("dialog input[type=text]", "billin")
         assert window.run("return document.querySelector('dialog .primary').disabled")
         window.type("dialog input[type=text]", "g")
@@ -316,7 +316,7 @@ def test_it_is_used_by_keyboard_on_a_phone_and_in_the_dark(
         window.prefers("light")
         light = window.run(ground)
         window.prefers("dark")
-        assert window.run(ground) != light
+        window.until(f"{ground} !== arguments[0]", light)
         window.size(390, 844, scale=2, phone=True)
         for path in ("/", "/group?id=one", "/cluster"):
             window.open(f"{console.url}{path}")
@@ -342,6 +342,7 @@ def test_a_browser_signs_in(served: Callable[..., Served], window: Browser, tmp_
     window.open(f"{console.url}/")
     window.until("return location.pathname === '/login'")
     window.type("#token", "wrong\ue007")
+    window.until("return !document.querySelector('#error').hidden")
     assert window.text("#error") == "That is not the token."
     window.type("#token", "correct-horse-battery\ue007")
     window.until("return document.querySelector('#total')?.textContent === '0 groups'")
