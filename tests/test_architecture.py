@@ -48,6 +48,7 @@ LAYERS = [
         "explain",
         "_calls",
         "_member_requests",
+        "expelling",
         "assignors",
         "server_assignors",
         "engine",
@@ -100,6 +101,7 @@ RESERVED = {
         "consumer_protocol",
         "tables",
         "_member_requests",
+        "expelling",
         "kafka",
         "node",
         "virtual",
@@ -316,7 +318,7 @@ def test_only_the_log_opens_files() -> None:
     named_by_users = [
         PACKAGE / "cli/serve.py",
         PACKAGE / "cli/end_offsets.py",
-        PACKAGE / "cli/watch.py",
+        PACKAGE / "cli/command_config.py",
         PACKAGE / "cli/kafka.py",
         # Certificates and tokens that the user's properties name.
         PACKAGE / "kafka/tls.py",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from pykcoord.cli.serving import new_runner
@@ -32,16 +33,19 @@ class Served(NamedTuple):
     missing: list[str]
 
 
-def fetch_events(servers: str, group_id: str | None = None) -> Served | None:
+def fetch_events(
+    servers: str, group_id: str | None = None, config: Mapping[str, str] | None = None
+) -> Served | None:
     """All events that the nodes behind `servers` (HOST:PORT, separated by commas) keep; only those
-    of the partition of a group, where one is named. None: they have no such topic. Raises
-    KcoordError where none can be reached."""
+    of the partition of a group, where one is named. `config`: Kafka's client properties, for TLS
+    and SASL. None: they have no such topic. Raises ConfigError, and KcoordError where none can be
+    reached."""
+    named = {**_PROPERTIES, **(config or {}), "bootstrap.servers": servers}
     with new_runner() as runner:
-        return runner.run(_fetch(servers, group_id))
+        return runner.run(_fetch(ClientProperties.of(named), group_id))
 
 
-async def _fetch(servers: str, group_id: str | None) -> Served | None:
-    properties = ClientProperties.of({"bootstrap.servers": servers, **_PROPERTIES})
+async def _fetch(properties: ClientProperties, group_id: str | None) -> Served | None:
     try:
         cluster = await Cluster.open(properties, topics=(EVENTS_TOPIC,))
     except ValueError as error:

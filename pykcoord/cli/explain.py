@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 import click
 
+from pykcoord.cli.command_config import command_config_option
 from pykcoord.cli.listing import Listing, print_listings
 from pykcoord.cli.offsets.past import likely
 from pykcoord.cli.opening import opened
@@ -38,6 +39,7 @@ _COLUMNS = ("group", "rebalances", "without owner", "rebalancing", "refused", "p
     metavar="HOST:PORT",
     help="A running server; all of its nodes are asked. 127.0.0.1:9092 where no PATH is given.",
 )
+@command_config_option
 @click.option(
     "--since",
     "since_ms",
@@ -50,6 +52,7 @@ def command(
     group_id: str | None,
     path: Path | None,
     servers: str | None,
+    config: Mapping[str, str],
     since_ms: int | None,
     as_json: bool,
 ) -> int:
@@ -72,7 +75,7 @@ def command(
             group_id, path = None, named
     if path is not None and servers is not None:
         raise click.UsageError("PATH and --bootstrap-servers: name one of them")
-    partitions, missing = _partitions(path, servers, group_id)
+    partitions, missing = _partitions(path, servers, config, group_id)
     for line in missing:
         click.echo(f"pykcoord: not asked: {line}", err=True)
     if group_id is None:
@@ -98,7 +101,7 @@ def _has(events: list[Event], group_id: str) -> bool:
 
 
 def _partitions(
-    path: Path | None, servers: str | None, group_id: str | None
+    path: Path | None, servers: str | None, config: Mapping[str, str], group_id: str | None
 ) -> tuple[list[list[Event]], list[str]]:
     """The events of each partition, since what concerns the coordinator stands in all of them; and
     who could not be asked."""
@@ -110,8 +113,8 @@ def _partitions(
         return told_by_log(path, group_id), []
     from pykcoord.cli.events_client import fetch_events  # Kafka's messages: a third of a second
 
-    asked = servers or "127.0.0.1:9092"
-    served = fetch_events(asked, group_id)
+    asked = servers or config.get("bootstrap.servers") or "127.0.0.1:9092"
+    served = fetch_events(asked, group_id, config)
     if served is None:
         raise KcoordError(
             f"{asked}: this server has no topic {EVENTS_TOPIC}. If it is Kafka: `pykcoord watch "

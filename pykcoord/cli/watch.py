@@ -13,15 +13,15 @@ from typing import Any
 
 import click
 
-from pykcoord import properties
 from pykcoord.cli import logs
+from pykcoord.cli.command_config import properties_of
 from pykcoord.cli.listing import print_listings
 from pykcoord.cli.serving import naming_address, new_runner, when_asked_to_end
 from pykcoord.cli.types import AddressType
 from pykcoord.cli.watch_listing import Screen, listings
 from pykcoord.cli.web_options import web_options
 from pykcoord.clock import Clock, monotonic_seconds
-from pykcoord.errors import ConfigError, KcoordError
+from pykcoord.errors import KcoordError
 from pykcoord.lag import matching
 from pykcoord.watch import Watcher, WatchSettings
 from pykcoord.watch.tables import Tables
@@ -240,12 +240,7 @@ def _document(watcher: Watcher, tables: Tables) -> dict[str, object]:
 def _settings(servers: str | None, file: Path | None, overrides: Sequence[str]) -> WatchSettings:
     found: dict[str, str] = {}
     if file is not None:
-        try:
-            # As Java reads it: any byte is a character.
-            for _, name, value in properties.parse(file.read_text("latin-1")):
-                found[name] = value
-        except ValueError as error:
-            raise ConfigError(str(file), str(error)) from None
+        found = properties_of(file)
     for one in overrides:
         name, equals, value = one.partition("=")
         if not equals:

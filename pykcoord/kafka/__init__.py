@@ -1,6 +1,6 @@
 """An existing Kafka cluster, read: brokers, topics and leaders, where partitions end, and batches
-as they are. Knows nothing of groups, changes nothing, and opens one connection to each broker for
-control and one for Fetch.
+as they are. Opens one connection to each broker for control and one for Fetch. Nothing is changed
+but by `running_group`, which knows one group as an administrator does.
 """
 
 from pykcoord.kafka.client_properties import ClientProperties

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from kio.schema.delete_groups.v2.request import DeleteGroupsRequest
-from kio.schema.leave_group.v5.request import LeaveGroupRequest, MemberIdentity
 from kio.schema.offset_commit.v9.request import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -17,6 +16,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
 from pykcoord.errors import ArgumentError, KafkaError
+from pykcoord.expelling import consumer_leave, leave_group
 from pykcoord.web.reading import Place, Reads
 from pykcoord.web.source import Source
 
@@ -25,6 +25,7 @@ __all__ = ["Admin"]
 logger = logging.getLogger("pykcoord.web")
 
 _REASON = "expelled in the console"
+_UNKNOWN_MEMBER, _GROUP_ID_NOT_FOUND = 25, 69
 _MEMBERS = {22, 25, 107, 110, 111, 113}  # what a commit hears in a group with members
 
 
@@ -45,13 +46,17 @@ class Admin:
 
     async def expel(self, group_id: str, member_id: str, by: str) -> None:
         """Remove a member: its partitions go to the others."""
-        member = MemberIdentity(member_id=member_id, group_instance_id=None, reason=_REASON)
-        answer = await self._ask(
-            group_id, LeaveGroupRequest(group_id=GroupId(group_id), members=(member,))
-        )
+        answer = await self._ask(group_id, leave_group(group_id, [(member_id, None)], _REASON))
         _check(answer.error_code)
-        for one in answer.members:
-            _check(one.error_code)
+        if any(one.error_code.value == _UNKNOWN_MEMBER for one in answer.members):
+            # One of the consumer protocol is none for LeaveGroup.
+            answer = await self._ask(group_id, consumer_leave(group_id, member_id))
+            if answer.error_code.value == _GROUP_ID_NOT_FOUND:
+                raise KafkaError(_UNKNOWN_MEMBER)
+            _check(answer.error_code)
+        else:
+            for one in answer.members:
+                _check(one.error_code)
         _tell(by, group_id, f"member {member_id} expelled")
 
     async def reset(

@@ -5,20 +5,27 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from confluent_kafka import Consumer
+from confluent_kafka import TopicPartition as TopicPartitionOfRd
 from kafka import KafkaAdminClient, KafkaConsumer, TopicPartition
 from kafka.structs import OffsetAndMetadata
 from support import segments
+from support.asked import Asked
+from support.certificates import make_certificate
+from support.ports import free_port
+from support.proxy import Proxy
 from support.server import PykcoordServer
+from support.times import iso, next_millisecond
+from support.waiting import eventually
 from support.written import WrittenLog
 
 from pykcoord import Coordinator
-from pykcoord.clock import Clock
+from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.kafka import running_group
 from pykcoord.log import LogReader, Past
 from pykcoord.offset_history import changes, offsets_at
 from pykcoord.records import partition_of
@@ -27,19 +34,6 @@ from .conftest import Result
 
 Run = Callable[..., Result]
 GROUP = "billing"
-
-
-def next_millisecond() -> int:
-    """A time that everything before lies before, and everything behind it behind."""
-    clock = Clock()
-    start = clock.now_ms()
-    while (now := clock.now_ms()) <= start + 1:
-        pass
-    return now - 1
-
-
-def iso(at_ms: int) -> str:
-    return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
 
 
 def shown(pykcoord: Run, path: Path, *options: str) -> dict[tuple[str, int], int]:
@@ -254,10 +248,13 @@ def test_offsets_that_expired_come_back_as_they_were(tmp_path, pykcoord):
             admin.close()
 
 
-def test_members_of_the_consumer_protocol_have_to_be_stopped(server, admin, pykcoord):
+def test_members_of_the_consumer_protocol_are_removed_too_and_read_what_is_back(
+    server, admin, pykcoord
+):
     commit(admin, {("orders", 0): 10})
     good = next_millisecond()
-    commit(admin, {("orders", 0): 0})
+    commit(admin, {("orders", 0): 0, ("orders", 1): 7})
+    assigned = threading.Semaphore(0)
     consumer = Consumer(
         {
             "bootstrap.servers": server.address, "group.id": GROUP, "group.protocol": "consumer",
@@ -269,19 +266,93 @@ def test_members_of_the_consumer_protocol_have_to_be_stopped(server, admin, pykc
         "--bootstrap-servers", server.address,
     )  # fmt: skip
     try:
-        consumer.subscribe(["orders"])
-        while not consumer.assignment():
-            consumer.poll(1.0)
-        for options in ((), ("--force",)):
-            refused = pykcoord(*arguments, *options)
-            assert refused.code == 1
-            assert "the group has members by now" in refused.err, refused.err
-            assert len(refused.err.splitlines()) == 1
+        consumer.subscribe(["orders"], on_assign=lambda _, given: given and assigned.release())
+        _polled_until(consumer, lambda: assigned.acquire(blocking=False))
+        refused = pykcoord(*arguments)
+        assert refused.code == 1
+        assert "has 1 member (worker-1), which would commit over it" in refused.err
+        assert len(refused.err.splitlines()) == 1
         assert committed(admin)["orders", 0] == (0, "")
+        done = pykcoord(*arguments, "--force")
+        assert (done.code, done.err) == (0, "")
+        assert done.out.splitlines()[-1].startswith(f"2 offsets of {GROUP}")
+        assert committed(admin) == {("orders", 0): (10, "")}
+        _polled_until(consumer, lambda: assigned.acquire(blocking=False))
+        places = [TopicPartitionOfRd("orders", number) for number in range(3)]
+        asked = consumer.committed(places, timeout=60)
+        assert [place.offset for place in asked] == [10, -1001, -1001]
     finally:
         consumer.close()
-    assert pykcoord(*arguments).code == 0
+
+
+def _polled_until(consumer: Consumer, done: Callable[[], bool]) -> None:
+    deadline = monotonic_seconds() + 120
+    while not done():
+        assert monotonic_seconds() < deadline
+        consumer.poll(0.5)
+
+
+def test_members_that_come_back_in_between_are_removed_again(server, admin, monkeypatch, pykcoord):
+    """As often as it takes, up to a bound; without one that stays, all is said in one line."""
+    commit(admin, {("orders", 0): 10})
+    good = next_millisecond()
+    commit(admin, {("orders", 0): 0})
+    times = [2]
+    expel = running_group.RunningGroup.expel
+
+    async def returns(group: Any, members: Any, reason: str) -> None:
+        await expel(group, members, reason)
+        if times[0]:
+            times[0] -= 1
+            with Asked(server.address) as asked:
+                asked.join_alone(GROUP)
+
+    monkeypatch.setattr(running_group.RunningGroup, "expel", returns)
+    arguments = (
+        "offsets", "restore", GROUP, server.directory, "--at", iso(good),
+        "--bootstrap-servers", server.address,
+    )  # fmt: skip
+    assert pykcoord(*arguments, "--force").code == 0
     assert committed(admin)["orders", 0] == (10, "")
+    commit(admin, {("orders", 0): 0})
+    times[0] = 1_000
+    refused = pykcoord(*arguments, "--force")
+    assert refused.code == 1
+    assert "has members by now: 1 offset of 1 were not changed" in refused.err
+    assert len(refused.err.splitlines()) == 1
+    assert committed(admin)["orders", 0] == (0, "")
+
+
+def test_tls_and_client_properties_as_kafkas_tools_take_them(tmp_path, pykcoord):
+    certificate = tmp_path / "server.pem"
+    make_certificate(certificate)
+    port = free_port()
+    tls = tmp_path / "client.properties"
+    tls.write_text(
+        f"bootstrap.servers=127.0.0.1:{port}\nsecurity.protocol=SSL\n"
+        f"ssl.truststore.type=PEM\nssl.truststore.location={certificate}\nacks=all\n"
+    )
+    server = PykcoordServer(
+        tmp_path / "data", topics={"orders": 3}, arguments=["--advertise", f"127.0.0.1:{port}"]
+    )
+    with server, Proxy(("127.0.0.1", server.port), port, certificate):
+        with Asked(f"127.0.0.1:{server.port}") as asked:
+            asked.commit(GROUP, [("orders", 0, 10)])
+            good = next_millisecond()
+            asked.commit(GROUP, [("orders", 0, 0)])
+        arguments = ("offsets", "restore", GROUP, server.directory, "--at", iso(good))
+        done = pykcoord(*arguments, "--command-config", tls)
+        assert (done.code, done.err) == (0, "")
+        assert shown(pykcoord, server.directory) == {("orders", 0): 10}
+        # Events are written a moment later.
+        eventually(lambda: pykcoord("explain", GROUP, "--command-config", tls).code == 0)
+        plain = pykcoord(*arguments, "--bootstrap-servers", f"127.0.0.1:{port}")
+        assert plain.code == 1
+        assert len(plain.err.splitlines()) == 1
+    tls.write_text("ssl.trustore.location=x\n")
+    wrong = pykcoord(*arguments, "--command-config", tls, "--bootstrap-servers", "127.0.0.1:1")
+    assert wrong.code != 0
+    assert "did you mean ssl.truststore.location?" in wrong.err
 
 
 def test_a_group_with_members_is_left_alone_unless_forced(server, admin, pykcoord):
@@ -301,7 +372,7 @@ def test_a_group_with_members_is_left_alone_unless_forced(server, admin, pykcoor
         )  # fmt: skip
         refused = pykcoord(*arguments)
         assert refused.code == 1
-        assert "has 1 members (worker-1)" in refused.err
+        assert "has 1 member (worker-1)" in refused.err
         assert committed(admin)["orders", 0] == (0, "")
         assert pykcoord(*arguments, "--force").code == 0
         assert committed(admin)["orders", 0] == (10, "")

@@ -1,10 +1,13 @@
-"""A TCP proxy whose link can be cut, either way or both, without a word to anybody."""
+"""A TCP proxy whose link can be cut, either way or both, without a word to anybody; it may be the
+end of TLS."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import ssl
 import threading
+from pathlib import Path
 from typing import Self
 
 _BYTES = 65_536
@@ -12,10 +15,15 @@ _BYTES = 65_536
 
 class Proxy:
     """Listens on a port of this machine, `port`, and hands on to `to`. While `there` or `back` is
-    cut, what goes that way is dropped: connections stay, and nobody hears of it. For any thread."""
+    cut, what goes that way is dropped: connections stay, and nobody hears of it. With `certificate`
+    (PEM, with its key) it is spoken to by TLS. For any thread."""
 
-    def __init__(self, to: tuple[str, int], port: int = 0) -> None:
+    def __init__(self, to: tuple[str, int], port: int = 0, certificate: Path | None = None) -> None:
         self._to = to
+        self._tls: ssl.SSLContext | None = None
+        if certificate is not None:
+            self._tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+            self._tls.load_cert_chain(certificate)
         self._cut: set[str] = set()
         self._loop = asyncio.new_event_loop()
         self._stopped = asyncio.Event()
@@ -53,7 +61,9 @@ class Proxy:
             self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        server = await asyncio.start_server(self._connected, "127.0.0.1", self._wanted)
+        server = await asyncio.start_server(
+            self._connected, "127.0.0.1", self._wanted, ssl=self._tls
+        )
         self.port = server.sockets[0].getsockname()[1]
         self._listening.set()
         await self._stopped.wait()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +18,7 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from support.certificates import make_certificate
 from support.kafka.broker import KafkaBroker
 from support.ports import free_port
 
@@ -29,18 +29,18 @@ _WAIT_S = 60.0
 
 class SecuredBroker:
     """`address` is the listener without any; the others by protocol. Principals: `watch` may read
-    `__consumer_offsets`, `poor` may not."""
+    `__consumer_offsets`, `poor` may not; `mend` may change groups."""
 
     def __init__(self, directory: Path) -> None:
         self.certificate = directory / "broker.pem"
         self.ports = {name: free_port() for name in ("SASL_PLAINTEXT", "SSL", "SASL_SSL")}
-        _make_certificate(self.certificate)
+        make_certificate(self.certificate)
         self.broker = KafkaBroker(directory / "broker", heap="400m")
         listeners = [f"PLAINTEXT://{self.broker.address}"]
         listeners += [f"{name}://127.0.0.1:{port}" for name, port in self.ports.items()]
         controller = f"CONTROLLER://127.0.0.1:{self.broker.port + 1}"
         plain = f'{_MODULES}.plain.PlainLoginModule required user_watch="{PASSWORD}" '
-        plain += f'user_poor="{PASSWORD}";'
+        plain += f'user_poor="{PASSWORD}" user_mend="{PASSWORD}";'
         protocols = ["PLAINTEXT", *self.ports]
         self.broker.settings |= {
             "listeners": ",".join([*listeners, controller]),
@@ -115,6 +115,9 @@ class SecuredBroker:
             _allow("watch", ResourceType.GROUP, "*", AclOperation.DESCRIBE),
             _allow("poor", ResourceType.TOPIC, "orders", AclOperation.DESCRIBE),
             _allow("poor", ResourceType.GROUP, "*", AclOperation.DESCRIBE),
+            _allow("mend", ResourceType.TOPIC, "*", AclOperation.READ),
+            _allow("mend", ResourceType.GROUP, "*", AclOperation.READ),
+            _allow("mend", ResourceType.GROUP, "*", AclOperation.DELETE),
         ]
         for given in admin.create_acls(rights).values():
             given.result(_WAIT_S)
@@ -125,16 +128,3 @@ def _allow(user: str, kind: ResourceType, name: str, operation: AclOperation) ->
         kind, name, ResourcePatternType.LITERAL, f"User:{user}", "*", operation,
         AclPermissionType.ALLOW,
     )  # fmt: skip
-
-
-def _make_certificate(path: Path) -> None:
-    key, certificate = path.with_suffix(".key"), path.with_suffix(".crt")
-    subprocess.run(
-        [
-            "openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "30",
-            "-subj", "/CN=127.0.0.1", "-addext", "subjectAltName=IP:127.0.0.1",
-            "-keyout", str(key), "-out", str(certificate),
-        ],
-        check=True, capture_output=True,
-    )  # fmt: skip
-    path.write_text(key.read_text() + certificate.read_text())

@@ -12,13 +12,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Consumer, TopicPartition
 from support.kafka import jars
 from support.ports import free_port
+from support.times import iso, next_millisecond
 
 from pykcoord import cli
 from pykcoord.kafka import (
@@ -206,6 +209,58 @@ def test_what_a_user_sees(
     assert document["groups"]["simple"]["offsets"]["orders"]["0"]["lag"] == 6
     assert cli.run([*asked, "--set", "watch.groups=x*"]) == 0
     assert "simple" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("kind", ["classic", "consumer"])
+def test_offsets_are_restored_by_who_may_do_it(
+    secured: SecuredBroker, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    """Over TLS and SASL, from the broker's own log; members are removed where that is forced."""
+    group, place = f"mended-{kind}", ("orders", 1)
+    commit(secured.address, group, {place: 6})
+    good = next_millisecond()
+    commit(secured.address, group, {place: 2, ("orders", 2): 1})
+    files = {}
+    for user in ("watch", "mend"):
+        properties = secured.properties("SASL_SSL", "PLAIN", user=user)
+        files[user] = tmp_path / f"{user}.properties"
+        files[user].write_text("".join(f"{name}={of}\n" for name, of in properties.items()))
+    data = secured.broker.directory / "data"
+    arguments = ["offsets", "restore", group, str(data), "--at", iso(good)]
+
+    def restored(user: str, *options: str) -> tuple[int, str]:
+        code = cli.run([*arguments, "--command-config", str(files[user]), *options])
+        return code, capsys.readouterr().err
+
+    consumer = Consumer({
+        "bootstrap.servers": secured.address, "group.id": group, "group.protocol": kind,
+        "client.id": "worker-1", "enable.auto.commit": False,
+    })  # fmt: skip
+    assigned = threading.Semaphore(0)
+
+    def until_assigned() -> None:
+        for _ in range(240):
+            if assigned.acquire(blocking=False):
+                return
+            consumer.poll(0.5)
+        raise AssertionError("not assigned")
+
+    try:
+        consumer.subscribe(["orders"], on_assign=lambda _, given: given and assigned.release())
+        until_assigned()
+        code, said = restored("mend")
+        assert code == 1
+        assert "has 1 member (worker-1), which would commit over it" in said
+        code, said = restored("watch", "--force")
+        assert code == 1
+        assert "the principal may not READ the group" in said
+        assert len(said.splitlines()) == 1
+        assert restored("mend", "--force") == (0, "")
+        until_assigned()
+        asked = consumer.committed([TopicPartition("orders", n) for n in range(4)], timeout=60)
+        assert [one.offset for one in asked] == [-1001, 6, -1001, -1001]
+    finally:
+        consumer.close()
 
 
 def test_metrics(secured: SecuredBroker) -> None:

@@ -180,6 +180,10 @@ def test_health_metrics_and_cluster(coordinator: Coordinator, console: Console) 
         assert cluster["figures"]["members"] == 1
 
 
+def _told(console: Console, group_id: str) -> list[str]:
+    return [one["kind"] for one in console.get("/api/group", id=group_id)["story"]]
+
+
 def _counted(console: Console, groups: int) -> Any:
     cluster = console.get("/api/cluster")
     return cluster if cluster["total"] == groups else None
@@ -198,6 +202,12 @@ def test_changes_are_kafkas_own(coordinator: Coordinator, console: Console) -> N
         status, _ = console.post("/api/group/expel", {**group, "member_id": ann.member_id})
         assert status == 200
         assert console.post("/api/group/expel", {**group, "member_id": "nobody"})[0] == 409
+    with coordinator.join("later", ["orders"], protocol="consumer") as bob:
+        bob.wait()
+        ask = {"id": "later", "confirm": "later", "member_id": bob.member_id}
+        assert console.post("/api/group/expel", ask)[0] == 200
+        assert console.post("/api/group/expel", {**ask, "member_id": "nobody"})[0] == 409
+        _until(lambda: "member_gone" in _told(console, "later"))
     assert console.post("/api/group/reset", reset)[0] == 200
     offsets = {row["partition"]: row["offset"] for row in _rows(coordinator.offsets())}
     assert offsets == {0: 3, 1: 3}
@@ -206,7 +216,7 @@ def test_changes_are_kafkas_own(coordinator: Coordinator, console: Console) -> N
     offsets = {row["partition"]: row["offset"] for row in _rows(coordinator.offsets())}
     assert offsets == {0: 9, 1: 8}
     assert console.post("/api/group/delete", group)[0] == 200
-    assert _rows(coordinator.groups()) == []
+    assert [row["group_id"] for row in _rows(coordinator.groups())] == ["later"]
 
 
 def test_two_hundred_browsers_go_away_in_mid_stream(

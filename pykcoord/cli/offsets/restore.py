@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
+from pykcoord.cli.command_config import command_config_option
 from pykcoord.cli.listing import Listing, print_listings
 from pykcoord.cli.offsets.past import group_argument, past_of, path_argument
 from pykcoord.cli.opening import on_corruption_option
 from pykcoord.cli.plain import counted, time_text
+from pykcoord.cli.serving import new_runner
 from pykcoord.cli.types import MomentType
-from pykcoord.errors import LogError
+from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import OnCorruption
 from pykcoord.offset_history import CommittedOffset, Offsets
 
+if TYPE_CHECKING:
+    from pykcoord.kafka.running_group import RunningGroup
+
 __all__ = ["Plan", "command"]
 
+_REASON = "pykcoord offsets restore --force"
+# Members that were removed join again within a heartbeat: as often are they removed once more.
+_TIMES = 5
 _COLUMNS = ("topic", "partition", "now", "then", "change")
 
 
@@ -66,6 +76,7 @@ class Plan:
     metavar="HOST:PORT",
     help="The running coordinator of the group, which takes the offsets.",
 )
+@command_config_option
 @click.option(
     "--to-file",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -80,6 +91,7 @@ def command(
     path: Path,
     at_ms: int,
     bootstrap_servers: str | None,
+    config: Mapping[str, str],
     to_file: Path | None,
     dry_run: bool,
     force: bool,
@@ -88,7 +100,8 @@ def command(
     """Give GROUP the committed offsets that it had at a time, as the log at PATH tells: after a
     reset, a deletion or an expiry that was a mistake. Offsets that it did not have then go.
 
-    A group with members is refused, for they would commit over it: stop them, or say --force.
+    A group with members is refused, for they would commit over it: stop them, or say --force,
+    which removes them; those that run join again, and read from the offsets that are back.
     Offsets of topics that do not exist any more are left out.
 
     \b
@@ -96,7 +109,10 @@ def command(
       pykcoord offsets restore billing pykcoord-data --at 2h --dry-run
       pykcoord offsets restore billing pykcoord-data --at 2h --bootstrap-servers localhost:9092
     """
-    if (bootstrap_servers is None) == (to_file is None) and not dry_run:
+    servers = bootstrap_servers or config.get("bootstrap.servers")
+    if bootstrap_servers is not None and to_file is not None:
+        raise click.UsageError("--bootstrap-servers and --to-file: name one of them")
+    if servers is None and to_file is None and not dry_run:
         raise click.UsageError(
             "say where the offsets go: --bootstrap-servers HOST:PORT, or --to-file FILE; or look "
             "at them with --dry-run"
@@ -109,28 +125,68 @@ def command(
             f"{path}: group {group_id!r} had no offsets at {when}; `pykcoord offsets diff` shows "
             "when it had"
         )
-    if bootstrap_servers is None:
+    if servers is None or to_file is not None:
         plan = Plan(then, {at: of.offset for at, of in past.at(None).items()})
         _print(plan, group_id, when)
-        if not dry_run:
-            assert to_file is not None
+        if to_file is not None and not dry_run:
             _write(to_file, plan)
         return 0
-    from pykcoord.cli.offsets.running_group import RunningGroup
+    from pykcoord.kafka import (
+        ClientProperties,
+        running_group,  # Kafka's messages: a third of a second
+    )
 
-    with RunningGroup.connected(bootstrap_servers, group_id) as group:
-        plan = Plan(then, group.offsets())
-        _print(plan, group_id, when)
-        if dry_run:
-            click.echo("nothing was changed: --dry-run")
-            return 0
-        group.make_empty(force=force)
-        left_out = group.commit(plan.to_set) | group.remove(plan.to_remove)
-    for (topic, partition), reason in sorted(left_out.items()):
-        click.echo(f"pykcoord: left out: {topic} {partition}: {reason}", err=True)
-    done = len(plan.to_set) + len(plan.to_remove) - len(left_out)
-    click.echo(f"{counted(done, 'offset')} of {group_id} as at {when}")
-    return 1 if left_out else 0
+    named = {"client.id": "pykcoord-offsets", **config, "bootstrap.servers": servers}
+    properties = ClientProperties.of(named)
+
+    async def story() -> int:
+        async with running_group.RunningGroup.connected(properties, group_id) as group:
+            plan = Plan(then, await group.offsets())
+            _print(plan, group_id, when)
+            if dry_run:
+                click.echo("nothing was changed: --dry-run")
+                return 0
+            left_out = await _change(group, plan, servers, group_id, force)
+        for (topic, partition), code in sorted(left_out.items()):
+            reason = running_group.reason_of(code)
+            click.echo(f"pykcoord: left out: {topic} {partition}: {reason}", err=True)
+        done = len(plan.to_set) + len(plan.to_remove) - len(left_out)
+        click.echo(f"{counted(done, 'offset')} of {group_id} as at {when}")
+        return 1 if left_out else 0
+
+    with new_runner() as runner:
+        return runner.run(story())
+
+
+async def _change(
+    group: RunningGroup, plan: Plan, servers: str, group_id: str, force: bool
+) -> dict[tuple[str, int], int]:
+    """What was refused, with Kafka's codes. Raises KcoordError where members are in the way."""
+    from pykcoord.kafka.running_group import HAS_MEMBERS
+
+    to_set, to_remove = plan.to_set, plan.to_remove
+    left_out: dict[tuple[str, int], int] = {}
+    for _ in range(_TIMES if force else 1):
+        members = await group.members()
+        if members and not force:
+            named = ", ".join(one.client_id for one in members[:3])
+            raise KcoordError(
+                f"{servers}: group {group_id!r} has {counted(len(members), 'member')} ({named}), "
+                "which would commit over it; stop them, or say --force, which removes them"
+            )
+        await group.expel(members, _REASON)
+        refused = await group.commit(to_set) | await group.remove(to_remove)
+        in_the_way = {at for at, code in refused.items() if code in HAS_MEMBERS}
+        left_out |= {at: code for at, code in refused.items() if at not in in_the_way}
+        to_set = {at: of for at, of in to_set.items() if at in in_the_way}
+        to_remove = [at for at in to_remove if at in in_the_way]
+        if not in_the_way:
+            return left_out
+    raise KcoordError(
+        f"{servers}: group {group_id!r} has members by now: "
+        f"{counted(len(in_the_way), 'offset')} of {len(plan.rows())} were not changed; stop them, "
+        "and say the same again"
+    )
 
 
 def _print(plan: Plan, group_id: str, when: str) -> None:
