@@ -59,13 +59,18 @@ impl AnswerBudget {
     /// Bytes that the answer under this ticket may take still.
     #[inline]
     pub fn left(&self, ticket: Ticket) -> usize {
+        self.left_within(ticket, self.of_one_bytes)
+    }
+
+    #[inline]
+    fn left_within(&self, ticket: Ticket, of_one_bytes: usize) -> usize {
         let in_all = self.left_in_all();
         if self.held.is_empty() {
-            return in_all.min(self.of_one_bytes);
+            return in_all.min(of_one_bytes);
         }
         match self.held_by(ticket) {
             Held { refused: Some(_), .. } => 0,
-            Held { bytes, .. } => in_all.min(self.of_one_bytes.saturating_sub(bytes)),
+            Held { bytes, .. } => in_all.min(of_one_bytes.saturating_sub(bytes)),
         }
     }
 
@@ -73,9 +78,23 @@ impl AnswerBudget {
     /// is the answer. It is UNKNOWN_SERVER_ERROR, as for anything that fits no message, where the
     /// request asks for too much; where other answers took it, an error after which clients retry.
     pub fn take(&mut self, ticket: Ticket, bytes: usize) -> Result<(), ErrorCode> {
-        let left = self.left(ticket);
-        if bytes > left {
-            return Err(self.refuse(ticket));
+        self.take_within(ticket, bytes, self.of_one_bytes)
+    }
+
+    /// The same for a part of a list of all groups. It names each once, and is made and sent in
+    /// slices: one may have half of what there is for all.
+    pub fn take_of_list(&mut self, ticket: Ticket, bytes: usize) -> Result<(), ErrorCode> {
+        self.take_within(ticket, bytes, self.of_all_bytes / 2)
+    }
+
+    fn take_within(
+        &mut self,
+        ticket: Ticket,
+        bytes: usize,
+        of_one_bytes: usize,
+    ) -> Result<(), ErrorCode> {
+        if bytes > self.left_within(ticket, of_one_bytes) {
+            return Err(self.refuse_within(ticket, of_one_bytes));
         }
         self.held.entry(ticket & !self.parts).or_default().bytes += bytes;
         self.held_bytes += bytes;
@@ -104,10 +123,14 @@ impl AnswerBudget {
     /// [`left`](Self::left) is too little: the answer to this part and to all further ones.
     #[cold]
     pub fn refuse(&mut self, ticket: Ticket) -> ErrorCode {
-        let (left, in_all) = (self.left(ticket), self.left_in_all());
+        self.refuse_within(ticket, self.of_one_bytes)
+    }
+
+    fn refuse_within(&mut self, ticket: Ticket, of_one_bytes: usize) -> ErrorCode {
+        let (left, in_all) = (self.left_within(ticket, of_one_bytes), self.left_in_all());
         self.worked_bytes = self.worked_bytes.saturating_add(left);
         let held = self.held.entry(ticket & !self.parts).or_default();
-        let is_own = self.of_one_bytes.saturating_sub(held.bytes) <= in_all;
+        let is_own = of_one_bytes.saturating_sub(held.bytes) <= in_all;
         let why = if is_own {
             ErrorCode::UnknownServerError
         } else {
@@ -167,6 +190,17 @@ mod tests {
         assert_eq!(budget.take(0x11, 4), Ok(()));
         assert_eq!(budget.release(0x31), 10);
         assert_eq!((budget.left(0x01), budget.held_bytes()), (10, 0));
+    }
+
+    #[test]
+    fn a_list_may_take_half_of_all() {
+        let mut budget = AnswerBudget::new(10, 100, PARTS);
+        assert_eq!(budget.take_of_list(0x01, 40), Ok(()));
+        assert_eq!(budget.take_of_list(0x11, 10), Ok(()));
+        assert_eq!(budget.take_of_list(0x21, 1), Err(ErrorCode::UnknownServerError));
+        assert_eq!(budget.take_of_list(0x02, 45), Ok(()));
+        assert_eq!(budget.take_of_list(0x03, 6), Err(ErrorCode::CoordinatorLoadInProgress));
+        assert_eq!((budget.release(0x01), budget.release(0x02), budget.held_bytes()), (50, 45, 0));
     }
 
     #[test]

@@ -27,8 +27,9 @@ pub const MAX_PARTITIONS_PER_REQUEST: usize = 1 << 15;
 /// Member ids that were handed out and not yet used (KIP-394): GROUP_MAX_SIZE_REACHED beyond.
 pub const MAX_PENDING_MEMBERS_PER_GROUP: usize = 1 << 20;
 
-/// One answer to DescribeGroups, ListGroups or OffsetFetch: UNKNOWN_SERVER_ERROR for what is
-/// beyond. A group is answered in one go, and other clients wait for that: some 10 ms.
+/// One answer to DescribeGroups or OffsetFetch: UNKNOWN_SERVER_ERROR for what is beyond. A group is
+/// answered in one go, and other clients wait for that: some 10 ms. Of ListGroups, which is not:
+/// half of the next.
 pub const MAX_ANSWER_BYTES: usize = 32 << 20;
 
 /// All such answers that are not sent: COORDINATOR_LOAD_IN_PROGRESS beyond, and clients come back.

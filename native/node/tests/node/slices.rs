@@ -221,6 +221,20 @@ fn a_list_of_many_groups_holds_each_once_while_others_come_and_go() {
 }
 
 #[test]
+fn a_list_may_be_longer_than_other_answers() {
+    let mut host = Host::new(50);
+    const LONG: usize = 30_000;
+    let names: Vec<String> = (0..MAX_ANSWER_BYTES / LONG + 50)
+        .map(|number| format!("{number:04}-{}", "g".repeat(LONG)))
+        .collect();
+    commit_to(&mut host, &names);
+    let ticket = host.send(4, &list());
+    turns_until(&mut host, ticket);
+    let (code, groups) = listed(host.take(ticket));
+    assert_eq!((code, groups.len()), (ErrorCode::None, names.len()));
+}
+
+#[test]
 fn a_filter_of_many_names_accepts_what_it_names() {
     let mut host = Host::new(50);
     commit_to(&mut host, &names(10));

@@ -19,7 +19,7 @@ impl Machine {
         rows: Vec<u32>,
     ) {
         let bytes = rows.iter().map(|group| self.listed_bytes(*group)).sum();
-        if let Err(error_code) = self.budget.take(context.ticket, bytes) {
+        if let Err(error_code) = self.budget.take_of_list(context.ticket, bytes) {
             let response = ListGroupsResponse { error_code, groups: Vec::new() };
             return self.outbox.respond(context.ticket, Response::ListGroups(response));
         }
