@@ -146,6 +146,8 @@ class EmbeddedSource:
         runtime = self._host.parts.runtime
         figures: Figures = dict(self._host.parts.node.stats())
         figures |= {"shards_led": runtime.shards_led, "shards_away": runtime.shards_away}
+        if self._host.recorder is not None:
+            figures["events_not_kept_total"] = dict(self._host.recorder.not_kept)
         size_bytes = getattr(runtime.log, "size_bytes", None)
         return figures | ({"log_bytes": size_bytes} if size_bytes is not None else {})
 

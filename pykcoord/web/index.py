@@ -119,12 +119,13 @@ class IndexBuilder:
         kinds, counts = list(map(_kind, self._kinds)), list(self._counts)
         return Index(version, at_ms, list(self._chunks), kinds, counts, is_whole=False)
 
-    def finish(self, version: int, at_ms: int) -> Index:
+    def finish(self, version: int, at_ms: int, is_whole: bool = True) -> Index:
         """What was taken."""
         if self._small:
             self._put(self._small)
             self._small = []
-        return Index(version, at_ms, self._chunks, list(map(_kind, self._kinds)), self._counts)
+        kinds = list(map(_kind, self._kinds))
+        return Index(version, at_ms, self._chunks, kinds, self._counts, is_whole)
 
     def _put(self, chunk: list[tuple[bytes, bytes]]) -> None:
         chunk.sort()
@@ -159,7 +160,8 @@ def _kind(tail: bytes) -> Kind:
 
 class Index:
     """All groups as they were listed at `at_ms`. `version`: another one for each. `is_whole`: False
-    while the first listing goes on, and these are the groups that it has come to."""
+    while the first listing goes on, and these are the groups that it has come to; or where no node
+    could be asked for its groups."""
 
     def __init__(
         self, version: int, at_ms: int, chunks: list[_Chunk], kinds: list[Kind], counts: list[int],

@@ -103,7 +103,7 @@ class Listing:
         if unreachable and self._index is not None and not by_node:
             return
         self._versions += 1
-        self._index = builder.finish(self._versions, begun_ms)
+        self._index = builder.finish(self._versions, begun_ms, bool(by_node) or not unreachable)
         # What was told since this listing began may not be in it.
         self._added = {one: at for one, at in self._added.items() if at >= begun_ms - 1_000}
         self._building = None

@@ -106,7 +106,8 @@ export function groupsPage(query, session, app) {
       replace(states, chips(answer, given("state"), link));
       replace(notes, notices(answer, sort));
       const empty = h("tr", null, h("td", { colspan: COLUMNS.length, class: "empty" },
-        given("search") || given("state") ? "No group matches." : "No groups yet: a consumer that joins, or commits, makes one."));
+        given("search") || given("state") ? "No group matches."
+          : answer.is_whole ? "No groups yet: a consumer that joins, or commits, makes one." : "None is known yet."));
       replace(body, answer.groups.length ? answer.groups.map(row) : empty);
       replace(foot, pager(answer, sort, skip, query, link));
     },

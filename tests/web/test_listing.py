@@ -1,0 +1,69 @@
+"""The list of all groups while it is made, and where nobody can be asked for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
+from typing import Any
+
+from pykcoord.web.index import CHUNK, IndexBuilder, Kind, tail
+from pykcoord.web.listing import Listing
+
+KIND = tail(Kind("consumer", "Stable", "classic"))
+NODE = SimpleNamespace(node_id=1)
+
+
+class Slow:
+    """A node that has told of one chunk of groups, and tells the rest when it is let."""
+
+    def __init__(self) -> None:
+        self.goes_on = asyncio.Event()
+        self.failure: Exception | None = None
+
+    async def list_into(self, builder: IndexBuilder, node: Any) -> int:
+        return await builder.put(self._chunks())
+
+    async def _chunks(self) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+        if self.failure is not None:
+            raise self.failure
+        yield [(f"a-{number:04}".encode(), KIND) for number in range(CHUNK)]
+        await self.goes_on.wait()
+        yield [(f"b-{number:04}".encode(), KIND) for number in range(CHUNK)]
+
+
+def _listing(reading: Slow) -> tuple[Listing, asyncio.Task[None]]:
+    source: Any = SimpleNamespace(nodes=lambda: [NODE])
+    listing = Listing(source, reading, lambda: 0)  # type: ignore[arg-type]
+    return listing, asyncio.create_task(listing.run())
+
+
+def test_the_first_page_waits_for_no_more_than_what_it_shows() -> None:
+    async def story() -> None:
+        slow = Slow()
+        listing, running = _listing(slow)
+        async with asyncio.timeout(60):
+            part = await listing.get()
+            assert (part.total, part.is_whole) == (CHUNK, False)
+            assert len(await part.page(50)) == 50
+            slow.goes_on.set()
+            while not (index := await listing.get()).is_whole:
+                await asyncio.sleep(0)
+            assert index.total == 2 * CHUNK
+        running.cancel()
+
+    asyncio.run(story())
+
+
+def test_a_node_that_cannot_be_asked_makes_no_whole_list() -> None:
+    async def story() -> None:
+        slow = Slow()
+        slow.failure = ValueError("error -1")
+        listing, running = _listing(slow)
+        async with asyncio.timeout(60):
+            index = await listing.get()
+        assert (index.total, index.is_whole) == (0, False)
+        assert listing.unreachable == {1: "error -1"}
+        running.cancel()
+
+    asyncio.run(story())
