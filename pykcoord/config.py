@@ -178,7 +178,7 @@ class Config:
     )
     group_events_group_bytes: int = _setting(
         4_194_304,
-        "How much a full segment keeps of one group, in JSON, the newest.",
+        "How much of one group is kept, in JSON, the newest.",
         unit="bytes",
         minimum=4_096,
         long=True,

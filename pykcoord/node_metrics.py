@@ -49,6 +49,7 @@ def metrics_of(stats: Mapping[str, Any]) -> Iterable[Metric]:
             "kind",
         ),
         ("joins_held", "JoinGroups of newcomers that were held, by cause.", "cause"),
+        ("events_not_kept", "Events of groups that the recorder keeps no more, by why.", "why"),
     ):
         family = CounterMetricFamily(f"pykcoord_{name}", text, labels=(label,))
         for value, count in stats.get(f"{name}_total", {}).items():

@@ -72,8 +72,9 @@ class Recorder:
         self._expired_ms = 0
         self._told_before = 0
         self._told: set[int] = set()
-        self.dropped = 0
-        """Events that were lost here or before."""
+        self.not_kept = {"behind": 0, "disk": 0, "group": 0, "shard": 0}
+        """Events that are not in the log, or not any more, by why: too many waited, here or before;
+        the disk did not take them; a group, or all of a shard, had more than it may have."""
         self.on_taken: Callable[[Sequence[Recorded]], None] = lambda recorded: None
         """Hears of all that is taken, on the loop."""
         self.note("coordinator_started")
@@ -140,10 +141,10 @@ class Recorder:
         if (lost := before - self._told_before) > 0:
             self._told_before = before
             self.note("events_dropped", count=lost)
-            self.dropped += lost
+            self.not_kept["behind"] += lost
 
     def _lose(self, count: int) -> None:
-        self.dropped += count
+        self.not_kept["behind"] += count
         self._add_note("events_dropped", count=count)
 
     def _add_note(self, kind: str, **fields: Any) -> None:
@@ -184,6 +185,7 @@ class Recorder:
             self._expired_ms = now_ms
             for shard, log in list(self._logs.items()):
                 self._safely(shard, partial(log.expire, now_ms))
+                self._count_over(log)
 
     def _write_last(self) -> None:
         for shard in list(self._logs):
@@ -210,7 +212,15 @@ class Recorder:
         if not self._safely(shard, append):
             self._logs.pop(shard, None)
             with self._changed:
-                self.dropped += len(records)
+                self.not_kept["disk"] += len(records)
+        elif log := self._logs.get(shard):
+            self._count_over(log)
+
+    def _count_over(self, log: EventLog) -> None:
+        with self._changed:
+            self.not_kept["group"] += log.over_group
+            self.not_kept["shard"] += log.over_shard
+        log.over_group = log.over_shard = 0
 
     def _safely(self, shard: int, work: Callable[[], None]) -> bool:
         """Whatever is wrong with this log, groups are served on; it is said once for a shard."""

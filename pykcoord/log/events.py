@@ -3,7 +3,8 @@
 
 No group depends on it. It is written without a sync, what is damaged in it is left out, and all of
 it may be removed while nothing runs. Batches are compressed with gzip, which every client can read.
-A full segment is written anew with few large batches; offsets stay.
+A full segment is written anew with few large batches; offsets stay. What one group has too much of
+is cut from the oldest segments (`shares`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -21,6 +22,7 @@ from typing import NamedTuple
 from pykcoord.log._record_batch import Stop, crc32c, find_sound, header, scan
 from pykcoord.log.compression import decompress
 from pykcoord.log.durable import new_directory, private
+from pykcoord.log.event_shares import EventShares
 from pykcoord.log.record_area import encode_record, read_varint
 
 __all__ = [
@@ -36,6 +38,7 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _BATCH_BYTES = 128 * 1024
 _LARGEST_BATCH_BYTES = 16 << 20
 _GZIP = 1
+_DROPPED = "events_dropped"
 # Behind base offset and length: leader epoch, magic, CRC.
 _HEAD = struct.Struct(">qiibI")
 # Attributes, last offset delta, base and max timestamp, producer id and epoch, sequence, count.
@@ -55,7 +58,7 @@ class EventRecord(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class EventLimits:
     """Of one shard: bytes of a segment, how long and how much of the log is kept, and how much of
-    one group (in JSON) a full segment keeps."""
+    one group (in JSON) its full segments keep."""
 
     segment_bytes: int = 256 * 1024
     retention_ms: int = 7 * 86_400_000
@@ -66,8 +69,9 @@ class EventLimits:
 class EventLog:
     """The events of one shard. Made by its one writer, or by a reader, who calls no `append`.
 
-    `end_offset` is that of the next record, `start_offset` that of the first one kept. Raises
-    OSError.
+    `end_offset` is that of the next record, `start_offset` that of the first one kept. `over_group`
+    and `over_shard` count the events that its writer removed because a group, or all together, had
+    more bytes than they may have. Raises OSError.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class EventLog:
         self.folder = directory / f"{EVENTS_TOPIC}-{shard}"
         self._limits = limits or EventLimits()
         self._segments = _segments(self.folder)
+        self._shares: EventShares | None = None
+        self.over_group = self.over_shard = 0
         self.end_offset = 0
         self._size = 0
         if self._segments:
@@ -120,12 +126,17 @@ class EventLog:
             of = _path(self.folder, base).stat()
             sizes.append((base, of.st_size, of.st_mtime))
         total = sum(size for _, size, _ in sizes) + self._size
+        shares = self._known_shares()
         for base, size, changed in sizes:
             is_old = changed * 1000 < now_ms - self._limits.retention_ms
             if not is_old and total <= self._limits.retention_bytes:
                 break
+            if not is_old:
+                data = _path(self.folder, base).read_bytes()
+                self.over_shard += sum(len(records) for _, records in decode_batches(data, base))
             _path(self.folder, base).unlink(missing_ok=True)
             self._segments.remove(base)
+            shares.forget(base)
             total -= size
 
     def read(self, offset: int, max_bytes: int) -> bytes:
@@ -136,7 +147,10 @@ class EventLog:
         first = segments[len(segments) - len(later) - 1 :] if len(later) < len(segments) else later
         out = b""
         for base in first:
-            data = _path(self.folder, base).read_bytes()
+            try:
+                data = _path(self.folder, base).read_bytes()
+            except FileNotFoundError:
+                continue  # it was too old meanwhile
             for position, size, next_offset in _sound(data, base):
                 if next_offset <= offset:
                     continue
@@ -174,20 +188,43 @@ class EventLog:
 
     def _roll(self) -> None:
         """Begin a segment, and write the one that is full anew."""
-        full = _path(self.folder, self._segments[-1])
+        full = self._segments[-1]
+        shares = self._known_shares()
         self._segments.append(self.end_offset)
         self._size = 0
+        most = self._limits.group_bytes
+        kept = self._write_anew(full, lambda _: most)
+        heavy = shares.put(full, kept)
+        for key in heavy:
+            for base, left in shares.to_cut(key, most):
+                self._write_anew(base, {key: left}.get)
+                shares.cut(base, key, left)
+
+    def _known_shares(self) -> EventShares:
+        if self._shares is None:
+            self._shares = EventShares(self.folder, self._segments[:-1], self._limits.group_bytes)
+        return self._shares
+
+    def _write_anew(self, base: int, most: Callable[[bytes], int | None]) -> dict[bytes, int]:
+        """A full segment, with few batches, and no more bytes of a group than it may have (None:
+        as many as it has). How many each group has in it now."""
+        full = _path(self.folder, base)
         data = full.read_bytes()
         records: list[EventRecord] = []
-        for position, size, _ in _sound(data, self._segments[-2]):
+        for position, size, _ in _sound(data, base):
             records += decode_batch(memoryview(data)[position : position + size])
-        kept = _bounded(records, self._limits.group_bytes)
+        kept, dropped = _bounded(records, most)
+        self.over_group += dropped
         changed = full.stat().st_mtime
         merged = full.with_suffix(".cleaned")
         with open(merged, "wb", opener=private) as file:
             file.writelines(_merged(kept))
         os.utime(merged, (changed, changed))
         os.replace(merged, full)
+        sizes: dict[bytes, int] = {}
+        for record in kept:
+            sizes[record.key] = sizes.get(record.key, 0) + len(record.value)
+        return sizes
 
 
 def event_shards(directory: Path) -> list[int]:
@@ -274,16 +311,24 @@ def _merged(records: list[EventRecord]) -> Iterator[bytes]:
         yield _batch(waiting)
 
 
-def _bounded(records: list[EventRecord], group_bytes: int) -> list[EventRecord]:
-    """The newest of each group, up to so many bytes; of what goes, one record says how much."""
+def _bounded(
+    records: list[EventRecord], most: Callable[[bytes], int | None]
+) -> tuple[list[EventRecord], int]:
+    """The newest of each group, up to so many bytes; of what goes, one record says how much. And
+    how many went."""
     sizes: dict[bytes, int] = {}
     dropped: dict[bytes, int] = {}
+    gone = 0
     kept: list[EventRecord] = []
     for record in reversed(records):
         size = sizes[record.key] = sizes.get(record.key, 0) + len(record.value)
-        if record.key and size > group_bytes:
-            dropped[record.key] = dropped.get(record.key, 0) + 1
-            if dropped[record.key] > 1:
+        limit = most(record.key) if record.key else None
+        if limit is not None and size > limit:
+            is_first = record.key not in dropped
+            count = _dropped_before(record)
+            dropped[record.key] = dropped.get(record.key, 0) + (count or 1)
+            gone += count is None
+            if not is_first:
                 continue
         kept.append(record)
     kept.reverse()
@@ -292,13 +337,24 @@ def _bounded(records: list[EventRecord], group_bytes: int) -> list[EventRecord]:
         if record.key in dropped and record.key not in told:
             told.add(record.key)
             fields = {
-                "kind": "events_dropped",
+                "kind": _DROPPED,
                 "group_id": record.key.decode("utf-8", "replace"),
                 "timestamp_ms": record.timestamp_ms,
                 "count": dropped[record.key],
             }
             kept[at] = record._replace(value=json.dumps(fields).encode())
-    return kept
+    return kept, gone
+
+
+def _dropped_before(record: EventRecord) -> int | None:
+    """How many events a record stands for that says that they are gone; None: it does not."""
+    if _DROPPED.encode() not in record.value:
+        return None
+    try:
+        fields = json.loads(record.value)
+        return int(fields["count"]) if fields["kind"] == _DROPPED else None
+    except (ValueError, KeyError, TypeError):
+        return None
 
 
 def _sound(data: bytes, base: int) -> Iterator[tuple[int, int, int]]:

@@ -181,7 +181,10 @@ class _ServerCollector(Collector):
 
     def _sample(self) -> list[Metric]:
         metrics = [*_connections(self._hub), _requests(self._hub)]
-        metrics += metrics_of(_stats_of(self._runtime.node))
+        stats = dict(_stats_of(self._runtime.node))
+        if self._runtime.recorder is not None:
+            stats["events_not_kept_total"] = self._runtime.recorder.not_kept
+        metrics += metrics_of(stats)
         text = "Shards that failed and are not loaded again yet."
         metrics.append(_gauge("pykcoord_shards_away", text, self._runtime.shards_away))
         text = "Shards that this process serves."

@@ -108,6 +108,55 @@ def test_one_group_does_not_put_out_the_others(tmp_path: Path) -> None:
     assert busy[-1].offset == number - 1, "the newest are kept"
 
 
+def test_a_group_is_bounded_over_all_segments_and_over_starts(tmp_path: Path) -> None:
+    limits = EventLimits(segment_bytes=8_192, group_bytes=64_000)
+    log = EventLog(tmp_path, 0, limits, writes=True)
+    number = over = 0
+    for start in range(3):
+        if start:
+            over += log.over_group
+            log = EventLog(tmp_path, 0, limits, writes=True)
+        log.append([event(number, f"quiet-{start}")])
+        number += 1
+        for _ in range(1_500):
+            log.append([event(number, "busy"), event(number + 1, "other")])
+            number += 2
+    over += log.over_group
+    full = sorted(log.folder.glob("*.log"))[:-1]
+    sizes: dict[bytes, int] = {}
+    told: dict[bytes, int] = {}
+    known = list(log.records())
+    for one in known:
+        if json.loads(one.value)["kind"] == "events_dropped":
+            told[one.key] = told.get(one.key, 0) + json.loads(one.value)["count"]
+        elif one.offset < int(full[-1].stem) + 1:
+            sizes[one.key] = sizes.get(one.key, 0) + len(one.value)
+    assert {f"quiet-{start}".encode() for start in range(3)} <= {one.key for one in known}
+    for key in (b"busy", b"other"):
+        assert 32_000 < sizes[key] < 64_000
+        left = sum(one.key == key for one in known) - sum(
+            one.key == key and b"events_dropped" in one.value for one in known
+        )
+        assert told[key] + left == 4_500
+        assert max(one.offset for one in known if one.key == key) >= number - 2
+    assert over == sum(told.values())
+    assert [one.offset for one in known] == sorted({one.offset for one in known})
+
+
+def test_what_a_shard_has_too_much_of_is_counted(tmp_path: Path) -> None:
+    limits = EventLimits(segment_bytes=8_192, retention_bytes=30_000)
+    log = EventLog(tmp_path, 0, limits, writes=True)
+    for number in range(2_000):
+        log.append([event(number)])
+    log.expire(NOW)
+    known = list(log.records())
+    assert log.over_shard == known[0].offset > 0
+    assert len(known) + log.over_shard == 2_000
+    assert {path.stem for path in log.folder.glob("*.shares")} <= {
+        path.stem for path in log.folder.glob("*.log")
+    }
+
+
 @pytest.mark.parametrize("damage", ["torn", "middle", "zeros", "noise"])
 def test_damage_is_left_out_and_the_log_goes_on(tmp_path: Path, damage: str) -> None:
     log = EventLog(tmp_path, 0, writes=True)
