@@ -31,7 +31,7 @@ def kafka_python(config: dict[str, Any], topics: list[str]) -> None:
     )
     say_up()
     while True:
-        consumer.poll(timeout_ms=100)
+        consumer.poll(timeout_ms=500)
 
 
 def say_up() -> None:

@@ -61,7 +61,7 @@ class JavaAssignors:
     def __exit__(self, *exception: object) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
-        self._process.wait(30)
+        self._process.wait(60)
 
     def assign(
         self,
