@@ -3,21 +3,24 @@ partitions and, where its owner knows them, end offsets.
 
 `Catalogue` is what the node APIs need, so that a user can bring his own; `TopicCatalogue` is the
 default, remembered in a state file. Not thread-safe: use it on the server's loop.
+
+A change is stored before clients see it: what they have seen survives. Until then it is gathered
+(`pykcoord.gathering`).
 """
 
 from __future__ import annotations
 
 import base64
 import contextlib
-import json
 import re
 import secrets
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 from pykcoord.errors import ArgumentError, KcoordError
+from pykcoord.gathering import Changes, Gathering, Store, Table
 
 # org.apache.kafka.common.internals.Topic
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -31,22 +34,7 @@ MAX_CREATED_TOPICS = 20_000
 # Nor of this: the catalogue is written whole at each change.
 MAX_CONFIGURED_GROUPS = 10_000
 # Of the document in the store: the rest of it is kept as it is.
-_OWN = ("topics", "group_configs")
-
-
-class Store(Protocol):
-    """Where a catalogue is remembered (`pykcoord.log.state_file.StateFile`)."""
-
-    def read(self) -> dict[str, Any] | None: ...
-    def write(self, document: dict[str, Any]) -> None: ...
-
-
-@runtime_checkable
-class PartsStore(Store, Protocol):
-    """A store that takes a large object within the document as members that are encoded already
-    (`pykcoord.log.state_file.StateFile.write_parts`)."""
-
-    def write_parts(self, document: dict[str, Any], name: str, members: Iterable[str]) -> None: ...
+_TOPICS, _GROUP_CONFIGS = _OWN = ("topics", "group_configs")
 
 
 class TopicExistsError(ArgumentError):
@@ -74,7 +62,8 @@ class TooManyConfigsError(ArgumentError):
 
 
 class NotControllerError(KcoordError):
-    """Another node of this cluster changes topics. Kafka's NOT_CONTROLLER."""
+    """Another node of this cluster changes topics, or has just changed them. Kafka's
+    NOT_CONTROLLER: ask again."""
 
 
 class StoredCatalogueError(KcoordError):
@@ -96,6 +85,10 @@ class Topic:
         return self.end_offsets.get(partition, 0)
 
 
+Changed = Mapping[str, tuple[Topic | None, Topic | None]]
+"""Topics that were changed, by name, as they were and as they are; None: there was none, or is."""
+
+
 class Catalogue(Protocol):
     """What the node APIs ask. `version` is another one after each change of anything."""
 
@@ -108,9 +101,13 @@ class Catalogue(Protocol):
     ) -> Topic: ...
     def delete(self, name: str) -> None: ...
     def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
+    def next_group_configs(self, group_id: str) -> Mapping[str, str]: ...
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None: ...
     def add_partitions(self, name: str, partitions: int) -> Topic: ...
     def together(self) -> contextlib.AbstractContextManager[None]: ...
+    def gathered(self) -> contextlib.AbstractContextManager[Changes]: ...
+    def pending(self) -> Sequence[Changes]: ...
+    def store_soon(self) -> None: ...
     def on_change(self, callback: Callable[[], None]) -> None: ...
 
 
@@ -124,18 +121,20 @@ class TopicCatalogue:
     def __init__(self, topics: Mapping[str, int] | None = None, store: Store | None = None) -> None:
         self._store = store
         self._callbacks: list[Callable[[], None]] = []
+        self._of_topics: list[Callable[[Changed], None]] = []
         document = store.read() if store is not None else None
-        self._other = {k: v for k, v in (document or {}).items() if k not in _OWN}
-        self._group_configs = _group_configs_of(document)
-        self._topics = {topic.name: topic for topic in _topics_of(document)}
-        self._by_id = {topic.topic_id: topic for topic in self._topics.values()}
-        self._changing = False
-        self._touched = False
+        other = {k: v for k, v in (document or {}).items() if k not in _OWN}
+        self.cluster_id = other.setdefault("cluster_id", new_id_text())
+        self._topics = Table({topic.name: topic for topic in _topics_of(document)}, _fields_of)
+        self._by_id = {topic.topic_id: topic for topic in self._topics.current.values()}
+        self._group_configs: Table[dict[str, str]] = Table(_group_configs_of(document), dict)
         self._version = 0
-        self._encoded: dict[str, tuple[Topic, str]] = {}
-        self.cluster_id = self._other.setdefault("cluster_id", new_id_text())
+        tables: dict[str, Table[Any]] = {
+            _TOPICS: self._topics, _GROUP_CONFIGS: self._group_configs,
+        }  # fmt: skip
+        self._gathering = Gathering(store, other, tables, self._stored)
         if store is not None and (document is None or "cluster_id" not in document):
-            self._save()
+            self._gathering.write_all()
         with self.together():
             for name, partitions in (topics or {}).items():
                 self.ensure(name, partitions)
@@ -146,8 +145,8 @@ class TopicCatalogue:
         return self._version
 
     def topics(self) -> Mapping[str, Topic]:
-        """All topics by name."""
-        return self._topics
+        """All topics by name. Another object after each change but of end offsets."""
+        return self._topics.current
 
     def by_id(self, topic_id: uuid.UUID) -> Topic | None:
         """The topic of that id."""
@@ -155,42 +154,52 @@ class TopicCatalogue:
 
     def reload(self) -> None:
         """Take the topics that the store has now: others may change it too. Ends of partitions are
-        kept. Raises what the store raises, and StoredCatalogueError."""
+        kept, and changes that are gathered are not made. Raises what the store raises, and
+        StoredCatalogueError."""
+        self._gathering.settle()
         document = self._store.read() if self._store is not None else None
         if document is None:
             return
-        topics = {topic.name: topic for topic in _topics_of(document)}
-        for name, known in self._topics.items():
+        before, topics = self._topics.current, {topic.name: topic for topic in _topics_of(document)}
+        for name, known in before.items():
             if name in topics and topics[name].topic_id == known.topic_id:
                 topics[name] = replace(topics[name], end_offsets=known.end_offsets)
-        self._topics, self._by_id = topics, {topic.topic_id: topic for topic in topics.values()}
-        self._group_configs = _group_configs_of(document)
-        self._changed()
+        self._group_configs.current = _group_configs_of(document)
+        self._topics.current = topics
+        self._by_id = {topic.topic_id: topic for topic in topics.values()}
+        self._gathering.drop(NotControllerError("another node has changed the topics; ask again"))
+        self._gathering.renew(self._topics)
+        self._gathering.renew(self._group_configs)
+        names = sorted(before.keys() | topics.keys())
+        pairs = {name: (before.get(name), topics.get(name)) for name in names}
+        self._tell({name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
 
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
         """What is set for single groups, by group id and by the name of a setting of Kafka's
-        `GroupConfig`; groups for which nothing is set are not there."""
-        return self._group_configs
+        `GroupConfig`; groups for which nothing is set are not there. Another object after each
+        change of them."""
+        return self._group_configs.current
+
+    def next_group_configs(self, group_id: str) -> Mapping[str, str]:
+        """What is set for a group once all that is gathered is stored."""
+        return self._gathering.next(self._group_configs, group_id) or {}
 
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None:
         """Set exactly these for a group; the caller has checked them. Raises what the store
         raises, and then nothing has changed."""
         with self.together():
-            if configs == self._group_configs.get(group_id, {}):
+            if configs == self.next_group_configs(group_id):
                 return
-            known = len(self._group_configs) - (group_id in self._group_configs)
-            if configs and known >= MAX_CONFIGURED_GROUPS:
+            known = self._group_configs.texts
+            others = len(known) - (group_id in known)
+            if configs and others >= MAX_CONFIGURED_GROUPS:
                 reason = f"at most {MAX_CONFIGURED_GROUPS} groups can have settings of their own"
                 raise TooManyConfigsError("group_id", reason)
-            if configs:
-                self._group_configs[group_id] = dict(configs)
-            else:
-                del self._group_configs[group_id]
-            self._touched = True
+            self._gathering.gather(self._group_configs, group_id, dict(configs) or None)
 
     def ensure(self, name: str, partitions: int) -> Topic:
         """The topic with at least `partitions` partitions: created, grown, or as it is."""
-        topic = self._topics.get(name)
+        topic = self._gathering.next(self._topics, name)
         if topic is None:
             return self._new(name, partitions, {})
         if partitions < topic.partitions:
@@ -202,16 +211,16 @@ class TopicCatalogue:
 
     def create(self, name: str, partitions: int, configs: Mapping[str, str] | None = None) -> Topic:
         """A new topic with a new id, as a client asks for it. `partitions` is at least 1."""
-        if len(self._topics) >= MAX_CREATED_TOPICS and name not in self._topics:
+        known = self._topics.texts
+        if len(known) >= MAX_CREATED_TOPICS and name not in known:
             raise TooManyTopicsError("name", f"at most {MAX_CREATED_TOPICS} topics can be created")
         return self._new(name, partitions, configs or {})
 
     def delete(self, name: str) -> None:
         """Forget the topic, its id and its partitions."""
-        topic = self._topic(name)
+        self._topic(name)
         with self.together():
-            del self._topics[name], self._by_id[topic.topic_id]
-            self._touched = True
+            self._gathering.gather(self._topics, name, None)
 
     def add_partitions(self, name: str, partitions: int) -> Topic:
         """Grow to `partitions` in all; it must be more than there are."""
@@ -224,103 +233,121 @@ class TopicCatalogue:
                 f"{partitions} would not be an increase.",
             )
         topic = replace(topic, partitions=partitions)
-        self._put(topic)
+        with self.together():
+            self._gathering.gather(self._topics, name, topic)
         return topic
 
     def set_end_offsets(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Say where partitions end: what ListOffsets answers and lag is measured against. Not
-        remembered: it is the owner's knowledge. As one change: each change costs a look at the
-        whole catalogue."""
+        remembered: it is the owner's knowledge. As one change, which costs less than many."""
         by_topic: dict[str, dict[int, int]] = {}
         for (name, partition), offset in offsets.items():
-            topic = self._topic(name)
+            topic = _known(name, self._topics.current.get(name))
             if not 0 <= partition < topic.partitions:
                 raise ArgumentError("partition", f"topic {name} has {topic.partitions} partitions")
             if offset < 0:
                 raise ArgumentError("offset", f"{offset} is negative")
             by_topic.setdefault(name, {})[partition] = offset
+        changed = {}
         for name, ends in by_topic.items():
-            topic = self._topics[name]
-            topic = replace(topic, end_offsets={**topic.end_offsets, **ends})
-            self._topics[name] = self._by_id[topic.topic_id] = topic
-        self._changed()
+            before = self._topics.current[name]
+            topic = replace(before, end_offsets={**before.end_offsets, **ends})
+            self._put(topic)
+            changed[name] = before, topic
+        self._tell(changed)
 
     @contextlib.contextmanager
     def together(self) -> Iterator[None]:
-        """All changes within are stored and reported once, at the end: each alone costs a write
-        of the whole catalogue. If that raises, as the store does, none of them was made."""
-        if self._changing:
+        """All changes within are stored and told once, at the end, with what is gathered. If that
+        raises, as the store does, none of them was made."""
+        if self._gathering.is_in_block:
             yield
             return
-        before = self._topics, self._by_id, self._group_configs
-        self._topics, self._by_id = dict(self._topics), dict(self._by_id)
-        self._group_configs = dict(self._group_configs)
-        self._changing, self._touched = True, False
-        try:
+        with self._gathering.block() as changes:
             yield
-            if self._touched:
-                self._save()
-        except BaseException:
-            self._topics, self._by_id, self._group_configs = before
-            raise
-        finally:
-            self._changing = False
-        if self._touched:
-            self._changed()
+        if changes:
+            self._gathering.store_now()
+        if changes.error is not None:
+            raise changes.error
+
+    def gathered(self) -> contextlib.AbstractContextManager[Changes]:
+        """All changes within are gathered, and stored by `store_soon` or with the next change. If
+        it raises, none of them."""
+        return self._gathering.block()
+
+    def pending(self) -> Sequence[Changes]:
+        """Changes that are gathered, and not stored yet."""
+        return self._gathering.pending()
+
+    def store_soon(self) -> None:
+        """Begin to store what is gathered, beside the loop where the store can; its `Changes` say
+        when that is done. To be called on a loop."""
+        self._gathering.store_soon()
+
+    def close(self) -> None:
+        """Wait for what is written now. Nothing is told any more."""
+        self._gathering.close()
 
     def on_change(self, callback: Callable[[], None]) -> None:
         """Call `callback()` after each change."""
         self._callbacks.append(callback)
 
+    def on_topics(self, callback: Callable[[Changed], None]) -> None:
+        """Call `callback(changed)` after each change of topics, before those of `on_change`."""
+        self._of_topics.append(callback)
+
     def _new(self, name: str, partitions: int, configs: Mapping[str, str]) -> Topic:
         check_name(name)
-        if name in self._topics:
+        if name in self._topics.texts:
             raise TopicExistsError("name", f"topic {name} exists already")
         check_partitions(partitions)
         topic = Topic(name, new_id(), partitions, dict(configs))
-        self._put(topic)
+        with self.together():
+            self._gathering.gather(self._topics, name, topic)
         return topic
 
     def _topic(self, name: str) -> Topic:
-        topic = self._topics.get(name)
-        if topic is None:
-            raise UnknownTopicError("name", f"topic {name} does not exist")
-        return topic
+        return _known(name, self._gathering.next(self._topics, name))
 
     def _put(self, topic: Topic) -> None:
-        if not self._changing:
-            with self.together():
-                return self._put(topic)
-        self._topics[topic.name] = self._by_id[topic.topic_id] = topic
-        self._touched = True
-        return None
+        self._topics.current[topic.name] = self._by_id[topic.topic_id] = topic
 
-    def _save(self) -> None:
-        """Store a change before clients see it: what they have seen survives."""
-        if self._store is None:
-            return
-        document = dict(self._other)
-        if self._group_configs:
-            document["group_configs"] = self._group_configs
-        if isinstance(self._store, PartsStore):
-            self._store.write_parts(document, "topics", self._members())
-        else:
-            self._store.write({**document, "topics": _document_of(self._topics.values())})
+    def _stored(self, changes: Changes) -> None:
+        if configs := changes.of.get(self._group_configs):
+            known = self._group_configs.current | configs
+            self._group_configs.current = {id_: of for id_, of in known.items() if of is not None}
+        changed: dict[str, tuple[Topic | None, Topic | None]] = {}
+        if topics := changes.of.get(self._topics):
+            # Others may iterate over what there was.
+            self._topics.current, self._by_id = dict(self._topics.current), dict(self._by_id)
+            changed = {name: self._change(name, topic) for name, topic in topics.items()}
+        self._tell(changed)
 
-    def _members(self) -> list[str]:
-        """Each topic as a member of the stored object; encoded once, as most are what they were."""
-        before, self._encoded = self._encoded, {}
-        for name, topic in self._topics.items():
-            known = before.get(name)
-            if known is None or known[0] is not topic:
-                known = topic, f"{json.dumps(name)}: {json.dumps(_fields_of(topic))}"
-            self._encoded[name] = known
-        return [text for _, text in self._encoded.values()]
+    def _change(self, name: str, topic: Topic | None) -> tuple[Topic | None, Topic | None]:
+        before = self._topics.current.get(name)
+        if before is not None:
+            del self._by_id[before.topic_id]
+        if topic is None:
+            self._topics.current.pop(name, None)
+            return before, None
+        if before is not None and before.topic_id == topic.topic_id:
+            topic = replace(topic, end_offsets=before.end_offsets)
+        self._put(topic)
+        return before, topic
 
-    def _changed(self) -> None:
+    def _tell(self, changed: Changed) -> None:
         self._version += 1
+        if changed:
+            for of_topics in self._of_topics:
+                of_topics(changed)
         for callback in self._callbacks:
             callback()
+
+
+def _known(name: str, topic: Topic | None) -> Topic:
+    if topic is None:
+        raise UnknownTopicError("name", f"topic {name} does not exist")
+    return topic
 
 
 def stored_topics(store: Store) -> list[Topic]:
@@ -334,14 +361,18 @@ def store_topics(store: Store, topics: Iterable[Topic], cluster_id: str | None =
     store.write({"cluster_id": cluster_id or new_id_text(), "topics": _document_of(topics)})
 
 
+def native_topic(topic: Topic) -> tuple[str, bytes, int]:
+    """A topic as `_native.Node.set_topics` takes it."""
+    return topic.name, topic.topic_id.bytes, topic.partitions
+
+
 def native_topics(catalogue: Catalogue) -> list[tuple[str, bytes, int]]:
-    """The catalogue as `_native.Node.set_topics` takes it."""
-    return [(t.name, t.topic_id.bytes, t.partitions) for t in catalogue.topics().values()]
+    """The same of all topics."""
+    return list(map(native_topic, catalogue.topics().values()))
 
 
-def native_end_offsets(catalogue: Catalogue) -> dict[str, dict[int, int]]:
+def native_end_offsets(topics: Iterable[Topic]) -> dict[str, dict[int, int]]:
     """The same of what is known of ends: topic to partition to end offset."""
-    topics = catalogue.topics().values()
     return {topic.name: dict(topic.end_offsets) for topic in topics if topic.end_offsets}
 
 

@@ -18,14 +18,16 @@ from typing import Any, Protocol, Self
 from pykcoord._native import Node
 from pykcoord.catalogue import (
     STATE_FILE,
-    Store,
+    Changed,
     TopicCatalogue,
     native_end_offsets,
+    native_topic,
     native_topics,
 )
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
+from pykcoord.gathering import Store
 from pykcoord.group_config import native_group_configs
 from pykcoord.lag import LagLimits
 from pykcoord.lag_watch import LagWatch
@@ -156,6 +158,7 @@ class Engine:
     def close(self) -> None:
         """Close the log: all appends so far are written and synced. Raises OSError or LogError
         where that fails."""
+        self.catalogue.close()
         if self.recorder is not None:
             self.recorder.close()
         self.log.close()
@@ -208,14 +211,24 @@ def begin_topics(holding: Holding, topics: Mapping[str, int]) -> None:
 
 
 def tell_topics(runtime: Runtime, catalogue: TopicCatalogue) -> None:
-    """Have the node know the topics, now and after each change."""
+    """Have the node know the topics and what is set for groups, now and after each change."""
+    known: object = None
 
-    def tell() -> None:
-        runtime.set_group_configs(native_group_configs(catalogue.group_configs()))
-        runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue))
+    def tell_configs() -> None:
+        nonlocal known
+        if known is not (configs := catalogue.group_configs()):
+            known = configs
+            runtime.set_group_configs(native_group_configs(configs))
 
-    tell()
-    catalogue.on_change(tell)
+    def tell(changed: Changed) -> None:
+        now = [topic for _, topic in changed.values() if topic is not None]
+        gone = [name for name, (_, topic) in changed.items() if topic is None]
+        runtime.change_topics(list(map(native_topic, now)), gone, native_end_offsets(now))
+
+    tell_configs()
+    runtime.set_topics(native_topics(catalogue), native_end_offsets(catalogue.topics().values()))
+    catalogue.on_topics(tell)
+    catalogue.on_change(tell_configs)
 
 
 def _catalogue(topics: Topics, state: Store | None) -> TopicCatalogue:

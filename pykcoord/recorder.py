@@ -12,11 +12,12 @@ import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
 from pykcoord._native import partition_of
-from pykcoord.catalogue import TopicCatalogue
+from pykcoord.catalogue import Changed, TopicCatalogue
 from pykcoord.events import REBALANCE_STARTS, Event
 from pykcoord.log.events import EVENTS_TOPIC, EventLimits, EventLog, event_shards
 
@@ -34,6 +35,7 @@ _MANY = 1_000
 _EXPIRE_MS = 60_000
 _CLOSE_SECONDS = 5.0
 
+_encoded = json.JSONEncoder(separators=(",", ":")).encode
 _STARTS = tuple(kind.encode() for kind in REBALANCE_STARTS)
 
 Recorded = tuple[int, int, bytes, bytes]
@@ -297,19 +299,19 @@ def _events_of(directory: Path, shard: int, group_id: str) -> tuple[list[Event],
 
 def watch_topics(recorder: Recorder, catalogue: TopicCatalogue) -> None:
     """Have changes of topics kept, from now on."""
-    known = {name: topic.partitions for name, topic in catalogue.topics().items()}
 
-    def changed() -> None:
-        now = {name: topic.partitions for name, topic in catalogue.topics().items()}
-        for name in dict(sorted(known.items() ^ now.items())):
-            figures = {"partitions": now.get(name, 0), "partitions_before": known.get(name, 0)}
-            recorder.note("topics_changed", detail=name, **figures)
-        known.clear()
-        known.update(now)
+    def changed(topics: Changed) -> None:
+        for name, (before, now) in sorted(topics.items(), key=itemgetter(0)):
+            partitions = now.partitions if now is not None else 0
+            known = before.partitions if before is not None else 0
+            if partitions != known:
+                recorder.note(
+                    "topics_changed", detail=name, partitions=partitions, partitions_before=known
+                )
 
-    catalogue.on_change(changed)
+    catalogue.on_topics(changed)
 
 
 def _note(kind: str, timestamp_ms: int, **fields: Any) -> bytes:
     value = {"kind": kind, "group_id": "", "timestamp_ms": timestamp_ms, **fields}
-    return json.dumps(value, separators=(",", ":")).encode()
+    return _encoded(value).encode()

@@ -52,17 +52,19 @@ class Turn(Protocol):
     def next_timeout_ms(self) -> int | None: ...
 
 
+Rows = list[tuple[str, bytes, int]]
+"""Topics: name, 16-byte topic id, number of partitions."""
+Ends = dict[str, dict[int, int]] | None
+"""Where partitions end, by topic and number."""
+GroupRows = list[tuple[str, int | None, int | None, int | None]]
+
+
 class Node(Protocol):
     """The shards behind one runtime (`_native.Node`)."""
 
-    def set_topics(
-        self,
-        topics: list[tuple[str, bytes, int]],
-        end_offsets: dict[str, dict[int, int]] | None = None,
-    ) -> None: ...
-    def set_group_configs(
-        self, groups: list[tuple[str, int | None, int | None, int | None]]
-    ) -> None: ...
+    def set_topics(self, topics: Rows, end_offsets: Ends = None) -> None: ...
+    def change_topics(self, changed: Rows, gone: list[str], ends: Ends = None) -> None: ...
+    def set_group_configs(self, groups: GroupRows) -> None: ...
     def loader(self) -> Any: ...
     def adopt(self, shard: int, loader: Any) -> None: ...
     def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
@@ -280,19 +282,17 @@ class Runtime:
         if self._running:
             self.node.abandon(ticket)
 
-    def set_topics(
-        self,
-        topics: list[tuple[str, bytes, int]],
-        end_offsets: dict[str, dict[int, int]] | None = None,
-    ) -> None:
-        """The catalogue, whole: (name, 16-byte topic id, partitions), and the ends of partitions
-        as far as they are known, by topic and number."""
+    def set_topics(self, topics: Rows, end_offsets: Ends = None) -> None:
+        """The catalogue, whole, and the ends of partitions as far as they are known."""
         self.node.set_topics(topics, end_offsets)
+        self.wake()
+
+    def change_topics(self, changed: Rows, gone: list[str], ends: Ends = None) -> None:
+        """The same of topics that are new or have changed, and of those that are gone."""
+        self.node.change_topics(changed, gone, ends)
         self.wake()  # the next turn deletes offsets of topics that are gone, and rebalances groups
 
-    def set_group_configs(
-        self, groups: list[tuple[str, int | None, int | None, int | None]]
-    ) -> None:
+    def set_group_configs(self, groups: GroupRows) -> None:
         """What is set for single consumer groups, whole: (group id, session timeout, heartbeat
         interval, assignment interval) in ms, None for the configuration's. It counts from a
         member's next heartbeat on."""

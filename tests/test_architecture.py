@@ -22,7 +22,7 @@ MAX_LINES = 500
 # A part may import itself and the parts above it in this list; `cli` may import all.
 LAYERS = [
     {"errors", "kafka_names", "properties", "clock", "arrow", "events", "observers"},
-    {"assignment_rules", "_arguments", "_setting"},
+    {"assignment_rules", "_arguments", "_setting", "gathering"},
     {"config", "catalogue", "log"},
     {"group_config", "runtime", "leading", "session", "_native"},
     # Embedding: the machine without sockets.

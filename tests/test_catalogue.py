@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import pytest
+from support.slow_store import SlowStore, written
 
 from pykcoord import catalogue
 from pykcoord.catalogue import (
     MAX_PARTITIONS,
     InvalidPartitionsError,
     InvalidTopicError,
+    NotControllerError,
     StoredCatalogueError,
     TooManyTopicsError,
     TopicCatalogue,
@@ -167,12 +170,13 @@ def test_changes_that_are_made_together_are_stored_and_told_once():
 def test_a_change_encodes_what_it_changes_and_no_other_topic(tmp_path, monkeypatch):
     """Encoding 10,000 topics once held the loop up for a quarter of a second at each change."""
     store = StateFile(tmp_path / "catalogue.json")
-    topics = TopicCatalogue({f"t{number}": 1 for number in range(50)}, store)
     encoded: list[str] = []
     fields_of = catalogue._fields_of
     monkeypatch.setattr(
         catalogue, "_fields_of", lambda topic: encoded.append(topic.name) or fields_of(topic)
     )
+    topics = TopicCatalogue({f"t{number}": 1 for number in range(50)}, store)
+    encoded.clear()
     topics.create("new", 2)
     topics.add_partitions("t7", 3)
     topics.delete("t8")
@@ -184,7 +188,7 @@ def test_a_change_encodes_what_it_changes_and_no_other_topic(tmp_path, monkeypat
 @pytest.mark.parametrize("members", [[], ['"x": 1'], ['"x": {"y": [2]}', '"z": null']])
 def test_a_document_in_parts_is_read_whole(tmp_path, document, members):
     store = StateFile(tmp_path / "document.json")
-    store.write_parts(document, "more", members)
+    store.write_parts(document, {"more": members})
     assert store.read() == {**document, "more": json.loads(f"{{{','.join(members)}}}")}
 
 
@@ -230,3 +234,137 @@ def test_a_write_replaces_the_file_whole(tmp_path):
     assert store.read() == {"b": "é"}
     assert [path.name for path in store.path.parent.iterdir()] == ["state.json"]
     assert json.loads(store.path.read_text()) == {"b": "é"}
+
+
+def stored_names(tmp_path):
+    return set(TopicCatalogue(store=StateFile(tmp_path / "catalogue.json")).topics())
+
+
+def gather(topics, *names):
+    with topics.gathered() as changes:
+        for name in names:
+            topics.create(name, 1)
+    return changes
+
+
+def test_what_is_gathered_is_seen_once_it_is_stored_beside_the_loop(tmp_path):
+    async def main():
+        store = SlowStore(tmp_path / "catalogue.json")
+        topics = TopicCatalogue({"a": 1}, store)
+        told = []
+        topics.on_topics(lambda changed: told.append(sorted(changed)))
+        first = gather(topics, "b")
+        topics.store_soon()
+        await written(store)
+        second = gather(topics, "c")
+        with topics.gathered() as third:
+            with pytest.raises(TopicExistsError):
+                topics.create("b", 1)  # nobody sees it, but it is about to be there
+            topics.delete("b")
+        assert third is second
+        topics.store_soon()
+        assert topics.pending() == [first, second]
+        assert (set(topics.topics()), stored_names(tmp_path), told) == ({"a"}, {"a"}, [])
+        store.go.release()
+        await first.ended()
+        assert (set(topics.topics()), told) == ({"a", "b"}, [["b"]])
+        await written(store)
+        assert stored_names(tmp_path) == {"a", "b"}
+        store.go.release()
+        await second.ended()
+        assert (set(topics.topics()), told) == ({"a", "c"}, [["b"], ["b", "c"]])
+        assert stored_names(tmp_path) == {"a", "c"}
+        assert topics.pending() == []
+
+    asyncio.run(main())
+
+
+def test_changes_that_build_on_what_was_not_stored_are_not_made(tmp_path):
+    async def main():
+        store = SlowStore(tmp_path / "catalogue.json")
+        topics = TopicCatalogue({"a": 1}, store)
+        first = gather(topics, "b")
+        topics.store_soon()
+        await written(store)
+        with topics.gathered() as second:
+            topics.add_partitions("b", 2)
+        store.fails = True
+        store.go.release()
+        await first.ended()
+        assert isinstance(first.error, OSError)
+        assert first.error is second.error
+        assert set(topics.topics()) == {"a"}
+        topics.create("c", 1)
+        assert stored_names(tmp_path) == {"a", "c"}
+
+    asyncio.run(main())
+
+
+def test_who_does_not_wait_on_the_loop_waits_for_what_is_written(tmp_path):
+    async def main():
+        store = SlowStore(tmp_path / "catalogue.json")
+        topics = TopicCatalogue({"a": 1}, store)
+        first = gather(topics, "b")
+        topics.store_soon()
+        await written(store)
+        second = gather(topics, "c")
+        store.go.release()
+        topics.create("d", 1)
+        assert first.is_stored
+        assert second.is_stored
+        assert set(topics.topics()) == stored_names(tmp_path) == {"a", "b", "c", "d"}
+        await first.ended()
+
+    asyncio.run(main())
+
+
+def test_an_end_that_is_said_meanwhile_is_kept(tmp_path):
+    topics = TopicCatalogue({"a": 1}, StateFile(tmp_path / "catalogue.json"))
+    with topics.gathered():
+        topics.add_partitions("a", 2)
+    topics.set_end_offsets({("a", 0): 5})
+    topics.create("b", 1)
+    assert (topics.topics()["a"].partitions, topics.topics()["a"].end_offset(0)) == (2, 5)
+
+
+def test_what_is_gathered_when_others_change_the_topics_is_not_made(tmp_path):
+    class Shared:
+        """Not a store of parts, as that of a cluster."""
+
+        def __init__(self):
+            self.document = None
+
+        def read(self):
+            return self.document
+
+        def write(self, document):
+            self.document = document
+
+    store = Shared()
+    topics = TopicCatalogue({"a": 1}, store)
+    others = TopicCatalogue(store=store)
+    changes = gather(topics, "b")
+    others.create("b", 7)
+    topics.reload()
+    assert isinstance(changes.error, NotControllerError)
+    assert topics.topics() == others.topics()
+    with pytest.raises(TopicExistsError):
+        topics.create("b", 1)
+
+
+def test_nothing_is_told_once_it_is_closed(tmp_path):
+    async def main():
+        store = SlowStore(tmp_path / "catalogue.json")
+        topics = TopicCatalogue({"a": 1}, store)
+        told = []
+        topics.on_change(lambda: told.append(1))
+        changes = gather(topics, "b")
+        topics.store_soon()
+        await written(store)
+        store.go.release()
+        topics.close()
+        assert stored_names(tmp_path) == {"a", "b"}
+        await changes.ended()
+        assert told == []
+
+    asyncio.run(main())

@@ -7,7 +7,7 @@ grows with the number of groups: it is written whole at each change.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -59,12 +59,13 @@ class StateFile:
         """Replace the document: after a crash the old or the new one is there, whole."""
         self._replace(json.dumps(document, indent=1, sort_keys=True))
 
-    def write_parts(self, document: dict[str, Any], name: str, members: Iterable[str]) -> None:
-        """The same with one object more, `name`, of members that are encoded already
+    def write_parts(self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]) -> None:
+        """The same with more objects, by name, of members that are encoded already
         (`"key": value`): for what is large and changes in few places."""
         own = [f"{json.dumps(key)}: {json.dumps(of)}" for key, of in sorted(document.items())]
-        inner = ",\n  ".join(members)
-        own.append(f"{json.dumps(name)}: {{\n  {inner}\n }}")
+        for name, members in objects.items():
+            inner = ",\n  ".join(members)
+            own.append(f"{json.dumps(name)}: {{\n  {inner}\n }}")
         self._replace("{\n " + ",\n ".join(own) + "\n}")
 
     def _replace(self, text: str) -> None:

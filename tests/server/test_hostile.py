@@ -98,13 +98,13 @@ def test_topics_of_one_request_are_stored_and_told_once(run):
 
     async def main():
         async with serving() as rig:
-            store = rig.catalogue._store = Store()
+            store = rig.catalogue._gathering._store = Store()
             client = await rig.connect()
-            topics = [new_topic(f"t{n}") for n in range(250)]
+            topics = [new_topic(f"t{n}") for n in range(120)]
             response = await ask(client, 19, 7, topics=topics, timeout=MS, validate_only=False)
             assert {topic.error_code for topic in response.topics} == {0}
             assert (store.writes, rig.catalogue.version) == (1, 2)
-            names = [{"name": f"t{n}", "topic_id": None} for n in range(250)]
+            names = [{"name": f"t{n}", "topic_id": None} for n in range(120)]
             response = await ask(client, 20, 6, topics=names, timeout=MS)
             assert {topic.error_code for topic in response.responses} == {0}
             assert (store.writes, rig.catalogue.version) == (2, 3)
@@ -116,7 +116,7 @@ def test_topics_of_one_request_are_stored_and_told_once(run):
 def test_what_cannot_be_stored_was_not_changed(run):
     async def main():
         async with serving() as rig:
-            rig.catalogue._store = Store(OSError(28, "No space left on device"))
+            rig.catalogue._gathering._store = Store(OSError(28, "No space left on device"))
             client = await rig.connect()
             topics = [new_topic("a"), new_topic("orders")]
             response = await ask(client, 19, 7, topics=topics, timeout=MS, validate_only=False)

@@ -75,6 +75,16 @@ class ScriptedNode:
         self.topics = topics
         self.end_offsets = end_offsets
 
+    def change_topics(
+        self,
+        changed: list[tuple[str, bytes, int]],
+        gone: list[str],
+        ends: dict[str, dict[int, int]] | None = None,
+    ) -> None:
+        names = {*gone, *(name for name, *_ in changed)}
+        self.topics = [topic for topic in self.topics if topic[0] not in names] + changed
+        self.end_offsets = {**(self.end_offsets or {}), **(ends or {})}
+
     def set_group_configs(self, groups: list[Any]) -> None:
         self.group_configs = groups
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use crate::budget::AnswerBudget;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, CatalogueChange};
 use crate::config::Config;
 use crate::delayed::DelayedOperation;
 use crate::error::{ErrorCode, ReplayError};
@@ -136,7 +136,13 @@ impl Shard {
     /// The topics that exist: all of them, at each change. Until the first call the shard knows of
     /// none, and leaves assigning to clients.
     pub fn handle_topics(&mut self, now_ms: i64, catalogue: &Arc<Catalogue>) {
-        self.machine.topics_changed(now_ms, catalogue);
+        let change = CatalogueChange::between(self.machine.catalogue.as_ref(), catalogue);
+        self.machine.topics_changed(now_ms, &change);
+    }
+
+    /// The same, where the host has found out already what changed: for many shards at once.
+    pub fn handle_topics_change(&mut self, now_ms: i64, change: &CatalogueChange) {
+        self.machine.topics_changed(now_ms, change);
     }
 
     /// What is set for single consumer groups: all of it, at each change, and before

@@ -115,6 +115,8 @@ pub struct Node {
     topics: Arc<Topics>,
     /// The same for shards; none before the first [`Node::set_topics`].
     catalogue: Option<Arc<Catalogue>>,
+    /// What shards heard of it last.
+    told: Option<Arc<Catalogue>>,
     /// Of single consumer groups.
     group_configs: Arc<GroupConfigs>,
     /// A shard may not have heard of it.
@@ -158,6 +160,7 @@ impl Node {
             status: vec![LOADING; shards],
             topics: Arc::new(Topics::open(config.hash_seed)),
             catalogue: None,
+            told: None,
             group_configs: Arc::default(),
             has_news: false,
             timers_held: false,
@@ -184,22 +187,6 @@ impl Node {
     /// Read access for introspection.
     pub fn shard(&self, shard: usize) -> &Shard {
         &self.shards[shard]
-    }
-
-    /// The whole catalogue, at each change of it. Until the first call every topic passes. Offsets
-    /// of topics that are gone are deleted in the next turn, and groups that are assigned here
-    /// start to rebalance then if their topics changed.
-    pub fn set_topics(&mut self, topics: impl IntoIterator<Item = Topic>) {
-        let next = Topics::of(self.config.hash_seed, topics);
-        for topic in self.topics.missing_in(&next).into_iter().map(Arc::new) {
-            let shards = 0..self.shards.len();
-            let of = |shard| (shard, Arc::clone(&topic), Sweep::default());
-            self.deleted.extend(shards.map(of));
-        }
-        self.catalogue = Some(Arc::new(next.catalogue()));
-        self.topics = Arc::new(next);
-        self.status.iter_mut().for_each(|status| status.behind = true);
-        self.has_news = true;
     }
 
     /// One turn. `committed`: shard and offset below which everything in its log is durable.
@@ -362,17 +349,6 @@ impl Node {
         }
         self.slots.settle();
         turn.next_timeout_ms = self.next_timeout_ms();
-    }
-
-    fn tell_topics(&mut self, now_ms: i64) {
-        let Some(catalogue) = &self.catalogue else { return };
-        let is_behind = |status: &Status| status.active && status.behind;
-        for (shard, status) in self.shards.iter_mut().zip(&mut self.status) {
-            if is_behind(status) {
-                shard.handle_topics(now_ms, catalogue);
-                *status = Status { behind: false, touched: true, ..*status };
-            }
-        }
     }
 
     /// The peer of this ticket is gone: forget what it waits for.

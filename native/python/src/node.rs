@@ -85,26 +85,23 @@ impl PyNode {
     fn set_topics(
         &mut self,
         topics: Vec<(String, Vec<u8>, i32)>,
-        end_offsets: Option<HashMap<String, HashMap<i32, i64>>>,
+        end_offsets: Option<Ends>,
         racks: Option<HashMap<String, Vec<Vec<String>>>>,
     ) -> PyResult<()> {
-        let mut end_offsets = end_offsets.unwrap_or_default();
-        let mut racks = racks.unwrap_or_default();
-        let topic = |(name, id, partitions): (String, Vec<u8>, i32)| {
-            let bytes: [u8; 16] = id.as_slice().try_into().map_err(|_| {
-                PyValueError::new_err(format!(
-                    "topic {name:?}: an id of 16 bytes, not {}",
-                    id.len()
-                ))
-            })?;
-            let end_offsets = end_offsets.remove(&name).into_iter().flatten().collect();
-            let id = Uuid(u128::from_be_bytes(bytes));
-            let of_partition = |racks: Vec<String>| racks.into_iter().map(Into::into).collect();
-            let racks = racks.remove(&name).into_iter().flatten().map(of_partition).collect();
-            Ok(Topic { name: name.into(), id, partitions, end_offsets, racks })
-        };
-        let topics: PyResult<Vec<Topic>> = topics.into_iter().map(topic).collect();
-        self.node.set_topics(topics?);
+        self.node.set_topics(topics_of(topics, end_offsets, racks)?);
+        Ok(())
+    }
+
+    /// The same for those that are new or have changed, and the names of those that are gone.
+    #[pyo3(signature = (changed, gone, ends = None))]
+    fn change_topics(
+        &mut self,
+        changed: Vec<(String, Vec<u8>, i32)>,
+        gone: Vec<String>,
+        ends: Option<Ends>,
+    ) -> PyResult<()> {
+        let changed = topics_of(changed, ends, None)?;
+        self.node.change_topics(changed, gone.into_iter().map(Into::into));
         Ok(())
     }
 
@@ -406,6 +403,29 @@ fn config_from(values: &Bound<'_, PyDict>) -> PyResult<Config> {
 }
 
 /// The same of [`StormConfig`].
+type Ends = HashMap<String, HashMap<i32, i64>>;
+
+/// The rows of `set_topics` as topics. Raises ValueError for an id that is not 16 bytes.
+fn topics_of(
+    topics: Vec<(String, Vec<u8>, i32)>,
+    end_offsets: Option<Ends>,
+    racks: Option<HashMap<String, Vec<Vec<String>>>>,
+) -> PyResult<Vec<Topic>> {
+    let mut end_offsets = end_offsets.unwrap_or_default();
+    let mut racks = racks.unwrap_or_default();
+    let topic = |(name, id, partitions): (String, Vec<u8>, i32)| {
+        let bytes: [u8; 16] = id.as_slice().try_into().map_err(|_| {
+            PyValueError::new_err(format!("topic {name:?}: an id of 16 bytes, not {}", id.len()))
+        })?;
+        let end_offsets = end_offsets.remove(&name).into_iter().flatten().collect();
+        let id = Uuid(u128::from_be_bytes(bytes));
+        let of_partition = |racks: Vec<String>| racks.into_iter().map(Into::into).collect();
+        let racks = racks.remove(&name).into_iter().flatten().map(of_partition).collect();
+        Ok(Topic { name: name.into(), id, partitions, end_offsets, racks })
+    };
+    topics.into_iter().map(topic).collect()
+}
+
 fn storm_from(values: &Bound<'_, PyDict>) -> PyResult<StormConfig> {
     let mut config = StormConfig::default();
     for (name, value) in values {

@@ -18,13 +18,14 @@ from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import partition_of
-from pykcoord.catalogue import NotControllerError, Store
+from pykcoord.catalogue import NotControllerError
 from pykcoord.cli import logs
 from pykcoord.cli.nodes.messages import Message, Start, decoded, encoded
 from pykcoord.cli.running import line_of
 from pykcoord.cli.serving import Options, Ready, new_runner, raise_file_limit, serve
 from pykcoord.engine import Directory, Engine
 from pykcoord.errors import KcoordError
+from pykcoord.gathering import Store
 from pykcoord.log import Part, Properties
 from pykcoord.runtime import LOG_LOST
 from pykcoord.server import Broker, Peers

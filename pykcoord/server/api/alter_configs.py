@@ -114,7 +114,7 @@ def _replaced(asked: Any, cluster: Cluster) -> dict[str, str]:
 
 def _changed(asked: Any, cluster: Cluster) -> dict[str, str]:
     """What the group has, with the request's changes."""
-    configs = dict(cluster.catalogue.group_configs().get(asked.resource_name, {}))
+    configs = dict(cluster.catalogue.next_group_configs(asked.resource_name))
     for config in asked.configs:
         if config.config_operation == _SET:
             configs[config.name] = config.value

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Catalogue
-from pykcoord.errors import KcoordError
+from pykcoord.gathering import Changes
 from pykcoord.server._seen import Seen
 from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, SLICE_ELEMENTS, Fields
 
-# So many changes are stored together, since the whole catalogue is written each time.
-_BATCH = 256
+# So many changes of a request are stored together, since the whole catalogue is written each time.
+_BATCH = 128
+_AT_ONCE = 16
 
 
 def named_twice(topics: Sequence[Any]) -> Generator[Fields, None, Seen]:
@@ -67,33 +70,51 @@ def stored_together(
     catalogue: Catalogue,
     results: Iterator[Fields],
     refused: Callable[[Fields, ErrorCode, str], Fields],
-) -> Iterator[Fields]:
-    """The results of changes that are made while `results` is consumed, up to 256 at a time, each
-    batch stored once.
+) -> Iterator[Any]:
+    """The results of changes that are made while `results` is consumed. They come once they are
+    stored: up to 128 changes at a time, and futures among them until then. PAUSE stands for the
+    work on each.
 
     Where that fails none of a batch was made: `refused(result, code, text)` replaces those
     without an error. Should the client go away, later batches are not made.
     """
-    while True:
-        made: list[Fields] = []
-        try:
-            with catalogue.together():
-                _take_batch(results, made)
-        except (OSError, KcoordError) as error:
-            code, text = error_of(error)
-            for index, of in enumerate(made):
-                if of is not PAUSE and of["error_code"] is NONE:
-                    made[index] = refused(of, code, text)
-        if not made:
-            return
-        yield from made
+    has_more = True
+    try:
+        while has_more:
+            made: deque[tuple[Fields, Changes]] = deque()
+            taken, are_changed = 0, False
+            while has_more and taken < (_BATCH if are_changed else SLICE_ELEMENTS):
+                with catalogue.gathered() as changes:
+                    some = list(islice(results, _AT_ONCE))
+                has_more = len(some) == _AT_ONCE
+                taken += len(some)
+                for of in some:
+                    if of is not PAUSE:
+                        made.append((of, changes))
+                        are_changed = are_changed or of["error_code"] is NONE
+                    yield PAUSE
+            yield from _stored(catalogue)
+            yield from _told(made, refused)
+    finally:
+        catalogue.store_soon()
 
 
-def _take_batch(results: Iterator[Fields], made: list[Fields]) -> None:
-    """A slice of what changes nothing, or changes that are worth a write."""
-    are_changed = False
-    for of in results:
-        made.append(of)
-        are_changed = are_changed or (of is not PAUSE and of["error_code"] is NONE)
-        if len(made) >= (_BATCH if are_changed else SLICE_ELEMENTS):
-            return
+def _stored(catalogue: Catalogue) -> Iterator[Any]:
+    """Until all that is gathered is stored, that of others too: results may say what they did."""
+    catalogue.store_soon()
+    for changes in catalogue.pending():
+        yield changes.ended()
+
+
+def _told(
+    made: deque[tuple[Fields, Changes]], refused: Callable[[Fields, ErrorCode, str], Fields]
+) -> Iterator[Fields]:
+    failed: dict[Changes, tuple[ErrorCode, str]] = {}
+    while made:
+        of, changes = made.popleft()
+        if changes.error is None or of["error_code"] is not NONE:
+            yield of
+            continue
+        if changes not in failed:
+            failed[changes] = error_of(changes.error)
+        yield refused(of, *failed[changes])

@@ -2,11 +2,13 @@
 
 A handler answers with the fields of every version; those that a version has are written. Arrays of
 structures may be anything that can be iterated over, also what is made only then: a long
-answer costs one element at a time. kio's message classes say what a version has.
+answer costs one element at a time. A future among them is waited for. kio's message classes say
+what a version has.
 """
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime
 import typing
@@ -45,6 +47,8 @@ LOOKED_AT = 4
 TAGS = "tags"
 
 Fields = Mapping[str, Any]
+# Yields after each slice, or what to wait for.
+Slices = Generator[asyncio.Future[Any] | None]
 _T = typing.TypeVar("_T")
 
 _API_VERSIONS = 18
@@ -108,9 +112,8 @@ class Slicer:
             self.spend(SLICE_ELEMENTS)
             yield
 
-    def write_response(self, key: int, version: int, fields: Fields) -> Generator[None]:
-        """What follows the correlation id: the header's tags, if it has any, and the body.
-        Yields where a slice ends."""
+    def write_response(self, key: int, version: int, fields: Fields) -> Slices:
+        """What follows the correlation id: the header's tags, if it has any, and the body."""
         layout = _response_layout(key, version)
         # ApiVersions answers with header v0 in all versions: its client knows nothing yet.
         if layout.is_flexible and key != _API_VERSIONS:
@@ -122,18 +125,18 @@ class Slicer:
             layout.write_end(self.out)
         self._count += self._elements
 
-    def _write(self, layout: Layout, fields: Fields) -> Generator[None]:
+    def _write(self, layout: Layout, fields: Fields) -> Slices:
         yield from self._write_parts(layout, fields)
         layout.write_end(self.out)
 
-    def _write_parts(self, layout: Layout, fields: Fields) -> Generator[None]:
+    def _write_parts(self, layout: Layout, fields: Fields) -> Slices:
         for item in layout.parts:
             if item.is_in_parts:
                 yield from self._array(item, item.value(fields))
             else:
                 item.write(self.out, fields)
 
-    def _array(self, item: Item, elements: Iterable[Fields] | None) -> Generator[None]:
+    def _array(self, item: Item, elements: Iterable[Fields] | None) -> Slices:
         out, layout = self.out, item.layout
         assert layout is not None
         if elements is None:
@@ -146,6 +149,10 @@ class Slicer:
         count = 0
         has_arrays = layout.has_arrays
         for fields in elements:
+            if isinstance(fields, asyncio.Future):
+                self._count, self._elements = self._count + self._elements, 0
+                yield fields
+                continue
             if fields is not PAUSE:
                 count += 1
                 if has_arrays:
@@ -155,7 +162,7 @@ class Slicer:
             self._elements += 1
             if self._elements >= SLICE_ELEMENTS or len(out) >= self._end:
                 self._count += SLICE_ELEMENTS
-                yield
+                yield None
                 self._elements = 0
                 self._end = len(out) + SLICE_BYTES
         if not is_counted:

@@ -7,7 +7,7 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
-from pykcoord.catalogue import InvalidTopicError, Topic, check_name
+from pykcoord.catalogue import InvalidTopicError, Topic, TopicExistsError, check_name
 from pykcoord.server._seen import Seen
 from pykcoord.server.api.changes import stored_together
 from pykcoord.server.api.errors import error_of
@@ -83,6 +83,8 @@ def _topic(asked: Any, version: int, cluster: Cluster, may_create: bool) -> Fiel
     if may_create:
         try:
             return _whole(catalogue.create(asked.name, cluster.num_partitions), cluster)
+        except TopicExistsError:  # another request has it stored at this moment
+            return unknown_topic(asked.name, None, ErrorCode.leader_not_available)
         except Exception as error:
             return unknown_topic(asked.name, None, error_of(error)[0])
     return unknown_topic(asked.name, None, ErrorCode.unknown_topic_or_partition)

@@ -38,7 +38,7 @@ use kind::Group;
 use registry::Registry;
 
 use crate::budget::AnswerBudget;
-use crate::catalogue::Catalogue;
+use crate::catalogue::{Catalogue, CatalogueChange};
 use crate::config::Config;
 use crate::delayed::DelayedOperation;
 use crate::error::ErrorCode;
@@ -159,16 +159,24 @@ impl Machine {
     }
 
     /// The topics that exist, whole, at each change of them.
-    pub fn topics_changed(&mut self, now_ms: i64, catalogue: &Arc<Catalogue>) {
-        let old = self.catalogue.replace(Arc::clone(catalogue));
-        let before = old.as_deref();
-        if before.is_none_or(|old| !old.is_same(catalogue)) {
+    pub fn topics_changed(&mut self, now_ms: i64, change: &CatalogueChange) {
+        let own;
+        let change = if change.is_from(self.catalogue.as_ref()) {
+            change
+        } else {
+            own = CatalogueChange::between(self.catalogue.as_ref(), change.now());
+            &own
+        };
+        let old = self.catalogue.replace(Arc::clone(change.now()));
+        if change.is_any {
             self.topics_version += 1;
         }
-        if before.is_none_or(|old| !old.has_topics_of(catalogue)) {
+        if change.has_new {
             self.topics_created_version = self.topics_version;
         }
-        self.assigned_topics_changed(now_ms, old.as_deref(), catalogue);
+        if change.is_of_placement {
+            self.assigned_topics_changed(now_ms, old.as_deref(), change.now());
+        }
     }
 
     /// Answers with what the group's records say, once they are durable.

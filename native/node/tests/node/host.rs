@@ -99,14 +99,12 @@ impl Host {
     }
 
     pub fn topics(&mut self, topics: &[(&str, u128, i32)]) {
-        let topic = |(name, id, partitions): &(&str, u128, i32)| Topic {
-            name: Box::from(*name),
-            id: Uuid(*id),
-            partitions: *partitions,
-            end_offsets: Vec::new(),
-            racks: Vec::new(),
-        };
         self.node.set_topics(topics.iter().map(topic));
+    }
+
+    pub fn change_topics(&mut self, changed: &[(&str, u128, i32)], gone: &[&str]) {
+        let gone = gone.iter().map(|name| Box::from(*name));
+        self.node.change_topics(changed.iter().map(topic), gone);
     }
 
     pub fn shard_of(&self, group_id: &str) -> usize {
@@ -232,6 +230,16 @@ impl Host {
 }
 
 /// Without its length, as the node takes it.
+fn topic((name, id, partitions): &(&str, u128, i32)) -> Topic {
+    Topic {
+        name: Box::from(*name),
+        id: Uuid(*id),
+        partitions: *partitions,
+        end_offsets: Vec::new(),
+        racks: Vec::new(),
+    }
+}
+
 pub fn frame(version: i16, body: &RequestBody<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let start = begin_request(&mut out, body.api(), version, 77, Some(CLIENT_ID));

@@ -186,6 +186,32 @@ fn offsets_of_a_topic_that_the_catalogue_forgot_are_gone() {
     assert_eq!(names, ["returns"]);
 }
 
+#[test]
+fn changes_alone_come_to_what_the_whole_catalogue_comes_to() {
+    let mut host = host();
+    host.ask(9, &commit("g", &[("orders", 0, &[1]), ("returns", 0, &[0])]));
+    host.change_topics(&[("new", 7, 1), ("returns", 2, 2)], &["orders"]);
+    let partitions: &[i32] = &[0, 1];
+    let asked = [("orders", 0, partitions), ("returns", 0, partitions), ("new", 0, partitions)];
+    let answer = host.ask(9, &commit("g", &asked));
+    let unknown = UnknownTopicOrPartition;
+    let of = |name: &str, errors| (name.to_string(), 0, errors);
+    let expected = vec![
+        of("orders", vec![(0, unknown), (1, unknown)]),
+        of("new", vec![(1, unknown), (0, None)]),
+        of("returns", vec![(0, None), (1, None)]),
+    ];
+    assert_eq!(committed(answer), expected);
+    // What was committed for the topic that is gone went with it, and comes back with none.
+    host.change_topics(&[("orders", 99, 3)], &[]);
+    host.change_topics(&[("new", 8, 1)], &[]);
+    host.sleep(0);
+    let (_, _, topics) = fetched(host.ask(9, &fetch(&[("g", Option::None)]))).remove(0);
+    let mut names: Vec<&str> = topics.iter().map(|topic| &*topic.name).collect();
+    names.sort_unstable();
+    assert_eq!(names, ["returns"]);
+}
+
 /// What two members get of a topic whose partitions are in racks b, b, a and a; the first is in
 /// rack a, the second in b.
 fn assigned_by_racks(racks: &[&str]) -> [Vec<i32>; 2] {
@@ -224,6 +250,39 @@ fn assigned_by_racks(racks: &[&str]) -> [Vec<i32>; 2] {
         let assignment = Assignment::decode(&synced.assignment).expect("an assignment");
         assignment.assigned_partitions.into_iter().flat_map(|(_, numbers)| numbers).collect()
     })
+}
+
+/// What one member gets of the topic.
+fn assigned_alone(host: &mut Host, group_id: &str) -> Vec<i32> {
+    let mut joining = join(group_id, "");
+    if let RequestBody::JoinGroup(join) = &mut joining {
+        join.protocols[0].metadata = b"\0\0\0\0\0\x01\0\x06orders\xff\xff\xff\xff";
+    }
+    let ticket = host.send(3, &joining);
+    host.sleep(1);
+    let ResponseBody::JoinGroup(joined) = host.take(ticket) else { panic!() };
+    let answer = host.ask(3, &sync(group_id, &joined.member_id, joined.generation_id));
+    let ResponseBody::SyncGroup(synced) = answer else { panic!() };
+    let assignment = Assignment::decode(&synced.assignment).expect("an assignment");
+    assignment.assigned_partitions.into_iter().flat_map(|(_, numbers)| numbers).collect()
+}
+
+#[test]
+fn shards_that_missed_changes_hear_of_all_of_them() {
+    let rule = (Pattern::new("*"), GroupStrategy::Kafka(Strategy::Range));
+    let assignment = AssignmentRules { groups: vec![rule], capacities: Vec::new() };
+    let mut host = Host::loading_with(Config { assignment, ..Config::default() }, 2);
+    let (first, second) = host.apart();
+    let late = usize::from(host.shard_of(&first) == 0);
+    host.load(1 - late);
+    host.topics(&[("orders", ORDERS, 1)]);
+    assert_eq!(assigned_alone(&mut host, &first), [0]);
+    host.change_topics(&[("orders", ORDERS, 2)], &[]);
+    host.change_topics(&[("orders", ORDERS, 3), ("more", 5, 4)], &[]);
+    host.load(late);
+    host.change_topics(&[], &["more"]);
+    host.sleep(1);
+    assert_eq!(assigned_alone(&mut host, &second), [0, 1, 2]);
 }
 
 #[test]

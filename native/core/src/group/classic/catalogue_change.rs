@@ -22,9 +22,6 @@ impl Machine {
         if self.config.assignment.groups.is_empty() {
             return;
         }
-        if old.is_some_and(|old| old.has_same_placement(catalogue)) {
-            return; // end offsets alone
-        }
         for group in self.registry.sorted_groups() {
             if self.group(group).as_classic().is_none_or(|of| of.state != State::Stable) {
                 continue;
