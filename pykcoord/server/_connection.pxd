@@ -1,5 +1,6 @@
 # The index of _connection.pyx: the connections of one listener and what they share.
 
+from pykcoord.server._freeing cimport Freeing
 from pykcoord.server._sending cimport Replies
 
 
@@ -17,6 +18,7 @@ cdef class Hub:
     cdef readonly bint is_behind          # so it was before the last `take`
     cdef list _pending                    # (ticket, session, frame) since the last turn
     cdef double _pending_since
+    cdef readonly Freeing freeing         # large buffers of connections that need them no more
     cdef Replies _replies                 # of the turn that is being delivered
     cdef long long _last_ticket
     cdef object _handler
@@ -64,6 +66,7 @@ cdef class Connection:
     cdef int received(self, const char* start, Py_ssize_t length) except -1
     cdef bint _may_take(self) noexcept
     cdef int _abandon(self) except -1
+    cdef int _forget(self) except -1
     cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2
     cdef bint _is_refused(self, const char* data, Py_ssize_t size) except -1
     cdef Py_ssize_t _begin_long(self, const char* data, Py_ssize_t length, Py_ssize_t size) except -1

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from pykcoord.server._freeing import Freeing
 from pykcoord.session import Session
 
 LATENCY_BOUNDS: tuple[float, ...]
@@ -34,6 +35,8 @@ class Hub:
     def sent_bytes_total(self) -> int: ...
     @property
     def is_behind(self) -> bool: ...
+    @property
+    def freeing(self) -> Freeing: ...
     is_full: bool
     unsent_bytes: int
     def __init__(

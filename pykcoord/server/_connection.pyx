@@ -9,11 +9,10 @@ together. This module must never parse a request beyond its API key, block, or r
 from cpython.bytearray cimport (
     PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.object cimport PyObject
-from cpython.ref cimport Py_DECREF, Py_INCREF
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy, memset
 
+from pykcoord.server._freeing cimport Freeing, resized
 from pykcoord.server._sending cimport Replies
 
 # Beyond this, pipelined frames wait in the client's socket, not here.
@@ -28,10 +27,6 @@ LATENCY_BOUNDS = (
 cdef double[15] _bounds
 for _index, _bound in enumerate(LATENCY_BOUNDS):
     _bounds[_index] = _bound
-
-
-cdef extern from "Python.h":
-    int _PyBytes_Resize(PyObject** bytes, Py_ssize_t size) except -1
 
 
 cdef inline int32_t _int32(const char* data) noexcept nogil:
@@ -85,6 +80,7 @@ cdef class Hub:
         self.connections_by_ip = {}
         self._pending = []
         self._replies = Replies()
+        self.freeing = Freeing()
         self._handler = handler
         self._seconds = seconds
         self._max_frame_bytes = max_frame_bytes
@@ -335,7 +331,7 @@ cdef class Connection:
             else:
                 del hub.connections_by_ip[self.client_ip]
         self._abandon()
-        self._waiting = self._long = None
+        self._forget()
         self._write = None
         self._descriptor = -1
 
@@ -351,9 +347,17 @@ cdef class Connection:
         cdef long long ticket = self._ticket
         if ticket:
             self._ticket = 0
+            self._hub.freeing.take(self._frame)
             self._frame = None
             self._hub.in_flight.pop(ticket, None)
             self._hub._handler.abandoned(ticket)
+        return 0
+
+    cdef int _forget(self) except -1:
+        """What was received and not taken."""
+        self._waiting = None
+        self._hub.freeing.take(self._long)
+        self._long = None
         return 0
 
     cdef bint _may_take(self) noexcept:
@@ -397,16 +401,10 @@ cdef class Connection:
     cdef Py_ssize_t _fill(self, const char* data, Py_ssize_t length) except -1:
         """More of a long frame, which is taken when it is whole. Its memory grows as it comes."""
         cdef Py_ssize_t taken = min(length, self._long_size - self._filled)
-        cdef PyObject* grown
         if self._filled + taken > self._long_room:
             self._long_room = min(self._long_size, max(2 * self._long_room, self._filled + taken))
-            grown = <PyObject*>self._long
-            Py_INCREF(self._long)
-            self._long = None  # it must have one owner
-            if _PyBytes_Resize(&grown, self._long_room) < 0:
-                raise MemoryError()
-            self._long = <bytes>grown
-            Py_DECREF(self._long)
+            owner, self._long = [self._long], None
+            self._long = resized(owner, self._long_room)
         memcpy(PyBytes_AS_STRING(self._long) + self._filled, data, taken)
         self._filled += taken
         if self._filled == self._long_size:
@@ -473,6 +471,8 @@ cdef class Connection:
 
     cdef int _answered(self, Py_ssize_t size) except -1:
         self._ticket = 0
+        if PyBytes_GET_SIZE(self._frame) > READ_AHEAD_BYTES:
+            self._hub.freeing.take(self._frame)
         self._frame = None
         if not self._closed:
             self._hub.sent_bytes_total += size
@@ -494,6 +494,6 @@ cdef class Connection:
         if not self._closed:
             self._closed = True
             self._abandon()
-            self._waiting = self._long = None
+            self._forget()
             self._transport.close()
         return 0
