@@ -44,8 +44,11 @@ from its log; *server*: answered by the server from its topic catalogue. A reque
 else closes the connection with one line of log; ApiVersions in a version that is too new is
 answered as Kafka does, so that the client asks again.
 
-Not served: the APIs of share groups and streams groups, and those of transactions, SASL and
-quotas. Fetch brings no records.""",
+WriteTxnMarkers and TxnOffsetCommit are listed only where somebody coordinates transactions
+([transactions](embedding.md#transactions)).
+
+Not served: the APIs of share groups and streams groups, those of a transaction coordinator, SASL
+and quotas. Fetch brings no records.""",
         ["| key | API | versions | by | what it does here |", "|---|---|---|---|---|", *lines],
     )
 

@@ -126,7 +126,8 @@ SLOW_DOWNS = [
         tuple(f"{way}commit-{each}" for way in ("", "node-", "sharded-") for each in (1, 5)),
         "the topic copied for each record, 8 times",
         f"{CORE}/offset/apply.rs",
-        "let record_offset = outbox.emit(now_ms, &key, Some(&encoded));", _copies(8, "topic"),
+        "let record_offset = outbox.emit_as(kind, now_ms, &key, Some(&encoded));",
+        _copies(8, "topic"),
     ),
     SlowDown(
         ("fetch-5", "node-fetch-5", "sharded-fetch-5"), "the topic copied for each offset, twice",

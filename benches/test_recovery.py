@@ -48,7 +48,7 @@ class Log:
             first = offset * COMMITTED % PARTITIONS
             commits = (offset_commit(member, offset, first) for member in members)
             assert all(host.ask(commits, size=1))
-            for _, base, count, base_timestamp, max_timestamp, records in host.appends:
+            for _, base, count, base_timestamp, max_timestamp, records, *_ in host.appends:
                 first_offset = base if first_offset is None else first_offset
                 at = base - first_offset
                 framed.append(
@@ -81,7 +81,7 @@ class GroupLog:
         one_member_groups(host, groups)
         self.data = b"".join(
             _record_batch.frame(records, count, base, base_timestamp, max_timestamp, 0)
-            for _, base, count, base_timestamp, max_timestamp, records in host.appends
+            for _, base, count, base_timestamp, max_timestamp, records, *_ in host.appends
         )
         self.records = sum(append[2] for append in host.appends)
 

@@ -148,6 +148,9 @@ class Config:
         long=True,
         ours=True,
     )
+    transactional_commits_enable: bool = _yes_or_no(
+        False, "Serve [commits in transactions](embedding.md#transactions)."
+    )
     group_events_enable: bool = _yes_or_no(
         True,
         "Whether what happens to groups is kept, beside the log of a directory "
@@ -390,10 +393,8 @@ class Config:
                 raise ConfigError(name, "unknown name" + _nearest(name))
         config = cls(**attributes)
         if "group_assignment_groups" in attributes and config.group_assignment == "client":
-            warnings.append(
-                "group.assignment.groups has no effect while clients assign: "
-                "set group.assignment=coordinator as well"
-            )
+            text = "has no effect while clients assign: set group.assignment=coordinator as well"
+            warnings.append(f"group.assignment.groups {text}")
         return config, warnings
 
     @property

@@ -38,7 +38,8 @@ from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.observers import tell
 from pykcoord.recorder import RecordedFiles, Recorder, watch_topics
-from pykcoord.runtime import Runtime, RuntimeMetrics
+from pykcoord.runtime import Runtime
+from pykcoord.runtime_parts import RuntimeMetrics
 from pykcoord.server_assignors import Given, ServerAssignors, configured
 from pykcoord.snapshots import start_snapshots
 
@@ -129,6 +130,8 @@ class Engine:
             node.compute_targets_aside()
             runtime = new_runtime(node, log, clock, observer)
             runtime.tell_events(tells_events)
+            if config.transactional_commits_enable:
+                runtime.serve_transactions()
             if own:
                 timeout_ms = config.group_consumer_assignor_timeout_ms
                 runtime.call_assignors(ServerAssignors(own, timeout_ms))

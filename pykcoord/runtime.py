@@ -12,16 +12,26 @@ import contextlib
 import functools
 import logging
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from pykcoord.clock import CatchUp, Clock, monotonic_seconds
 from pykcoord.errors import KcoordError, LogDirectoryLostError, LogError, LogFencedError
-from pykcoord.events import Event, EventRow, log_event
+from pykcoord.events import Event, log_event
 from pykcoord.log.protocol import Append, Failure, Log, ShardReleasedError
 from pykcoord.observers import tell
-
-if TYPE_CHECKING:
-    from pykcoord.session import Session
+from pykcoord.runtime_parts import (
+    Assignors,
+    Ends,
+    EventRecorder,
+    GroupRows,
+    Node,
+    Rows,
+    RuntimeMetrics,
+    Transactions,
+    Transport,
+    Turn,
+)
+from pykcoord.transactions import Verification
 
 logger = logging.getLogger("pykcoord.runtime")
 
@@ -29,118 +39,6 @@ logger = logging.getLogger("pykcoord.runtime")
 LOG_LOST = (LogFencedError, LogDirectoryLostError)
 LOG_LOST_TEXT = "the log is not this process's any more; nothing is served"
 _NODE_FAILED = "the node failed; nothing is served any more"
-
-
-class Turn(Protocol):
-    """What one step of the node yields (`_native.Turn`)."""
-
-    @property
-    def parts(self) -> list[tuple[int, bytes]]: ...
-    @property
-    def replies(self) -> list[tuple[int, bytes]]: ...
-    @property
-    def appends(self) -> list[tuple[int, int, int, int, int, bytes]]: ...
-    @property
-    def foreign(self) -> list[int]: ...
-    @property
-    def invalid(self) -> list[tuple[int, str]]: ...
-    @property
-    def events(self) -> list[EventRow]: ...
-    @property
-    def recorded(self) -> list[tuple[int, int, bytes, bytes]]: ...
-    @property
-    def next_timeout_ms(self) -> int | None: ...
-
-
-Rows = list[tuple[str, bytes, int]]
-"""Topics: name, 16-byte topic id, number of partitions."""
-Ends = dict[str, dict[int, int]] | None
-"""Where partitions end, by topic and number."""
-GroupRows = list[tuple[str, int | None, int | None, int | None]]
-
-
-class Node(Protocol):
-    """The shards behind one runtime (`_native.Node`)."""
-
-    def set_topics(self, topics: Rows, end_offsets: Ends = None) -> None: ...
-    def change_topics(self, changed: Rows, gone: list[str], ends: Ends = None) -> None: ...
-    def set_group_configs(self, groups: GroupRows) -> None: ...
-    def loader(self) -> Any: ...
-    def adopt(self, shard: int, loader: Any) -> None: ...
-    def loaded(self, shard: int, now_ms: int, next_offset: int) -> None: ...
-    def step(
-        self,
-        now_ms: int,
-        frames: list[tuple[int, Session, bytes]],
-        committed: list[tuple[int, int]],
-        unsent_bytes: int = 0,
-        timers: bool = True,
-    ) -> Turn: ...
-    def furthest_offsets(self, topic: str, partitions: Sequence[int]) -> list[int]: ...
-    def poll_target_job(self) -> Any: ...
-    def bring_targets(self, number: int, targets: Any) -> None: ...
-    def refuse_targets(self, number: int, reason: str) -> None: ...
-    def tell_events(self, on: bool) -> None: ...
-    def record_events(self, on: bool) -> None: ...
-    def abandon(self, ticket: int) -> None: ...
-    def set_away(self, shard: int, away: bool) -> None: ...
-    def drop_shard(self, shard: int) -> Turn: ...
-
-
-class Transport(Protocol):
-    """Where frames come from and replies go. All calls are made on the runtime's loop."""
-
-    @property
-    def unsent_bytes(self) -> int:
-        """Bytes of replies that were delivered here and not yet read by their clients."""
-
-    @property
-    def is_behind(self) -> bool:
-        """More may have arrived than the last `take` gave."""
-
-    def take(self) -> list[tuple[int, Session, bytes]]:
-        """The frames since the last call: (ticket, session, frame without its length)."""
-
-    def deliver_parts(self, parts: list[tuple[int, bytes]]) -> None:
-        """Ticket, and what goes before the rest of its reply: the first part has the length."""
-
-    def deliver(self, replies: list[tuple[int, bytes]]) -> None:
-        """Ticket, and the reply with its 4-byte length, or the end of one that came in parts."""
-
-    def foreign(self, tickets: list[int]) -> None:
-        """Requests of an API that the core does not own: the transport answers them."""
-
-    def refuse(self, ticket: int, reason: str) -> None:
-        """A frame that cannot be parsed: one line of log, and its connection is closed."""
-
-
-class Assignors(Protocol):
-    """Assignors of one's own, on threads of their own (`pykcoord.server_assignors`)."""
-
-    def ask(self, job: Any, tell: Callable[[Any, str], None]) -> None:
-        """Have a job of the node done. `tell` is called on any thread, with targets, or with None
-        and why there are none."""
-
-    def close(self) -> None:
-        """No job comes any more."""
-
-
-class RuntimeMetrics(Protocol):
-    """What the runtime counts. Durations in seconds."""
-
-    def turn(self, frames: int, seconds: float) -> None: ...
-    def appended(self, seconds: float) -> None: ...
-    def append_failed(self, shard: int) -> None: ...
-
-
-class EventRecorder(Protocol):
-    """Keeps events: see `pykcoord.recorder`."""
-
-    not_kept: dict[str, int]
-
-    def take(self, recorded: list[tuple[int, int, bytes, bytes]]) -> None: ...
-    def shard_loaded(self, shard: int) -> None: ...
-    def lose(self) -> None: ...
 
 
 class Runtime:
@@ -189,6 +87,8 @@ class Runtime:
         self._catch_up = CatchUp()
         self._settled = asyncio.Event()
         self._assignors: Assignors | None = None
+        self._transactions: Transactions | None = None
+        self._transactional_version: int | None = None
 
     def release(self, shard: int) -> None:
         """Serve the shard no longer: what is parked, and all that comes, hears NOT_COORDINATOR.
@@ -308,6 +208,19 @@ class Runtime:
         """Have these compute the targets that the node asks its host for, beside the turns."""
         self._assignors = assignors
 
+    def serve_transactions(self, transactions: Transactions | None = None) -> None:
+        """Serve TxnOffsetCommit and WriteTxnMarkers from now on. `transactions` is asked for each
+        transaction that begins in a shard, and then versions 5 and 6 of TxnOffsetCommit are served,
+        too, which have the partition added; None: whoever commits has asked already."""
+        self._transactions = transactions
+        self._transactional_version = 4 if transactions is None else 6
+        self.node.serve_transactions(transactions is not None)
+
+    @property
+    def transactional_version(self) -> int | None:
+        """The highest version of TxnOffsetCommit that is served; None: none."""
+        return self._transactional_version
+
     def tell_events(self, on: bool) -> None:
         """Whether events are logged, and given to `on_event`, from now on; findings always are."""
         self.node.tell_events(on)
@@ -388,6 +301,8 @@ class Runtime:
                 tell(self.on_event, event)
         if self._assignors is not None:
             self._ask(self._assignors)
+        if turn.verifications:
+            self._verify([Verification(*of) for of in turn.verifications])
         self._schedule(turn.next_timeout_ms)
 
     def _ask(self, assignors: Assignors) -> None:
@@ -395,6 +310,17 @@ class Runtime:
         while (job := self.node.poll_target_job()) is not None:
             number = job.number
             assignors.ask(job, functools.partial(self._from_a_thread, self._computed, number))
+
+    def _verify(self, verifications: list[Verification]) -> None:
+        assert self._transactions is not None
+        for of in verifications:
+            done = functools.partial(self._from_a_thread, self._verified, of.ticket)
+            self._transactions.verify(of, done)
+
+    def _verified(self, ticket: int, error_code: int) -> None:
+        if self._running:
+            self.node.verified(ticket, error_code)
+            self.wake()
 
     def _computed(self, number: int, targets: Any, reason: str) -> None:
         if not self._running:

@@ -7,6 +7,7 @@ out of it. Requests come as frames; `pykcoord.arrow_shard` takes rows of Arrow b
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -15,9 +16,9 @@ from pykcoord._machine import Finding, Machine
 from pykcoord._native import Turn
 from pykcoord.config import Config
 from pykcoord.errors import ArgumentError
-from pykcoord.log._record_batch import frame
-from pykcoord.log.protocol import Append
+from pykcoord.log.protocol import Append, record_batch
 from pykcoord.session import EMBEDDED, Session
+from pykcoord.transactions import OpenTransaction
 
 __all__ = [
     "Append",
@@ -31,6 +32,10 @@ __all__ = [
 ]
 
 _INT64 = range(2**63)
+_TOPIC = b"__consumer_offsets"
+# WriteTxnMarkers v2 (wire.md): key, version, correlation id, no client id, no tags.
+_MARKER_HEAD = (27, 2, 0, -1, 0)
+_MARKER = struct.Struct(f">hhihB Bqh?BB{len(_TOPIC)}sBiBibBB")
 
 
 class Request(NamedTuple):
@@ -87,14 +92,20 @@ class Shard(Machine):
         topics: Mapping[str, int] | None = None,
         seed: bytes | None = None,
         tells_events: bool = False,
+        transactions: bool = False,
     ) -> None:
         """`config`: Kafka's settings, default values where None. `topics`: name to number of
         partitions; commits elsewhere are refused with UNKNOWN_TOPIC_OR_PARTITION; None accepts
         every topic. `seed`: 32 bytes of entropy for member ids (default: the system's); the same
         seed and the same inputs give the same bytes. `tells_events`: whether events of groups are
-        gathered for `take_events`.
+        gathered for `take_events`. `transactions`: whether TxnOffsetCommit (0 to 4) and
+        WriteTxnMarkers are served; whoever sends them has asked its transaction coordinator, and
+        ends what it began.
         """
         super().__init__(config, topics, seed, tells_events)
+        if transactions:
+            self._node.serve_transactions(False)
+        self._transactions = transactions
         self._now_ms = 0
         self._waiting: set[int] = set()
 
@@ -148,6 +159,47 @@ class Shard(Machine):
             raise RefusedFrames(refused, step)
         return step
 
+    def complete_transaction(
+        self,
+        now_ms: int,
+        ticket: int,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int = 0,
+        transaction_version: int = 0,
+    ) -> Step:
+        """A step that ends a producer's transaction, in all groups: its pending offsets count from
+        now on (`commit`), or are dropped. The marker is among the appends; the answer to `ticket`,
+        once that is durable, is a response to WriteTxnMarkers v2 with one error code.
+
+        `producer_id` (int64) and `producer_epoch` (int16), at least 0; `coordinator_epoch` (int32)
+        of the transaction coordinator; `transaction_version`: 2 where each transaction has an
+        epoch of its own (KIP-890), 0 or 1 where not. Errors: INVALID_PRODUCER_EPOCH (47), the
+        producer is further; TRANSACTION_COORDINATOR_FENCED (52), a later coordinator has written
+        here. A producer without pending offsets is no error. Raises ArgumentError as `step` does,
+        and of a shard without `transactions`. Source: `GroupCoordinatorService`,
+        `completeTransaction`.
+        """
+        if not self._transactions:
+            raise ArgumentError(
+                "transactions", "the shard was made without: Shard(transactions=True)"
+            )
+        arguments.integer("producer_id", producer_id, _INT64)
+        arguments.integer("producer_epoch", producer_epoch, range(2**15))
+        arguments.integer("coordinator_epoch", coordinator_epoch, range(2**31))
+        arguments.integer("transaction_version", transaction_version, range(3))
+        marker = _MARKER.pack(
+            *_MARKER_HEAD, 2, producer_id, producer_epoch, commit, 2, len(_TOPIC) + 1, _TOPIC,
+            2, 0, 0, coordinator_epoch, transaction_version, 0, 0,
+        )  # fmt: skip
+        return self.step(now_ms, [Request(ticket, marker)])
+
+    def open_transactions(self) -> list[OpenTransaction]:
+        """Transactions with commits in this shard that no marker has ended, by producer id."""
+        return [OpenTransaction(*of) for of in self._node.open_transactions(0)]
+
     def abandon(self, ticket: int) -> None:
         """Forget the parked request of a client that is gone. Its membership stays."""
         self._node.abandon(arguments.integer("ticket", ticket, range(2**64)))
@@ -187,13 +239,6 @@ class Shard(Machine):
         for ticket in tickets:
             if not 0 <= ticket < 2**64:
                 raise ArgumentError("requests", f"ticket {ticket} is not in [0, 2**64)")
-
-
-def record_batch(append: Append, leader_epoch: int = 0) -> bytes:
-    """The bytes of `append` for a log: one RecordBatch v2 with its CRC-32C, as Kafka writes it, and
-    as `Shard.replay` reads it."""
-    _, base_offset, record_count, base_timestamp, max_timestamp, records = append
-    return frame(records, record_count, base_offset, base_timestamp, max_timestamp, leader_epoch)
 
 
 class RefusedFrames(ArgumentError):

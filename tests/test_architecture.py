@@ -24,7 +24,7 @@ LAYERS = [
     {"errors", "kafka_names", "properties", "clock", "arrow", "events", "observers"},
     {"assignment_rules", "_arguments", "_setting", "gathering"},
     {"config", "catalogue", "log"},
-    {"group_config", "runtime", "leading", "session", "_native"},
+    {"transactions", "group_config", "runtime", "runtime_parts", "leading", "session", "_native"},
     # Embedding: the machine without sockets.
     {
         "compaction",

@@ -15,7 +15,6 @@ from typing import Any
 
 from pykcoord.cluster.reading import follow_into, load_into
 from pykcoord.errors import LogError
-from pykcoord.log._record_batch import frame
 from pykcoord.log.protocol import (
     Append,
     Done,
@@ -24,6 +23,7 @@ from pykcoord.log.protocol import (
     ShardReleasedError,
     Taken,
     by_shard,
+    record_batch,
 )
 from pykcoord.log.shared import FencedError, ShardLog, Store
 
@@ -169,17 +169,7 @@ class HostedLog:
             self._on_entry(shard, led.log)
 
     def _put(self, log: ShardLog, appends: list[Append]) -> Failure | None:
-        records = b"".join(
-            frame(
-                append.records,
-                append.record_count,
-                append.base_offset,
-                append.base_timestamp,
-                append.max_timestamp,
-                log.epoch,
-            )
-            for append in appends
-        )
+        records = b"".join(record_batch(append, log.epoch) for append in appends)
         count = sum(append.record_count for append in appends)
         try:
             log.append(records, count, now_ms=self._now_ms())

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 from pykcoord._native import JournalWriter, ReplayError
 from pykcoord.clock import boot_seconds
 from pykcoord.errors import LogError
-from pykcoord.log._record_batch import frame
 from pykcoord.log.protocol import (
     Append,
     Done,
@@ -27,6 +26,7 @@ from pykcoord.log.protocol import (
     ShardReleasedError,
     Taken,
     by_shard,
+    record_batch,
 )
 from pykcoord.log.shared.entry import CorruptEntryError, Snapshot, decode_snapshot, encode
 from pykcoord.log.shared.pruning import Place, keep_snapshots, snapshot_name
@@ -308,7 +308,7 @@ class JournalLog:
         for shard, calls in putting.items():
             appends = [append for call in calls for append in call.appends]
             epoch = calls[0].led.epoch
-            batches = b"".join(_framed(append, epoch) for append in appends)
+            batches = b"".join(record_batch(append, epoch) for append in appends)
             count = sum(append.record_count for append in appends)
             parts.append(Part(shard, epoch, appends[0].base_offset, count, batches))
         return parts
@@ -403,17 +403,6 @@ def _replayed(incarnation: int, index: int, part: Part, offset: int, loader: Any
     except ReplayError as error:
         raise CorruptEntryError(name, f"shard {part.shard}: {error}") from error
     return part.next_offset
-
-
-def _framed(append: Append, epoch: int) -> bytes:
-    return frame(
-        append.records,
-        append.record_count,
-        append.base_offset,
-        append.base_timestamp,
-        append.max_timestamp,
-        epoch,
-    )
 
 
 def _fenced(shard: int) -> ShardLostError:

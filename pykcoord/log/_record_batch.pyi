@@ -48,6 +48,9 @@ def frame(
     base_timestamp: int,
     max_timestamp: int,
     leader_epoch: int,
+    producer_id: int = -1,
+    producer_epoch: int = -1,
+    is_marker: bool = False,
 ) -> bytes: ...
 def reframe(batch: Buffer, records: Buffer) -> bytes: ...
 def header(buffer: Buffer, position: int) -> Header: ...

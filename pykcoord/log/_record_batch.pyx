@@ -151,9 +151,11 @@ def crc32c(const uint8_t[::1] data not None, uint32_t initial=0):
 def frame(
     const uint8_t[::1] records not None, int32_t record_count, int64_t base_offset,
     int64_t base_timestamp, int64_t max_timestamp, int32_t leader_epoch,
+    int64_t producer_id=-1, int16_t producer_epoch=-1, bint is_marker=False,
 ):
-    """A whole batch around a records area, as Kafka's coordinator writes it (log-format section 3.4):
-    CREATE_TIME, uncompressed, producer id and epoch -1, base sequence 0."""
+    """A whole batch around a records area, as Kafka's coordinator writes it (log-format sections 3.4
+    and 5): CREATE_TIME, uncompressed, base sequence 0. With a producer id: of its transaction, or the
+    marker that ends it, whose base sequence is -1."""
     cdef Py_ssize_t area = records.shape[0]
     if record_count < 1 or area < 1 or area > INT32_MAX - HEADER_BYTES or base_offset < 0:
         raise AssertionError(f"not a batch: {record_count} records, {area} bytes at {base_offset}")
@@ -163,13 +165,15 @@ def frame(
     store32(at + 8, <int32_t>(HEADER_BYTES + area - LENGTH_PREFIX_BYTES))
     store32(at + 12, leader_epoch)
     at[16] = 2
-    at[21] = at[22] = 0
+    at[21] = 0
+    at[22] = 0 if producer_id < 0 else 0x30 if is_marker else 0x10
     store32(at + 23, record_count - 1)
     store64(at + 27, base_timestamp)
     store64(at + 35, max_timestamp)
-    store64(at + 43, -1)
-    at[51] = at[52] = 0xFF
-    store32(at + 53, 0)
+    store64(at + 43, producer_id)
+    at[51] = <uint8_t>((producer_epoch >> 8) & 0xFF)
+    at[52] = <uint8_t>(producer_epoch & 0xFF)
+    store32(at + 53, -1 if is_marker else 0)
     store32(at + 57, record_count)
     memcpy(at + HEADER_BYTES, &records[0], area)
     seal(at, HEADER_BYTES + area)

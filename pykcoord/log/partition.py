@@ -15,11 +15,11 @@ from typing import NamedTuple
 from pykcoord.errors import CorruptLogError, LogError, LogFencedError
 from pykcoord.log import checkpoint, durable, recovery
 from pykcoord.log._disk import Outcome, write_files
-from pykcoord.log._record_batch import Stop, frame, header
+from pykcoord.log._record_batch import Stop, header
 from pykcoord.log.closed_segments import ClosedSegments
 from pykcoord.log.naming import naming
 from pykcoord.log.presence import Presence
-from pykcoord.log.protocol import Append, Cut, Failure, OnCorruption
+from pykcoord.log.protocol import Append, Cut, Failure, OnCorruption, record_batch
 from pykcoord.log.recovery import Found
 from pykcoord.log.segment import (
     SegmentFile,
@@ -126,18 +126,16 @@ class Partition:
             self._begin_epoch()
         next_offset = self.next_offset
         size_bytes = 0
-        for _, base_offset, record_count, base_timestamp, max_timestamp, records in appends:
-            assert base_offset == next_offset, (self.directory, next_offset, base_offset)
-            batch = frame(
-                records, record_count, next_offset, base_timestamp, max_timestamp, self.leader_epoch
-            )
+        for append in appends:
+            assert append.base_offset == next_offset, (self.directory, next_offset, append)
+            batch = record_batch(append, self.leader_epoch)
             batch_bytes = len(batch)
-            if self._is_full(batch_bytes, next_offset + record_count - 1):
+            if self._is_full(batch_bytes, next_offset + append.record_count - 1):
                 self._roll(next_offset)
             self._waiting.append(batch)
             self._waiting_bytes += batch_bytes
             size_bytes += batch_bytes
-            next_offset += record_count
+            next_offset += append.record_count
             self._waiting_offset = next_offset
         return size_bytes
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 from pykcoord.errors import LogError
+from pykcoord.log._record_batch import frame
 
 __all__ = [
     "Append",
@@ -43,6 +44,8 @@ class Append(NamedTuple):
     `records` is the records area of a RecordBatch v2 with `record_count` (at least 1) records;
     `base_offset` is the shard's next offset, counted from `Taken.next_offset` (see `Log.append`);
     `base_timestamp` and `max_timestamp` are those of the batch, in ms since the epoch.
+    `producer_id` and `producer_epoch`: of the transaction that the batch belongs to; -1: of none.
+    `is_marker`: it is the control batch that ends it. `pykcoord.record_batch` makes the bytes.
     """
 
     shard: int
@@ -51,6 +54,19 @@ class Append(NamedTuple):
     base_timestamp: int
     max_timestamp: int
     records: bytes
+    producer_id: int = -1
+    producer_epoch: int = -1
+    is_marker: bool = False
+
+
+def record_batch(append: Append, leader_epoch: int = 0) -> bytes:
+    """The bytes of `append` for a log: one RecordBatch v2 with its CRC-32C, as Kafka writes it, and
+    as `Shard.replay` reads it."""
+    _, base_offset, count, base_timestamp, max_timestamp, records, *_ = append
+    producer = append.producer_id, append.producer_epoch, append.is_marker
+    return frame(
+        records, count, base_offset, base_timestamp, max_timestamp, leader_epoch, *producer
+    )
 
 
 Done = Callable[[list[tuple[int, int]], list[tuple[int, Failure]]], None]

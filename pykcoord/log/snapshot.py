@@ -35,7 +35,8 @@ __all__ = [
 SNAPSHOT_FILE = "pykcoord.state"
 
 _MAGIC = b"pykstate"
-_VERSION = 1
+_VERSION = 2
+_READ_VERSIONS = (1, 2)  # 1 has no producers
 _HEAD = struct.Struct(">8sHI")  # magic, version, length of the JSON that follows
 _CHUNK = struct.Struct(">II")  # length, CRC-32C of all of the file up to the chunk's end
 _BATCH_HEADER_BYTES = 61
@@ -200,8 +201,8 @@ def _head(path: Path, file: BinaryIO) -> tuple[Covered, int]:
     if len(head) < _HEAD.size or not head.startswith(_MAGIC):
         raise SnapshotError(path, "not a snapshot of pykcoord")
     _, version, length = _HEAD.unpack(head)
-    if version != _VERSION:
-        raise SnapshotError(path, f"version {version}; only version {_VERSION} is read")
+    if version not in _READ_VERSIONS:
+        raise SnapshotError(path, f"version {version}; only versions up to {_VERSION} are read")
     text = file.read(min(length, os.fstat(file.fileno()).st_size))
     crc = crc32c(head + text)
     if file.read(4) != struct.pack(">I", crc):

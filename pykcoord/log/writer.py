@@ -78,7 +78,7 @@ class Writer:
         with self._submitting:
             if self._closed:
                 raise CoordinatorClosedError("the log is closed")
-            for shard, base_offset, record_count, _, _, _ in appends:
+            for shard, base_offset, record_count, *_ in appends:
                 expected = self._expected[shard]
                 assert base_offset == expected, (shard, base_offset, expected)
                 self._expected[shard] = expected + record_count
@@ -225,7 +225,7 @@ def _fault(partition: Partition, error: Exception) -> OSError:
 
 
 def _answer(job: _Job, failed: dict[int, Failure]) -> None:
-    ends = {shard: offset + count for shard, offset, count, _, _, _ in job.appends}
+    ends = {shard: offset + count for shard, offset, count, *_ in job.appends}
     committed = [(shard, end) for shard, end in ends.items() if shard not in failed]
     errors = [(shard, failed[shard]) for shard in ends if shard in failed]
     try:

@@ -114,6 +114,7 @@ class Server:
             peers=peers,
             furthest=runtime.furthest_offsets,
             has_consumer_groups=config.has_consumer_groups,
+            transactional_version=lambda: runtime.transactional_version,
             events=EventsTopic(event_files) if event_files is not None else None,
         )
         self.hub = Hub(

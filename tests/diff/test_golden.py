@@ -1,4 +1,4 @@
-"""Every scenario of the rig but those of transactions, against the answers of Kafka's brokers.
+"""Every scenario of the rig, against the answers of Kafka's brokers.
 
 Kafka 4.4.0 is the reference. What it changed since 4.3.1 is known by name, so that neither more nor
 less of it is followed here.
@@ -17,6 +17,7 @@ from support.server import PykcoordServer
 from diff.profiles import GOLDEN, OLDER_GOLDEN, PROFILES, TOPICS, rig_command, run_rig
 
 NOT_SERVED = ("--skip", "txn")
+TRANSACTIONAL = 43
 # The recording has no chance in it, and so lacks the one scenario that two brokers answer unalike.
 NOT_RECORDED = {"commit_empty_group_id"}
 # They need versions that 4.3.1 does not have.
@@ -80,6 +81,28 @@ def test_every_answer_is_kafkas(candidates: dict[str, str]) -> None:
     assert by_verdict["skipped"] == NOT_RECORDED, output
 
 
+def test_transactional_commits_are_kafkas(tmp_path: Path) -> None:
+    """Beside a coordinator of transactions for tests: which there are is its to say."""
+    environment = {"PYTHONPATH": os.fspath(Path(__file__).parents[1])}
+    with ExitStack() as stack:
+        candidates = {
+            profile: stack.enter_context(
+                PykcoordServer(
+                    tmp_path / profile,
+                    topics=TOPICS,
+                    settings=PROFILES[profile],
+                    environment=environment,
+                    module="support.transactional_server",
+                ).start()
+            ).address
+            for profile in ("base", "expiry")
+        }
+        status, by_verdict, output = judged(GOLDEN, candidates, "--tag", "txn")
+    assert status == 0, output
+    assert by_verdict.keys() == {"same"}, output
+    assert len(by_verdict["same"]) == TRANSACTIONAL, output
+
+
 def test_what_the_release_before_answers_otherwise(candidates: dict[str, str]) -> None:
     _, by_verdict, output = judged(OLDER_GOLDEN, candidates)
     assert by_verdict.keys() == {"same", "skipped", "DIFFERENT"}, output
@@ -88,9 +111,12 @@ def test_what_the_release_before_answers_otherwise(candidates: dict[str, str]) -
     assert by_verdict["skipped"] == NOT_RECORDED | NOT_RECORDED_BEFORE, output
 
 
-def judged(golden: Path, candidates: dict[str, str]) -> tuple[int, dict[str, set[str]], str]:
+def judged(
+    golden: Path, candidates: dict[str, str], *chosen: str
+) -> tuple[int, dict[str, set[str]], str]:
     """The exit status, names of scenarios by verdict, and what the rig printed."""
-    command = rig_command(("--golden", os.fspath(golden)), candidates, "scenarios", *NOT_SERVED)
+    chosen = chosen or NOT_SERVED
+    command = rig_command(("--golden", os.fspath(golden)), candidates, "scenarios", *chosen)
     result = run_rig(command, RUN_TIMEOUT_S)
     table = result.stdout.split("\n\n")[0].splitlines()
     by_verdict: dict[str, set[str]] = {}

@@ -231,8 +231,8 @@ def offsets(loader: Kept) -> list[int]:
 
 
 def framed(append: Append) -> bytes:
-    _, base_offset, count, base_timestamp, max_timestamp, records = append
-    return frame(records, count, base_offset, base_timestamp, max_timestamp, 0)
+    _, base_offset, count, base_timestamp, max_timestamp, records, *of = append
+    return frame(records, count, base_offset, base_timestamp, max_timestamp, 0, *of)
 
 
 def test_a_new_shard_begins_at_offset_0_without_content(backend: Backend) -> None:

@@ -21,7 +21,10 @@ NOT_COORDINATOR = b"\x00\x10"
 class ScriptedTurn:
     parts: list[tuple[int, bytes]] = field(default_factory=list)
     replies: list[tuple[int, bytes]] = field(default_factory=list)
-    appends: list[tuple[int, int, int, int, int, bytes]] = field(default_factory=list)
+    appends: list[tuple[int, int, int, int, int, bytes, int, int, bool]] = field(
+        default_factory=list
+    )
+    verifications: list[tuple[int, str, int, int, int, bool, int]] = field(default_factory=list)
     foreign: list[int] = field(default_factory=list)
     invalid: list[tuple[int, str]] = field(default_factory=list)
     events: list[tuple[Any, ...]] = field(default_factory=list)
@@ -64,7 +67,7 @@ class ScriptedNode:
         self.furthest: dict[tuple[str, int], int] = {}
         self.events: list[tuple[Any, ...]] = []
         self.tells_events = False
-        self.extra_appends: list[tuple[int, int, int, int, int, bytes]] = []
+        self.extra_appends: list[tuple[int, int, int, int, int, bytes, int, int, bool]] = []
 
     def set_topics(
         self,
@@ -111,6 +114,10 @@ class ScriptedNode:
         self.loads.append((shard, next_offset))
         self.loaded_shards.add(shard)
         self.next_offset = next_offset
+
+    def serve_transactions(self, verified: bool) -> None: ...
+
+    def verified(self, ticket: int, error_code: int) -> None: ...
 
     def record_events(self, on: bool) -> None:
         self.records_events = on

@@ -45,8 +45,10 @@ class PykcoordServer:
         settings: Mapping[str, str] | None = None,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        module: str = "pykcoord",
     ) -> None:
         self.directory = directory
+        self.module = module
         self.topics = dict(topics or {})
         self.settings = {**SETTINGS, **(settings or {})}
         self.arguments = list(arguments)
@@ -119,7 +121,7 @@ class PykcoordServer:
             self.stop()
 
     def _command(self) -> list[str]:
-        command = [sys.executable, "-m", "pykcoord", "serve", os.fspath(self.directory)]
+        command = [sys.executable, "-m", self.module, "serve", os.fspath(self.directory)]
         command += ["--listen", self.address]
         for topic, partitions in self.topics.items():
             command += ["--topic", f"{topic}:{partitions}"]

@@ -228,7 +228,7 @@ impl Written {
                 self.chunks.push(Vec::new());
             }
             let chunk = self.chunks.last_mut().expect("one was just made");
-            write_sealed(&BatchHeader::plain(&append), &append.records, chunk);
+            write_sealed(&BatchHeader::of(&append), &append.records, chunk);
             self.records += append.record_count as usize;
             hosted.shard.handle_committed(hosted.now_ms, append.end_offset());
             hosted.shard.reuse(append.records);

@@ -147,7 +147,7 @@ impl Hosted {
 /// What a host writes: the whole batch, with its checksum.
 pub fn seal(append: &Append, batch: &mut Vec<u8>) {
     batch.clear();
-    write_sealed(&BatchHeader::plain(append), &append.records, batch);
+    write_sealed(&BatchHeader::of(append), &append.records, batch);
     black_box(batch);
 }
 

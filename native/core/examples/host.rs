@@ -109,7 +109,7 @@ impl World for Script {
             return Err(io::ErrorKind::StorageFull.into());
         }
         // Leader epoch and checksum are the log's to fill in; replay reads neither.
-        BatchHeader::plain(append).encode(&append.records, &mut self.log);
+        BatchHeader::of(append).encode(&append.records, &mut self.log);
         self.end_offset = append.end_offset();
         Ok(())
     }

@@ -22,6 +22,8 @@ error_codes! {
     None = 0,
     /// There is no such topic or partition.
     UnknownTopicOrPartition = 3,
+    /// Another node leads the partition.
+    NotLeaderOrFollower = 6,
     /// The record was not durable in time.
     RequestTimedOut = 7,
     /// Longer than `offset.metadata.max.bytes`.
@@ -48,6 +50,18 @@ error_codes! {
     UnsupportedVersion = 35,
     /// Fields that contradict each other, or that must be there.
     InvalidRequest = 42,
+    /// Another producer has taken over its transactions: the epoch is of the past.
+    InvalidProducerEpoch = 47,
+    /// The transaction is not in a state in which that is possible.
+    InvalidTxnState = 48,
+    /// The transactional id does not belong to this producer.
+    InvalidProducerIdMapping = 49,
+    /// Another transaction of the producer is being ended: ask again.
+    ConcurrentTransactions = 51,
+    /// Another transaction coordinator has taken over.
+    TransactionCoordinatorFenced = 52,
+    /// The client may not use this transactional id.
+    TransactionalIdAuthorizationFailed = 53,
     /// The group has members.
     NonEmptyGroup = 68,
     /// There is no such group.
@@ -62,6 +76,8 @@ error_codes! {
     GroupSubscribedToTopic = 86,
     /// A transaction on the offset is open (KIP-447).
     UnstableOffsetCommit = 88,
+    /// Another producer has the transactional id.
+    ProducerFenced = 90,
     /// There is no topic with this id.
     UnknownTopicId = 100,
     /// The member epoch is not one that the member can have: join anew (KIP-848).
@@ -72,6 +88,8 @@ error_codes! {
     UnsupportedAssignor = 112,
     /// The member epoch is behind: send a heartbeat first (KIP-848).
     StaleMemberEpoch = 113,
+    /// The producer may abort the transaction, and go on.
+    TransactionAbortable = 120,
     /// The pattern of a subscription cannot be compiled.
     InvalidRegularExpression = 128,
 }
@@ -100,6 +118,7 @@ impl ErrorCode {
             ErrorCode::UnknownServerError => "UNKNOWN_SERVER_ERROR",
             ErrorCode::None => "NONE",
             ErrorCode::UnknownTopicOrPartition => "UNKNOWN_TOPIC_OR_PARTITION",
+            ErrorCode::NotLeaderOrFollower => "NOT_LEADER_OR_FOLLOWER",
             ErrorCode::RequestTimedOut => "REQUEST_TIMED_OUT",
             ErrorCode::OffsetMetadataTooLarge => "OFFSET_METADATA_TOO_LARGE",
             ErrorCode::CoordinatorLoadInProgress => "COORDINATOR_LOAD_IN_PROGRESS",
@@ -113,6 +132,14 @@ impl ErrorCode {
             ErrorCode::RebalanceInProgress => "REBALANCE_IN_PROGRESS",
             ErrorCode::UnsupportedVersion => "UNSUPPORTED_VERSION",
             ErrorCode::InvalidRequest => "INVALID_REQUEST",
+            ErrorCode::InvalidProducerEpoch => "INVALID_PRODUCER_EPOCH",
+            ErrorCode::InvalidTxnState => "INVALID_TXN_STATE",
+            ErrorCode::InvalidProducerIdMapping => "INVALID_PRODUCER_ID_MAPPING",
+            ErrorCode::ConcurrentTransactions => "CONCURRENT_TRANSACTIONS",
+            ErrorCode::TransactionCoordinatorFenced => "TRANSACTION_COORDINATOR_FENCED",
+            ErrorCode::TransactionalIdAuthorizationFailed => {
+                "TRANSACTIONAL_ID_AUTHORIZATION_FAILED"
+            }
             ErrorCode::NonEmptyGroup => "NON_EMPTY_GROUP",
             ErrorCode::GroupIdNotFound => "GROUP_ID_NOT_FOUND",
             ErrorCode::MemberIdRequired => "MEMBER_ID_REQUIRED",
@@ -120,11 +147,13 @@ impl ErrorCode {
             ErrorCode::FencedInstanceId => "FENCED_INSTANCE_ID",
             ErrorCode::GroupSubscribedToTopic => "GROUP_SUBSCRIBED_TO_TOPIC",
             ErrorCode::UnstableOffsetCommit => "UNSTABLE_OFFSET_COMMIT",
+            ErrorCode::ProducerFenced => "PRODUCER_FENCED",
             ErrorCode::UnknownTopicId => "UNKNOWN_TOPIC_ID",
             ErrorCode::FencedMemberEpoch => "FENCED_MEMBER_EPOCH",
             ErrorCode::UnreleasedInstanceId => "UNRELEASED_INSTANCE_ID",
             ErrorCode::UnsupportedAssignor => "UNSUPPORTED_ASSIGNOR",
             ErrorCode::StaleMemberEpoch => "STALE_MEMBER_EPOCH",
+            ErrorCode::TransactionAbortable => "TRANSACTION_ABORTABLE",
             ErrorCode::InvalidRegularExpression => "INVALID_REGULAR_EXPRESSION",
         }
     }

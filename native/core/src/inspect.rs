@@ -1,8 +1,11 @@
 //! Counts and lists of a shard for metrics and tools. Walks everything: never on a request's way.
 
+use std::collections::BTreeMap;
+
 use crate::group::consumer::ConsumerGroupState;
 pub use crate::group::counters::Counters;
 use crate::offset::GroupOffsets;
+use crate::record::Producer;
 use crate::shard::Shard;
 
 /// How many of what a shard holds.
@@ -16,6 +19,21 @@ pub struct Counts {
     pub members: u64,
     /// Of all groups.
     pub offsets: u64,
+}
+
+/// A transaction with records in a shard that has not ended there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenTransaction {
+    /// Whose it is.
+    pub producer_id: i64,
+    /// Of its last commit.
+    pub producer_epoch: i16,
+    /// Where it begins: nothing from there on is compacted.
+    pub first_offset: i64,
+    /// Of its last commit, in milliseconds.
+    pub last_timestamp_ms: i64,
+    /// Groups with pending offsets of it, by id. None: they were deleted meanwhile.
+    pub groups: Vec<String>,
 }
 
 impl Counts {
@@ -67,6 +85,35 @@ impl Shard {
             slot.expect("every state is counted").1 += 1;
         }
         counts
+    }
+
+    /// Whether the producer has a transaction with records here, in this epoch.
+    pub fn has_open_transaction(&self, producer: Producer) -> bool {
+        let known = self.machine.offsets.producers.get(producer.id);
+        known.is_some_and(|state| {
+            state.first_offset.is_some() && state.producer_epoch == producer.epoch
+        })
+    }
+
+    /// Transactions with records here whose marker has not come, by producer id. One that stays is
+    /// ended by an administrator (`kafka-transactions.sh --abort`).
+    pub fn open_transactions(&self) -> Vec<OpenTransaction> {
+        let offsets = &self.machine.offsets;
+        let groups: BTreeMap<i64, Vec<String>> = offsets
+            .transactions
+            .iter()
+            .map(|(producer_id, groups)| (producer_id, groups.map(str::to_owned).collect()))
+            .collect();
+        let open = offsets.producers.iter().filter_map(|(producer_id, state)| {
+            Some(OpenTransaction {
+                producer_id,
+                producer_epoch: state.producer_epoch,
+                first_offset: state.first_offset?,
+                last_timestamp_ms: state.last_timestamp_ms,
+                groups: groups.get(&producer_id).cloned().unwrap_or_default(),
+            })
+        });
+        open.collect()
     }
 
     /// Group, topic and partition of every pending transactional offset, sorted.

@@ -7,6 +7,7 @@
 
 use std::collections::{BTreeSet, VecDeque};
 
+use crate::record::BatchKind;
 use crate::record::writer::write_record;
 use crate::request::Ticket;
 use crate::response::Response;
@@ -32,6 +33,8 @@ pub struct Append {
     pub base_timestamp: i64,
     /// The latest of its records, in ms since the epoch.
     pub max_timestamp: i64,
+    /// Plain, or of a transaction.
+    pub kind: BatchKind,
     /// The records area of a RecordBatch v2.
     pub records: Vec<u8>,
 }
@@ -40,6 +43,17 @@ impl Append {
     /// Offset after the last record: the argument of `handle_committed` once this is durable.
     pub fn end_offset(&self) -> i64 {
         self.base_offset + i64::from(self.record_count)
+    }
+
+    /// Whether a record of this kind may go behind the last one.
+    #[inline]
+    fn takes(&self, kind: BatchKind) -> bool {
+        let is_alike = match (self.kind, kind) {
+            (BatchKind::Plain, BatchKind::Plain) => true,
+            (BatchKind::Transactional(one), BatchKind::Transactional(other)) => one == other,
+            _ => false,
+        };
+        is_alike && self.records.len() < FULL_BATCH_BYTES
     }
 }
 
@@ -125,8 +139,20 @@ impl Outbox {
 
     /// Adds a record to the last batch and returns its offset.
     pub fn emit(&mut self, timestamp_ms: i64, key: &[u8], value: Option<&[u8]>) -> i64 {
+        self.emit_as(BatchKind::Plain, timestamp_ms, key, value)
+    }
+
+    /// The same of a record that may belong to a transaction: such stand in batches of their own.
+    #[inline(always)]
+    pub fn emit_as(
+        &mut self,
+        kind: BatchKind,
+        timestamp_ms: i64,
+        key: &[u8],
+        value: Option<&[u8]>,
+    ) -> i64 {
         let offset = self.next_offset;
-        if self.appends.back().is_none_or(|batch| batch.records.len() >= FULL_BATCH_BYTES) {
+        if self.appends.back().is_none_or(|batch| !batch.takes(kind)) {
             let mut records = core::mem::take(&mut self.spare);
             records.reserve(FIRST_BYTES);
             self.appends.push_back(Append {
@@ -134,6 +160,7 @@ impl Outbox {
                 record_count: 0,
                 base_timestamp: timestamp_ms,
                 max_timestamp: timestamp_ms,
+                kind,
                 records,
             });
         }

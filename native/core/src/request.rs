@@ -8,6 +8,8 @@ use core::ops::Range;
 
 pub use consumer::{ConsumerGroupDescribeRequest, ConsumerGroupHeartbeatRequest, Preferences};
 
+use crate::record::{Producer, TransactionResult};
+
 /// Chosen by the host; comes back with the response.
 pub type Ticket = u64;
 
@@ -57,6 +59,10 @@ pub enum Request<'a> {
     ConsumerGroupDescribe(ConsumerGroupDescribeRequest<'a>),
     /// Offsets of one group.
     OffsetCommit(OffsetCommitRequest<'a>),
+    /// Offsets of one group that wait for the end of a transaction.
+    TxnOffsetCommit(TxnOffsetCommitRequest<'a>),
+    /// The end of a transaction, in all groups of the shard; the host splits and gathers.
+    WriteTxnMarkers(TransactionMarker),
     /// One group; the host splits batches, which may reach several shards.
     OffsetFetch(OffsetFetchRequest<'a>),
     /// Offsets of one group go.
@@ -182,6 +188,15 @@ pub struct OffsetCommitRequest<'a> {
     pub topics: Vec<OffsetCommitTopic<'a>>,
 }
 
+impl OffsetCommitRequest<'_> {
+    /// Whether it is no member's.
+    pub fn names_nobody(&self) -> bool {
+        self.generation_id_or_member_epoch < 0
+            && self.member_id.is_empty()
+            && self.group_instance_id.is_none()
+    }
+}
+
 /// Offsets of a topic.
 #[derive(Clone, Debug)]
 pub struct OffsetCommitTopic<'a> {
@@ -204,6 +219,40 @@ pub struct OffsetCommitPartition<'a> {
     pub committed_leader_epoch: i32,
     /// Text of the client beside the offset.
     pub committed_metadata: Option<&'a str>,
+}
+
+/// TxnOffsetCommit.
+#[derive(Clone, Debug)]
+pub struct TxnOffsetCommitRequest<'a> {
+    /// The name of the producer's transactions: the host's, for the transaction coordinator.
+    pub transactional_id: &'a str,
+    /// Whose transaction it is.
+    pub producer: Producer,
+    /// What is committed, and by which member; -1 and `""`: by none.
+    pub commit: OffsetCommitRequest<'a>,
+}
+
+impl Default for TxnOffsetCommitRequest<'_> {
+    fn default() -> Self {
+        TxnOffsetCommitRequest {
+            transactional_id: "",
+            producer: Producer { id: -1, epoch: -1 },
+            commit: OffsetCommitRequest::default(),
+        }
+    }
+}
+
+/// One marker of a WriteTxnMarkers, in one partition of `__consumer_offsets`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TransactionMarker {
+    /// Whose transaction ends; since KIP-890 with an epoch above that of its offsets.
+    pub producer: Producer,
+    /// How it ends.
+    pub result: TransactionResult,
+    /// Of the transaction coordinator that ends it: a later one fences it.
+    pub coordinator_epoch: i32,
+    /// 2: epochs rise with each transaction (KIP-890). 0 or 1: they do not, or it is not known.
+    pub transaction_version: i8,
 }
 
 /// OffsetFetch of one group.

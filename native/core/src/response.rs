@@ -37,6 +37,10 @@ pub enum Response {
     ConsumerGroupDescribe(Box<ConsumerGroupDescribeResponse>),
     /// To OffsetCommit.
     OffsetCommit(OffsetCommitResponse),
+    /// To TxnOffsetCommit.
+    TxnOffsetCommit(OffsetCommitResponse),
+    /// To a marker of WriteTxnMarkers.
+    WriteTxnMarkers(ErrorCode),
     /// To OffsetFetch.
     OffsetFetch(OffsetFetchResponse),
     /// To OffsetDelete.
@@ -71,11 +75,13 @@ impl Response {
                 let refused = ConsumerGroupDescribeResponse::refused(response.group_id, refusal);
                 Response::ConsumerGroupDescribe(Box::new(refused))
             }
-            Response::OffsetCommit(mut response) => {
-                let topics = response.topics.iter_mut();
-                topics.flat_map(|t| &mut t.partitions).for_each(|(_, code)| *code = error_code);
-                Response::OffsetCommit(response)
+            Response::OffsetCommit(response) => {
+                Response::OffsetCommit(response.refused(error_code))
             }
+            Response::TxnOffsetCommit(response) => {
+                Response::TxnOffsetCommit(response.refused(error_code))
+            }
+            Response::WriteTxnMarkers(_) => Response::WriteTxnMarkers(error_code),
             Response::OffsetFetch(response) => {
                 Response::OffsetFetch(response.map_partitions(error_code, |partition| {
                     OffsetFetchResponsePartition::absent(partition.partition_index, error_code)
@@ -170,6 +176,14 @@ pub struct LeaveGroupMemberResponse {
 pub struct OffsetCommitResponse {
     /// The topics.
     pub topics: Vec<OffsetCommitResponseTopic>,
+}
+
+impl OffsetCommitResponse {
+    fn refused(mut self, error_code: ErrorCode) -> Self {
+        let topics = self.topics.iter_mut();
+        topics.flat_map(|t| &mut t.partitions).for_each(|(_, code)| *code = error_code);
+        self
+    }
 }
 
 /// What came of a topic.

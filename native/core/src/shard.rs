@@ -335,6 +335,10 @@ impl Machine {
             }
             Request::LeaveGroup(request) => self.leave_group(now_ms, context, request),
             Request::OffsetCommit(request) => self.commit_offsets(now_ms, context, request),
+            Request::TxnOffsetCommit(request) => {
+                self.commit_in_transaction(now_ms, context, request);
+            }
+            Request::WriteTxnMarkers(marker) => self.end_transaction(now_ms, ticket, marker),
             Request::OffsetFetch(request) => self.fetch_offsets(context, request),
             Request::OffsetDelete(request) => self.delete_offsets(now_ms, context, request),
             Request::DescribeGroups(request) => self.describe_group(context, request),

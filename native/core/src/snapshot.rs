@@ -8,7 +8,7 @@ use crate::error::ReplayError;
 use crate::group::Machine;
 use crate::group::classic::state::State;
 use crate::group::replay::Source;
-use crate::offset::CommittedOffset;
+use crate::offset::{CommittedOffset, Producers};
 use crate::record::fields::{write_i16, write_i64};
 use crate::record::group_metadata::GROUP_METADATA_WRITTEN_VERSION;
 use crate::record::offset_commit::OFFSET_COMMIT_KEY_TYPE;
@@ -109,6 +109,15 @@ impl Machine {
         for (record_type, count) in &self.unknown_records {
             let key = |key: &mut Vec<u8>| write_i16(key, *record_type);
             out.record(CONTROL, NO_PRODUCER, None, key, |value| write_i64(value, *count as i64));
+        }
+        for (producer_id, state) in self.offsets.producers.iter() {
+            out.record(
+                CONTROL,
+                producer_id,
+                None,
+                |_| {},
+                |value| Producers::encode(&state, value),
+            );
         }
     }
 

@@ -41,7 +41,7 @@ impl World {
 
     fn settle(&mut self) {
         while let Some(append) = self.shard.poll_append() {
-            BatchHeader::plain(&append).encode(&append.records, &mut self.log);
+            BatchHeader::of(&append).encode(&append.records, &mut self.log);
             self.next_offset = append.end_offset();
             self.shard.handle_committed(self.now_ms, append.end_offset());
         }

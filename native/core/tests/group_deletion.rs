@@ -53,7 +53,7 @@ impl World {
         self.shard.handle_request(0, &context, request);
         while let Some(append) = self.shard.poll_append() {
             let start = self.log.len();
-            BatchHeader::plain(&append).encode(&append.records, &mut self.log);
+            BatchHeader::of(&append).encode(&append.records, &mut self.log);
             for batch in Batches::new(&self.log[start..]) {
                 for record in batch.expect("a whole batch").records() {
                     let record = record.expect("a record");

@@ -86,7 +86,7 @@ fn stable_shard() -> (Shard, Vec<u8>, Box<str>) {
 /// What a host does with an append: frames it, makes it durable, and says so.
 fn commit(shard: &mut Shard, log: &mut Vec<u8>) {
     let append = shard.poll_append().expect("something was emitted");
-    BatchHeader::plain(&append).encode(&append.records, log);
+    BatchHeader::of(&append).encode(&append.records, log);
     shard.handle_committed(append.max_timestamp, append.end_offset());
 }
 

@@ -41,7 +41,7 @@ impl World {
         while let Some(append) = self.shard.poll_append() {
             records += append.record_count as usize;
             self.shard.handle_committed(self.now_ms, append.end_offset());
-            BatchHeader::plain(&append).encode(&append.records, &mut self.log);
+            BatchHeader::of(&append).encode(&append.records, &mut self.log);
         }
         self.jobs.extend(core::iter::from_fn(|| self.shard.poll_target_job()));
         self.shard.assert_consistent();

@@ -119,6 +119,12 @@ fn encode_gathered(header: &Header, gather: Gather) -> Pieces {
     let out = &mut front;
     let mut pieces = Pieces::default();
     match gather.parts {
+        Parts::OffsetCommit(response) if header.api == ApiKey::TxnOffsetCommit => {
+            api::txn_offset_commit::encode_response(out, version, &response);
+        }
+        Parts::WriteTxnMarkers { response, .. } => {
+            api::write_txn_markers::encode_response(out, version, &response);
+        }
         Parts::OffsetCommit(response) => {
             api::offset_commit::encode_response(out, version, &response);
         }

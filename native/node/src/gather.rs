@@ -13,13 +13,14 @@ use kcoord_core::response::{
 
 use super::pieces::{Piece, Pieces};
 use super::topics::Topics;
+use super::transactions::told_coordinator;
 use super::turn::LONG_REPLY_BYTES;
 use kcoord_wire::api::describing::{
     DescribedGroup, GROUP_OPERATIONS, OPERATIONS_OMITTED, encode_group,
 };
 use kcoord_wire::api::describing_steps::DescribedInSteps;
 use kcoord_wire::api::offset_fetch::{self, GroupInSteps};
-use kcoord_wire::api::{delete_groups, leave_group, list_groups};
+use kcoord_wire::api::{delete_groups, leave_group, list_groups, write_txn_markers};
 
 /// One group of an OffsetFetch that is by id, or whose answer is.
 #[derive(Debug, Default)]
@@ -36,6 +37,11 @@ pub enum Parts {
     /// Begins with the partitions that do not exist; those of the core go behind.
     OffsetCommit(OffsetCommitResponse),
     OffsetDelete(OffsetDeleteResponse),
+    /// Each part fills its place: marker, topic and partition.
+    WriteTxnMarkers {
+        response: write_txn_markers::Response,
+        places: Vec<(usize, usize, usize)>,
+    },
     OffsetFetch {
         version: i16,
         /// By part, for those that are more than what was found.
@@ -230,6 +236,14 @@ impl Gather {
         match (&mut self.parts, response) {
             (Parts::OffsetCommit(answer), Response::OffsetCommit(accepted)) => {
                 merge(&mut answer.topics, accepted.topics);
+            }
+            (Parts::OffsetCommit(answer), Response::TxnOffsetCommit(accepted)) => {
+                merge(&mut answer.topics, accepted.topics);
+            }
+            (Parts::WriteTxnMarkers { response, places }, Response::WriteTxnMarkers(code)) => {
+                let (marker, topic, partition) = places[part];
+                let (_, partitions) = &mut response.markers[marker].topics[topic];
+                partitions[partition].1 = told_coordinator(code);
             }
             // A top-level error stands alone (offsets.md section 5).
             (Parts::OffsetDelete(answer), Response::OffsetDelete(accepted)) => {

@@ -24,6 +24,7 @@ mod slots;
 mod stats;
 pub mod targets;
 mod topics;
+mod transactions;
 mod turn;
 mod uuids;
 
@@ -42,6 +43,7 @@ pub use arrive::slices;
 pub use session::{ANONYMOUS, Session, UNKNOWN_SOFTWARE};
 pub use stats::Stats;
 pub use topics::Topic;
+pub use transactions::{Transactions, Verification};
 pub use turn::Turn;
 
 use arrive::{Arrivals, Batch, emptied};
@@ -52,6 +54,7 @@ use slices::Slices;
 use slots::{PART_MASK, Slots};
 use targets::Targets;
 use topics::Topics;
+use transactions::Holding;
 use uuids::Uuids;
 
 /// What expires and what deleted topics leave is removed some at a time, as much in a turn, in
@@ -126,6 +129,8 @@ pub struct Node {
     slots: Slots,
     /// Requests that go on in the next turn.
     slices: Slices,
+    /// Commits in transactions that wait for their coordinators.
+    holding: Holding,
     /// Answers that leave in turns to come.
     leaving: Leaving,
     /// Of consumer groups, handed out to be computed.
@@ -166,6 +171,7 @@ impl Node {
             timers_held: false,
             slots: Slots::new(config.hash_seed),
             slices: Slices::default(),
+            holding: Holding::default(),
             leaving: Leaving::default(),
             targets: Targets::default(),
             sends_in_parts: false,
@@ -195,9 +201,11 @@ impl Node {
         let capacity = 64 * (frames.len() + committed.len());
         let mut turn = Turn { buffer: Vec::with_capacity(capacity), ..Turn::default() };
         self.begin(now_ms, committed);
-        if !frames.is_empty() {
+        let decided = self.holding.take_decided();
+        if !frames.is_empty() || !decided.is_empty() {
             let topics = Arc::clone(&self.topics);
             let mut arrivals = self.arrivals(&topics, &mut turn);
+            decided.iter().for_each(|held| arrivals.go_on(held));
             for frame in frames {
                 if let Err(reason) = arrivals.open(frame) {
                     arrivals.turn.invalid.push((frame.ticket, reason));
@@ -353,6 +361,7 @@ impl Node {
 
     /// The peer of this ticket is gone: forget what it waits for.
     pub fn abandon(&mut self, ticket: u64) {
+        self.holding.forget(ticket);
         let Some((request, mut parts)) = self.slots.abandon(ticket) else { return };
         self.budget.release(request);
         self.slices.forget(request);
@@ -372,6 +381,7 @@ impl Node {
             topics,
             slots: &mut self.slots,
             slices: &mut self.slices,
+            holding: &mut self.holding,
             uuids: &mut self.uuids,
             status: &self.status,
             shards: &self.shards,

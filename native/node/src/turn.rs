@@ -7,6 +7,7 @@ use kcoord_core::outbox::Append;
 
 use super::pieces::Pieces;
 use crate::outcome::Outcome;
+use crate::transactions::Verification;
 use kcoord_wire::header::finish_response;
 
 /// What one turn yields. The host writes replies, appends records in the given order, answers
@@ -32,6 +33,8 @@ pub struct Turn {
     pub causes: Vec<Option<u64>>,
     /// Tickets of frames whose API has no group in it.
     pub foreign: Vec<u64>,
+    /// What the transaction coordinators are to be asked.
+    pub verifications: Vec<Verification>,
     /// Tickets that will never be answered, as a JoinGroup whose member sent another one: the
     /// host may drop what it holds for them.
     pub given_up: Vec<u64>,
@@ -73,6 +76,7 @@ impl Turn {
             appends,
             causes,
             foreign,
+            verifications,
             given_up,
             invalid,
             events,
@@ -92,6 +96,7 @@ impl Turn {
         empty(appends, KEPT_ITEMS);
         empty(causes, KEPT_ITEMS);
         empty(foreign, KEPT_ITEMS);
+        verifications.clear();
         empty(given_up, KEPT_ITEMS);
         empty(invalid, KEPT_ITEMS);
         empty(events, KEPT_ITEMS);

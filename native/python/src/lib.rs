@@ -6,6 +6,7 @@ mod bulk_assignor;
 mod cleaner;
 mod cluster;
 mod codec;
+mod config;
 mod dump;
 mod dump_consumer;
 mod error;

@@ -1,5 +1,6 @@
 //! `Node`: N shards behind frames, one call per turn of the host's loop (kcoord_node).
 
+use crate::config::config_from;
 use crate::error::replay_error;
 use crate::event::{EventRow, event_json, event_row};
 use crate::inspect;
@@ -9,13 +10,14 @@ use crate::target_job::{PyNewTargets, PyTargetJob};
 use std::collections::HashMap;
 use std::iter::repeat_n;
 
-use kcoord_core::Config;
-use kcoord_core::assignment_rules::{AssignmentRules, GroupStrategy, Pattern};
-use kcoord_core::config::{ConsumerConfig, MigrationPolicy, ServerAssignor, StormConfig};
+use kcoord_core::ErrorCode;
 use kcoord_core::group_configs::{GroupConfig, GroupConfigs};
+use kcoord_core::inspect::OpenTransaction;
+use kcoord_core::outbox::Append;
+use kcoord_core::record::{BatchKind, Producer};
 use kcoord_core::request::Uuid;
-use kcoord_node::{Frame, Node, Topic, Turn};
-use pyo3::exceptions::{PyKeyError, PyValueError};
+use kcoord_node::{Frame, Node, Topic, Transactions, Turn, Verification};
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::pybacked::{PyBackedBytes, PyBackedStr};
 use pyo3::types::{PyBytes, PyDict, PyList};
@@ -30,6 +32,8 @@ pub struct PyTurn {
     replies: Py<PyList>,
     /// The fields of `pykcoord.Append`, in order.
     appends: Py<PyList>,
+    /// What transaction coordinators are to be asked: the fields of `pykcoord.Verification`, in order.
+    verifications: Vec<VerificationRow>,
     /// Tickets of frames whose API has no group in it: they are the caller's to answer.
     foreign: Vec<u64>,
     /// Ticket and reason of frames that cannot be parsed.
@@ -43,6 +47,12 @@ pub struct PyTurn {
     /// The time in ms at which to call `step` again; None: nothing is waiting.
     next_timeout_ms: Option<i64>,
 }
+
+/// producer id, producer epoch, first offset, time of the last commit, groups
+type OpenTransactionRow = (i64, i16, i64, i64, Vec<String>);
+
+/// ticket, transactional id, producer id, producer epoch, shard, adds partition, API version
+type VerificationRow = (u64, String, i64, i16, usize, bool, i16);
 
 /// group id, session timeout, heartbeat interval, assignment interval
 type GroupConfigRow = (String, Option<i32>, Option<i32>, Option<i32>);
@@ -268,6 +278,30 @@ impl PyNode {
         self.node.bring_targets(number, Err(reason));
     }
 
+    /// Whether TxnOffsetCommit and WriteTxnMarkers are served from now on. `verified`: each step says
+    /// what transaction coordinators are to be asked; else whoever commits has asked.
+    fn serve_transactions(&mut self, verified: bool) {
+        let mode = if verified { Transactions::Verified } else { Transactions::Trusted };
+        self.node.serve_transactions(mode);
+    }
+
+    /// What came of a verification, as Kafka's error code, 0: the transaction is open. The next step
+    /// goes on with the request. One that nobody waits for any more is passed over.
+    fn verified(&mut self, ticket: u64, error_code: i16) {
+        let error_code = ErrorCode::from_code(error_code).unwrap_or(ErrorCode::UnknownServerError);
+        self.node.verified(ticket, Some(error_code).filter(|code| code.is_error()));
+    }
+
+    /// Transactions with records in a shard whose marker has not come: (producer id, producer epoch,
+    /// first offset, time of the last commit in ms, groups).
+    fn open_transactions(&self, shard: usize) -> PyResult<Vec<OpenTransactionRow>> {
+        self.check(shard)?;
+        let row = |of: OpenTransaction| {
+            (of.producer_id, of.producer_epoch, of.first_offset, of.last_timestamp_ms, of.groups)
+        };
+        Ok(self.node.shard(shard).open_transactions().into_iter().map(row).collect())
+    }
+
     /// Whether steps tell events besides findings from now on.
     fn tell_events(&mut self, on: bool) {
         self.tells = on;
@@ -321,9 +355,16 @@ fn into_python(py: Python<'_>, turn: Turn, of: &mut PyNode) -> PyResult<PyTurn> 
         .into_iter()
         .map(|(shard, append)| {
             let records = PyBytes::new(py, &append.records);
-            let times = (append.base_timestamp, append.max_timestamp);
+            let Append { base_offset, record_count, base_timestamp, max_timestamp, .. } = append;
+            let (producer, is_marker) = match append.kind {
+                BatchKind::Plain => (Producer { id: -1, epoch: -1 }, false),
+                BatchKind::Transactional(producer) => (producer, false),
+                BatchKind::EndMarker(producer) => (producer, true),
+            };
+            let (from, to) = (base_timestamp, max_timestamp);
+            let Producer { id, epoch } = producer;
             node.reuse(shard, append.records);
-            (shard, append.base_offset, append.record_count, times.0, times.1, records)
+            (shard, base_offset, record_count, from, to, records, id, epoch, is_marker)
         })
         .collect();
     let part = |(ticket, bytes): (u64, Vec<u8>)| (ticket, PyBytes::new(py, &bytes));
@@ -350,12 +391,19 @@ fn into_python(py: Python<'_>, turn: Turn, of: &mut PyNode) -> PyResult<PyTurn> 
         parts: parts.unbind(),
         replies: replies.unbind(),
         appends: PyList::new(py, appends)?.unbind(),
+        verifications: turn.verifications.into_iter().map(verification_row).collect(),
         foreign: turn.foreign,
         invalid: turn.invalid,
         recorded: recorded.unbind(),
         events,
         next_timeout_ms: turn.next_timeout_ms,
     })
+}
+
+fn verification_row(of: Verification) -> VerificationRow {
+    let Producer { id, epoch } = of.producer;
+    let transactional_id = of.transactional_id.into();
+    (of.ticket, transactional_id, id, epoch, of.shard, of.adds_partition, of.api_version)
 }
 
 /// All pieces in one, each freed as it is copied.
@@ -370,39 +418,7 @@ fn joined(py: Python<'_>, pieces: Vec<Vec<u8>>) -> PyResult<Bound<'_, PyBytes>> 
     })
 }
 
-/// Names are the fields of [`Config`]; what is not named keeps Kafka's default.
-fn config_from(values: &Bound<'_, PyDict>) -> PyResult<Config> {
-    let mut config = Config::default();
-    for (name, value) in values {
-        let name: String = name.extract()?;
-        match name.as_str() {
-            "group_min_session_timeout_ms" => {
-                config.group_min_session_timeout_ms = value.extract()?;
-            }
-            "group_max_session_timeout_ms" => {
-                config.group_max_session_timeout_ms = value.extract()?;
-            }
-            "group_initial_rebalance_delay_ms" => {
-                config.group_initial_rebalance_delay_ms = value.extract()?;
-            }
-            "group_max_size" => config.group_max_size = value.extract()?,
-            "new_member_join_timeout_ms" => config.new_member_join_timeout_ms = value.extract()?,
-            "offset_metadata_max_bytes" => config.offset_metadata_max_bytes = value.extract()?,
-            "offsets_retention_ms" => config.offsets_retention_ms = value.extract()?,
-            "assignment" => config.assignment = rules_from(&value)?,
-            "consumer" => config.consumer = consumer_from(&value.extract()?)?,
-            "checks_leaders" => config.checks_leaders = value.extract()?,
-            "storm" => config.storm = storm_from(&value.extract()?)?,
-            "offsets_retention_check_interval_ms" => {
-                config.offsets_retention_check_interval_ms = value.extract()?;
-            }
-            _ => return Err(PyKeyError::new_err(format!("config: no setting {name:?}"))),
-        }
-    }
-    Ok(config)
-}
-
-/// The same of [`StormConfig`].
+/// Where partitions end, by topic and number.
 type Ends = HashMap<String, HashMap<i32, i64>>;
 
 /// The rows of `set_topics` as topics. Raises ValueError for an id that is not 16 bytes.
@@ -424,65 +440,4 @@ fn topics_of(
         Ok(Topic { name: name.into(), id, partitions, end_offsets, racks })
     };
     topics.into_iter().map(topic).collect()
-}
-
-fn storm_from(values: &Bound<'_, PyDict>) -> PyResult<StormConfig> {
-    let mut config = StormConfig::default();
-    for (name, value) in values {
-        let name: String = name.extract()?;
-        match name.as_str() {
-            "min_interval_ms" => config.min_interval_ms = value.extract()?,
-            "quarantine_flaps" => config.quarantine_flaps = value.extract()?,
-            "quarantine_window_ms" => config.quarantine_window_ms = value.extract()?,
-            "quarantine_ms" => config.quarantine_ms = value.extract()?,
-            "quarantine_max_ms" => config.quarantine_max_ms = value.extract()?,
-            _ => return Err(PyKeyError::new_err(format!("config: no setting storm.{name:?}"))),
-        }
-    }
-    Ok(config)
-}
-
-/// The same of [`ConsumerConfig`].
-fn consumer_from(values: &Bound<'_, PyDict>) -> PyResult<ConsumerConfig> {
-    let mut config = ConsumerConfig::default();
-    for (name, value) in values {
-        let name: String = name.extract()?;
-        match name.as_str() {
-            "is_enabled" => config.is_enabled = value.extract()?,
-            "session_timeout_ms" => config.session_timeout_ms = value.extract()?,
-            "heartbeat_interval_ms" => config.heartbeat_interval_ms = value.extract()?,
-            "max_size" => config.max_size = value.extract()?,
-            "assignors" => {
-                let names: Vec<String> = value.extract()?;
-                config.assignors = names.iter().map(|name| ServerAssignor::of_name(name)).collect();
-            }
-            "assignor_timeout_ms" => config.assignor_timeout_ms = value.extract()?,
-            "assignment_interval_ms" => config.assignment_interval_ms = value.extract()?,
-            "regex_refresh_interval_ms" => config.regex_refresh_interval_ms = value.extract()?,
-            "migration_policy" => {
-                let name: String = value.extract()?;
-                let unknown = || PyKeyError::new_err(format!("config: no policy {name:?}"));
-                config.migration_policy = MigrationPolicy::of_name(&name).ok_or_else(unknown)?;
-            }
-            _ => return Err(PyKeyError::new_err(format!("config: no consumer setting {name:?}"))),
-        }
-    }
-    Ok(config)
-}
-
-/// (pattern, value) pairs, the first match first.
-type Rules<T> = Vec<(String, T)>;
-
-/// Patterns of group ids with the names of strategies, and patterns of members with capacities.
-fn rules_from(value: &Bound<'_, PyAny>) -> PyResult<AssignmentRules> {
-    let (groups, capacities): (Rules<String>, Rules<u32>) = value.extract()?;
-    let rule = |(pattern, name): (String, String)| match GroupStrategy::of_name(&name) {
-        Some(strategy) => Ok((Pattern::new(&pattern), strategy)),
-        None => Err(PyValueError::new_err(format!("assignment: no strategy {name:?}"))),
-    };
-    let capacity = |(pattern, capacity): (String, u32)| (Pattern::new(&pattern), capacity);
-    Ok(AssignmentRules {
-        groups: groups.into_iter().map(rule).collect::<PyResult<_>>()?,
-        capacities: capacities.into_iter().map(capacity).collect(),
-    })
 }

@@ -125,6 +125,10 @@ fn beat(row: Row<'_>) -> Option<HeartbeatRequest<'_>> {
 fn served(row: &Row<'_>) -> Result<&'static ApiSpec, ErrorCode> {
     let spec = ApiSpec::of(row.asked.api_key).filter(|spec| spec.serves(row.asked.api_version));
     let spec = spec.ok_or(ErrorCode::UnsupportedVersion)?;
+    // No host of rows asks a transaction coordinator.
+    if spec.api.is_transactional() {
+        return Err(ErrorCode::UnsupportedVersion);
+    }
     if row.client_id.is_some_and(|client_id| client_id.len() > MAX_CLIENT_ID_LENGTH) {
         return Err(ErrorCode::InvalidRequest);
     }

@@ -451,7 +451,7 @@ fn serve(node: &mut Node) {
 
 fn records(append: &Append, sink: &mut impl Sink, mut cause_seq: impl FnMut() -> Option<i64>) {
     sink.append(append);
-    let header = BatchHeader::plain(append);
+    let header = BatchHeader::of(append);
     let batch = Batch { position: 0, header, records: &append.records };
     for record in batch.records() {
         let record = record.expect("a record that was just written");

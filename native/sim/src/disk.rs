@@ -48,7 +48,7 @@ impl Log {
 
     pub fn write(&mut self, append: &Append) {
         assert_eq!(append.base_offset, self.written_end, "appends follow each other");
-        write_sealed(&BatchHeader::plain(append), &append.records, &mut self.bytes);
+        write_sealed(&BatchHeader::of(append), &append.records, &mut self.bytes);
         self.written_end = append.end_offset();
     }
 

@@ -18,7 +18,7 @@ pub struct ApiSpec {
     pub max_version: i16,
     /// First version with compact encodings and tag buffers; `i16::MAX` where there is none.
     pub flexible_from: i16,
-    /// A request names one group; else several, or none.
+    /// The first field of a request is the one group that it names.
     pub names_one_group: bool,
 }
 
@@ -28,7 +28,7 @@ macro_rules! names_one_group {
     (group) => {
         true
     };
-    (groups) => {
+    ($other:ident) => {
         false
     };
 }
@@ -82,6 +82,13 @@ macro_rules! apis {
 }
 
 with_apis!(apis);
+
+impl ApiKey {
+    /// Whether it belongs to transactions: a host serves it only beside a transaction coordinator.
+    pub const fn is_transactional(self) -> bool {
+        matches!(self, ApiKey::TxnOffsetCommit | ApiKey::WriteTxnMarkers)
+    }
+}
 
 impl ApiSpec {
     /// Whether it is served in this version.

@@ -3,8 +3,8 @@
 //! everything that is done with any of them, and what the node and Python know of each API.
 
 /// Gives the table to a macro. A line has Kafka's name and key, the versions that are served, the
-/// first flexible one, whether a request names one `group` or several `groups`, and the file of
-/// the API in `api`.
+/// first flexible one, what a request names (one `group`, one in its `commit`, several `groups`, or
+/// `partitions` of `__consumer_offsets`), and the file of the API in `api`.
 ///
 /// Keys, versions and encodings are exactly those of Kafka 4.3. The minima (0 for the group APIs,
 /// OffsetCommit 2, OffsetFetch 1) are what clients with an exact-version feature map need
@@ -20,6 +20,8 @@ macro_rules! with_apis {
             SyncGroup = 14, 0 to 5, flexible 4, group in sync_group;
             DescribeGroups = 15, 0 to 6, flexible 5, groups in describe_groups;
             ListGroups = 16, 0 to 5, flexible 3, groups in list_groups;
+            WriteTxnMarkers = 27, 1 to 2, flexible 1, partitions in write_txn_markers;
+            TxnOffsetCommit = 28, 0 to 6, flexible 3, commit in txn_offset_commit;
             DeleteGroups = 42, 0 to 3, flexible 2, groups in delete_groups;
             OffsetDelete = 47, 0 to 0, flexible NEVER, group in offset_delete;
             ConsumerGroupHeartbeat = 68, 0 to 1, flexible 0, group in consumer_group_heartbeat;

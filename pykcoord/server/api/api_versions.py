@@ -22,6 +22,8 @@ _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
 _GROUP_VERSION = b"group.version"
 _CONSUMER_GROUP_KEYS = frozenset({68, 69})
+_TXN_OFFSET_COMMIT_KEY = 28
+_TRANSACTIONAL_KEYS = frozenset({27, _TXN_OFFSET_COMMIT_KEY})
 # Features do not change while a server runs.
 _FEATURES_EPOCH = 1
 
@@ -33,17 +35,25 @@ def api_of(others: Iterable[NodeApi]) -> NodeApi:
     for other in others:
         lowest = other.minimum if other.advertised_minimum is None else other.advertised_minimum
         ranges.append((other.key, lowest, other.maximum))
-    keys = [
-        {"api_key": key, "min_version": lowest, "max_version": highest}
-        for key, lowest, highest in sorted(ranges)
-    ]
-    # Kafka lists them all the same, and franz-go then joins by what is refused.
-    classic_keys = [of for of in keys if of["api_key"] not in _CONSUMER_GROUP_KEYS]
+    ranges.sort()
+
+    @cache
+    def listed(has_consumer_groups: bool, transactional_version: int | None) -> list[Fields]:
+        # Kafka lists them all the same, and franz-go then joins by what is refused.
+        left_out = frozenset() if has_consumer_groups else _CONSUMER_GROUP_KEYS
+        if transactional_version is None:
+            left_out |= _TRANSACTIONAL_KEYS
+        most = {_TXN_OFFSET_COMMIT_KEY: transactional_version}
+        return [
+            {"api_key": key, "min_version": lowest, "max_version": most.get(key, highest)}
+            for key, lowest, highest in ranges
+            if key not in left_out
+        ]
 
     def answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
         error = _error_of(request, version, cluster)
-        listed = keys if cluster.has_consumer_groups else classic_keys
-        fields = {"error_code": error, "api_keys": listed if error is NONE else []}
+        keys = listed(cluster.has_consumer_groups, cluster.transactional_version())
+        fields = {"error_code": error, "api_keys": keys if error is NONE else []}
         if version >= 3 and error is NONE:
             fields[TAGS] = _features(version, int(cluster.has_consumer_groups))
         return fields

@@ -54,7 +54,8 @@ class Cluster:
     """This node as clients see it. `host` and `port` are the advertised ones. Without `peers` it
     is alone, and coordinates every group. `furthest` says of partitions of a topic what was
     committed for them at the most, by any group; 0 where nothing was. `has_consumer_groups`: the
-    protocol `consumer` is enabled. `events`: the internal topic of group events."""
+    protocol `consumer` is enabled. `transactional_version`: the highest version of TxnOffsetCommit
+    that is served; None: no transactions are. `events`: the internal topic of group events."""
 
     catalogue: Catalogue
     cluster_id: str
@@ -68,6 +69,7 @@ class Cluster:
     furthest: Furthest | None = None
     ends_elsewhere: dict[tuple[uuid.UUID, int], int] = field(default_factory=dict)
     has_consumer_groups: bool = True
+    transactional_version: Callable[[], int | None] = lambda: None
     events: EventsTopic | None = None
     produced: Rarely = field(default_factory=Rarely)  # requests of producers, for the log
 

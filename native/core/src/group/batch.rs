@@ -252,6 +252,9 @@ fn names<'a>(request: &Request<'a>) -> Option<Names<'a>> {
         Request::SyncGroup(request) => Some((request.group_id, request.member_id)),
         Request::Heartbeat(request) => Some((request.group_id, request.member_id)),
         Request::OffsetCommit(request) => Some((request.group_id, request.member_id)),
+        Request::TxnOffsetCommit(request) => {
+            Some((request.commit.group_id, request.commit.member_id))
+        }
         Request::ConsumerGroupHeartbeat(request) => Some((request.group_id, request.member_id)),
         Request::ConsumerGroupDescribe(request) => Some((request.group_id, "")),
         Request::LeaveGroup(request) => Some((request.group_id, "")),
@@ -260,6 +263,7 @@ fn names<'a>(request: &Request<'a>) -> Option<Names<'a>> {
         Request::DescribeGroups(request) => Some((request.group_id, "")),
         Request::DeleteGroups(_)
         | Request::DeleteGroupOffsets(..)
+        | Request::WriteTxnMarkers(_)
         | Request::ListGroups(_)
         | Request::ListGroupRows(..) => None,
     }

@@ -7,6 +7,7 @@ use crate::offset::expiration::expire;
 
 impl Machine {
     pub fn expire_groups(&mut self, now_ms: i64) {
+        self.offsets.producers.expire(now_ms);
         for group in self.registry.rows() {
             self.expire_group(now_ms, group);
         }

@@ -193,6 +193,19 @@ impl Machine {
         }
     }
 
+    /// The same in a transaction, where no member need be named, and none is kept alive.
+    pub fn admit_transactional_commit(
+        &self,
+        group: u32,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        match &self.group(group).kind {
+            GroupKind::Classic(_) => self.admit_classic_transactional_commit(group, request),
+            GroupKind::Consumer(_) => self.admit_consumer_transactional_commit(group, request),
+            GroupKind::Foreign(foreign) => foreign.admit_transactional_commit(request),
+        }
+    }
+
     /// Whether this caller may fetch offsets (`validateOffsetFetch`).
     pub fn admit_fetch(
         &self,

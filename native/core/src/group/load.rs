@@ -24,12 +24,8 @@ impl Machine {
         producer_id: i64,
         key: &[u8],
     ) -> Result<(), DecodeError> {
-        let Some(result) = TransactionResult::parse_key(key)? else { return Ok(()) };
-        for group_id in self.offsets.transactions.close(producer_id) {
-            let group = self.registry.find(&group_id).expect("open transactions name their groups");
-            let of = &mut self.registry.groups[group];
-            of.offset_scope(&mut self.offsets).apply_marker(producer_id, result);
-            self.offsets_written(group, self.outbox.next_offset());
+        if let Some(result) = TransactionResult::parse_key(key)? {
+            self.apply_marker(producer_id, result, self.outbox.next_offset());
         }
         Ok(())
     }

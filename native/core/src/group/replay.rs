@@ -72,8 +72,18 @@ impl Machine {
         let mut recent = None;
         for batch in Batches::new(chunk) {
             let staged = batch.and_then(|batch| {
+                let is_observed = batch.header.producer_id >= 0 && source == Source::Log;
+                let is_control = is_observed && batch.header.attributes.is_control();
+                if is_observed && !is_control {
+                    self.offsets.producers.observe(&batch.header);
+                }
                 for record in batch.records() {
-                    window.push(self.stage(&batch, record?, &mut last)?);
+                    let record = record?;
+                    if is_control {
+                        let seen = self.offsets.producers.observe_control(&batch.header, &record);
+                        seen.map_err(|error| batch.error(record.offset, error.to_string()))?;
+                    }
+                    window.push(self.stage(&batch, record, &mut last)?);
                     if window.len() == WINDOW {
                         self.apply_window(&mut window, &mut recent, source)?;
                     }
@@ -193,6 +203,10 @@ impl Machine {
                 let key = record.key.ok_or(DecodeError("a control record without a key"))?;
                 match source {
                     Source::Log => self.replay_control(staged.producer_id, key)?,
+                    Source::Snapshot if staged.producer_id >= 0 => {
+                        let value = record.value.unwrap_or_default();
+                        self.offsets.producers.restore(staged.producer_id, value)?;
+                    }
                     Source::Snapshot => self.restore_count(key, record.value)?,
                 }
             }

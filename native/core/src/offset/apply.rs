@@ -7,10 +7,9 @@ use super::pending::{Extra, PendingOffset};
 use super::store::GroupOffsets;
 use super::topic_table::TopicIndex;
 use crate::outbox::Outbox;
-use crate::record::OffsetCommitValue;
-use crate::record::TransactionResult;
 use crate::record::fields::write_i32;
 use crate::record::offset_commit::{OFFSET_COMMIT_KEY_TYPE, OffsetCommitKey};
+use crate::record::{BatchKind, OffsetCommitValue, TransactionResult};
 use crate::utf8::utf8;
 
 /// One group's offsets, beside what all groups of the shard share.
@@ -135,10 +134,12 @@ impl GroupScope<'_> {
     }
 
     /// Emits and applies commits of one topic, in order.
+    #[inline(always)]
     pub(super) fn emit_commits<'v>(
         &mut self,
         topic: &str,
         values: impl Iterator<Item = (i32, OffsetCommitValue<'v>)>,
+        kind: BatchKind,
         now_ms: i64,
         outbox: &mut Outbox,
     ) {
@@ -152,8 +153,14 @@ impl GroupScope<'_> {
             write_i32(&mut key, partition);
             encoded.clear();
             value.encode(value.written_version(), &mut encoded);
-            let record_offset = outbox.emit(now_ms, &key, Some(&encoded));
-            self.apply_committed(topic, partition, &value.as_read_back(), record_offset);
+            let record_offset = outbox.emit_as(kind, now_ms, &key, Some(&encoded));
+            let value = value.as_read_back();
+            match kind {
+                BatchKind::Transactional(producer) => {
+                    self.apply_pending(topic, partition, &value, record_offset, producer.id);
+                }
+                _ => self.apply_committed(topic, partition, &value, record_offset),
+            }
         }
         self.tables.key = key;
         self.tables.value = encoded;

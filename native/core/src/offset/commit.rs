@@ -4,7 +4,7 @@ use super::GroupScope;
 use crate::config::Config;
 use crate::error::ErrorCode;
 use crate::outbox::Outbox;
-use crate::record::OffsetCommitValue;
+use crate::record::{BatchKind, OffsetCommitValue};
 use crate::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic};
 use crate::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
 
@@ -12,12 +12,14 @@ use crate::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
 const LONGEST_STRING: usize = i16::MAX as usize;
 
 /// Writes every partition whose metadata is short enough, duplicates in order, and answers in
-/// request order. Nothing is written if all are refused: the outbox's next offset tells. Names that
-/// no record can hold fail the request with UNKNOWN_SERVER_ERROR, as in Kafka.
+/// request order. In a producer's transaction the offsets are pending until its end. Nothing is
+/// written if all are refused: the outbox's next offset tells. Names that no record can hold fail the
+/// request with UNKNOWN_SERVER_ERROR, as in Kafka.
 pub fn commit(
     scope: &mut GroupScope<'_>,
     config: &Config,
     request: &OffsetCommitRequest<'_>,
+    kind: impl Into<BatchKind>,
     now_ms: i64,
     outbox: &mut Outbox,
 ) -> OffsetCommitResponse {
@@ -29,6 +31,7 @@ pub fn commit(
         -1 => -1,
         retention_ms => now_ms.saturating_add(retention_ms),
     };
+    let kind = kind.into();
     let fits = |partition: &OffsetCommitPartition<'_>| fits(config, partition);
     for topic in &request.topics {
         let accepted = topic.partitions.iter().filter(|partition| fits(partition));
@@ -43,7 +46,7 @@ pub fn commit(
             };
             (partition.partition_index, value)
         });
-        scope.emit_commits(topic.name, values, now_ms, outbox);
+        scope.emit_commits(topic.name, values, kind, now_ms, outbox);
     }
     respond(request, |partition| {
         if fits(partition) { ErrorCode::None } else { ErrorCode::OffsetMetadataTooLarge }

@@ -12,12 +12,14 @@ pub mod expiration;
 pub mod fetch;
 mod furthest;
 mod pending;
+pub mod producers;
 pub mod store;
 pub mod sweep;
 pub mod topic_table;
 pub mod transaction;
 
 pub use apply::{GroupScope, Stored};
+pub use producers::Producers;
 pub use store::{CommittedOffset, GroupOffsets};
 pub use topic_table::TopicTable;
 pub use transaction::OpenTransactions;
@@ -29,6 +31,8 @@ pub struct OffsetTables {
     pub topics: TopicTable,
     /// Transactions that have not ended.
     pub transactions: OpenTransactions,
+    /// Who wrote them.
+    pub producers: Producers,
     /// Committed offsets of all groups (Kafka's metric NumOffsets).
     pub committed_count: usize,
     /// Scratch space in which records are encoded.
@@ -42,6 +46,7 @@ impl OffsetTables {
         OffsetTables {
             topics: TopicTable::new(hash_seed),
             transactions: OpenTransactions::default(),
+            producers: Producers::default(),
             committed_count: 0,
             key: Vec::new(),
             value: Vec::new(),

@@ -18,6 +18,9 @@ pub const CRC_FROM: usize = CRC_AT + 4;
 /// Bytes before and including the length field.
 const LENGTH_END: usize = 12;
 const MAGIC: u8 = 2;
+const TRANSACTIONAL: i16 = 1 << 4;
+const CONTROL: i16 = 1 << 5;
+const NO_PRODUCER: Producer = Producer { id: -1, epoch: -1 };
 const COMPRESSIONS: [&str; 5] = ["none", "gzip", "snappy", "lz4", "zstd"];
 
 /// The attributes of a batch.
@@ -51,6 +54,44 @@ impl Attributes {
     }
 }
 
+/// A producer as of one of its epochs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Producer {
+    /// At least 0.
+    pub id: i64,
+    /// Rises when another takes over its transactions.
+    pub epoch: i16,
+}
+
+/// What a batch is that a shard emits.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum BatchKind {
+    /// Of no producer.
+    #[default]
+    Plain,
+    /// Of a producer's transaction: its offsets are pending.
+    Transactional(Producer),
+    /// The one record that ends it.
+    EndMarker(Producer),
+}
+
+/// Of no producer. Beside [`Producer`] a type of its own: who is generic over both is compiled for
+/// plain records alone, which are the hot path.
+#[derive(Clone, Copy, Debug)]
+pub struct Plain;
+
+impl From<Plain> for BatchKind {
+    fn from(_: Plain) -> Self {
+        BatchKind::Plain
+    }
+}
+
+impl From<Producer> for BatchKind {
+    fn from(producer: Producer) -> Self {
+        BatchKind::Transactional(producer)
+    }
+}
+
 /// The fields before the records, in the order of the format; its length follows from the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BatchHeader {
@@ -79,20 +120,25 @@ pub struct BatchHeader {
 }
 
 impl BatchHeader {
-    /// The header of records that a shard emitted: uncompressed, of no producer. Leader epoch and
-    /// CRC are 0: they are the host's, who writes the batch.
-    pub fn plain(append: &Append) -> Self {
+    /// The header of records that a shard emitted, uncompressed, as Kafka's coordinator writes it.
+    /// Leader epoch and CRC are 0: they are the host's, who writes the batch.
+    pub fn of(append: &Append) -> Self {
+        let (attributes, producer, base_sequence) = match append.kind {
+            BatchKind::Plain => (0, NO_PRODUCER, 0),
+            BatchKind::Transactional(producer) => (TRANSACTIONAL, producer, 0),
+            BatchKind::EndMarker(producer) => (TRANSACTIONAL | CONTROL, producer, -1),
+        };
         BatchHeader {
             base_offset: append.base_offset,
             partition_leader_epoch: 0,
             crc: 0,
-            attributes: Attributes(0),
+            attributes: Attributes(attributes),
             last_offset_delta: append.record_count - 1,
             base_timestamp: append.base_timestamp,
             max_timestamp: append.max_timestamp,
-            producer_id: -1,
-            producer_epoch: -1,
-            base_sequence: 0,
+            producer_id: producer.id,
+            producer_epoch: producer.epoch,
+            base_sequence,
             records_count: append.record_count,
         }
     }

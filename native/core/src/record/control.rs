@@ -27,6 +27,15 @@ impl TransactionResult {
         })
     }
 
+    /// Reads the value of an end marker: the epoch of its transaction coordinator.
+    pub fn parse_value(value: &[u8]) -> Result<i32, DecodeError> {
+        let mut reader = Reader::new(value);
+        if reader.i16()? < 0 {
+            return Err(DecodeError("an end marker's value has a negative version"));
+        }
+        reader.i32()
+    }
+
     /// Appends the key of an end marker.
     pub fn encode_key(self, out: &mut Vec<u8>) {
         write_i16(out, 0);

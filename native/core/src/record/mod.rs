@@ -14,7 +14,9 @@ pub mod offset_commit;
 pub mod reader;
 pub mod writer;
 
-pub use batch::{Attributes, Batch, BatchHeader, Batches, Record, Records};
+pub use batch::{
+    Attributes, Batch, BatchHeader, BatchKind, Batches, Plain, Producer, Record, Records,
+};
 pub use control::TransactionResult;
 pub use group_metadata::{GroupMetadataKey, GroupMetadataMember, GroupMetadataValue};
 pub use key::{GroupType, OtherKey, RecordKey};

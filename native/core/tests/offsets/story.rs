@@ -5,6 +5,7 @@ use kcoord_core::error::ErrorCode;
 use kcoord_core::offset::expiration::{ExpirationBase, expire};
 use kcoord_core::offset::{GroupOffsets, GroupScope, OffsetTables, commit, fetch};
 use kcoord_core::outbox::{Append, Outbox};
+use kcoord_core::record::Plain;
 use kcoord_core::record::{BatchHeader, Batches, OffsetCommitValue, RecordKey, TransactionResult};
 use kcoord_core::request::{
     OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, OffsetFetchRequest,
@@ -67,8 +68,8 @@ impl Story {
 
     pub fn commit(&mut self, request: &OffsetCommitRequest<'_>) -> Vec<(i32, ErrorCode)> {
         let config = self.config.clone();
-        let response =
-            self.with(|scope, now_ms, out| commit::commit(scope, &config, request, now_ms, out));
+        let response = self
+            .with(|scope, now_ms, out| commit::commit(scope, &config, request, Plain, now_ms, out));
         assert_eq!(response.topics.len(), request.topics.len());
         response.topics.into_iter().flat_map(|topic| topic.partitions).collect()
     }
@@ -189,7 +190,7 @@ pub fn read(record: kcoord_core::record::Record<'_>) -> Written {
 
 pub fn chunk(append: &Append) -> Vec<u8> {
     let mut chunk = Vec::new();
-    BatchHeader::plain(append).encode(&append.records, &mut chunk);
+    BatchHeader::of(append).encode(&append.records, &mut chunk);
     chunk
 }
 

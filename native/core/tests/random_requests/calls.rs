@@ -1,5 +1,6 @@
 //! What confused clients ask for.
 
+use kcoord_core::record::{Producer, TransactionResult};
 use kcoord_core::request::*;
 use proptest::prelude::*;
 
@@ -32,6 +33,8 @@ pub enum Api {
     Heartbeat,
     Leave,
     Commit,
+    TxnCommit,
+    EndTxn,
     Fetch,
     DeleteOffsets,
     Describe,
@@ -57,6 +60,8 @@ pub fn call() -> impl Strategy<Value = Call> {
         4 => Just(Api::Heartbeat),
         2 => Just(Api::Leave),
         3 => Just(Api::Commit),
+        2 => Just(Api::TxnCommit),
+        2 => Just(Api::EndTxn),
         2 => Just(Api::Fetch),
         1 => Just(Api::DeleteOffsets),
         1 => Just(Api::Describe),
@@ -135,11 +140,34 @@ pub fn request<'a>(
         Api::DeleteGroup => {
             Request::DeleteGroups(DeleteGroupsRequest { groups_names: vec![group_id] })
         }
+        Api::EndTxn => Request::WriteTxnMarkers(TransactionMarker {
+            producer: producer(call),
+            result: [TransactionResult::Abort, TransactionResult::Commit]
+                [usize::from(call.variant / 4)],
+            coordinator_epoch: call.variant.into(),
+            transaction_version: (call.variant % 3) as i8,
+        }),
+        Api::TxnCommit => {
+            let of = Call { api: Api::Commit, ..call.clone() };
+            match offset_request(&of, group_id, member_id, instance_id, generation_id) {
+                Request::OffsetCommit(commit) => Request::TxnOffsetCommit(TxnOffsetCommitRequest {
+                    transactional_id: "transactions",
+                    producer: producer(call),
+                    commit: OffsetCommitRequest { retention_time_ms: -1, ..commit },
+                }),
+                request => unreachable!("{request:?}"),
+            }
+        }
         Api::Commit | Api::Fetch | Api::DeleteOffsets => {
             offset_request(call, group_id, member_id, instance_id, generation_id)
         }
     };
     (context, request)
+}
+
+/// Of two, each in some epochs.
+fn producer(call: &Call) -> Producer {
+    Producer { id: call.member as i64 % 2, epoch: (call.generation_off + 1) as i16 }
 }
 
 fn join<'a>(

@@ -15,6 +15,7 @@ use kcoord_core::assignor;
 use kcoord_core::catalogue::CatalogueTopic;
 use kcoord_core::consumer_protocol::{Assignment, Subscription};
 use kcoord_core::record::batch::BatchHeader;
+use kcoord_core::record::{Producer, TransactionResult};
 use kcoord_core::request::*;
 use kcoord_core::response::Response;
 use kcoord_core::views::{GroupView, MemberView};
@@ -219,13 +220,14 @@ impl World {
 
     /// Takes out what there is; both shards must have the same.
     fn drain(&mut self) {
-        let [one, two] = self.shards.each_mut().map(Shard::poll_append);
-        assert_eq!(one, two, "appends differ");
-        if let Some(append) = one {
+        loop {
+            let [one, two] = self.shards.each_mut().map(Shard::poll_append);
+            assert_eq!(one, two, "appends differ");
+            let Some(append) = one else { break };
             assert_eq!(append.base_offset, self.written_offset);
             self.written_offset = append.end_offset();
             let mut batch = Vec::new();
-            BatchHeader::plain(&append).encode(&append.records, &mut batch);
+            BatchHeader::of(&append).encode(&append.records, &mut batch);
             self.uncommitted.push((append.end_offset(), batch));
         }
         loop {
@@ -287,10 +289,36 @@ impl World {
             let offsets = |shard: &Shard| format!("{:?}", shard.offsets(id).collect::<Vec<_>>());
             assert_eq!(offsets(&loaded), offsets(shard));
         }
+        assert_eq!(loaded.open_transactions(), shard.open_transactions());
+        assert_eq!(loaded.unstable(), shard.unstable());
     }
 
     /// All clients are gone and all writes succeed: nobody may be left.
     fn end(&mut self) {
+        for producer_id in [0, 1] {
+            self.tickets += 1;
+            self.waiting.insert(self.tickets, (0, 0));
+            let producer = Producer { id: producer_id, epoch: i16::MAX };
+            let marker = Request::WriteTxnMarkers(TransactionMarker {
+                producer,
+                result: TransactionResult::Abort,
+                coordinator_epoch: i32::MAX,
+                transaction_version: 2,
+            });
+            let context = RequestContext {
+                ticket: self.tickets,
+                api_version: 2,
+                client_id: "",
+                client_host: "",
+                uuid: 0,
+            };
+            for shard in &mut self.shards {
+                shard.handle_request(self.now_ms, &context, &marker);
+            }
+            self.drain();
+        }
+        self.commit();
+        assert_eq!(self.shards[0].unstable(), []);
         for _ in 0..40 {
             self.sleep(30_000);
             self.commit();

@@ -99,4 +99,5 @@ scenario_files! {
     leader_checks: "leader_checks.txt";
     other_groups: "other_groups.txt";
     storm: "storm.txt";
+    transactions: "transactions.txt";
 }

@@ -1,6 +1,7 @@
 //! The commands that are requests.
 
 use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
+use kcoord_core::record::{Producer, TransactionResult};
 use kcoord_core::request::*;
 
 use crate::command::Command;
@@ -31,6 +32,8 @@ impl World {
                 self.send(&caller, Request::ConsumerGroupDescribe(request));
             }
             "OffsetCommit" => self.offset_commit(command, &caller),
+            "TxnOffsetCommit" => self.offset_commit(command, &caller),
+            "WriteTxnMarker" => self.write_marker(command, &caller),
             "OffsetFetch" => self.offset_fetch(command, &caller),
             "OffsetDelete" => self.offset_delete(command, &caller),
             "DescribeGroup" => {
@@ -58,7 +61,9 @@ impl World {
     fn caller<'a>(&mut self, command: &Command<'a>) -> Caller<'a> {
         let name = match command.verb {
             "JoinGroup" | "SyncGroup" | "Heartbeat" | "ConsumerGroupHeartbeat" => command.words[0],
-            "OffsetCommit" if !command.words[0].contains(':') => command.words[0],
+            "OffsetCommit" | "TxnOffsetCommit" if !command.words[0].contains(':') => {
+                command.words[0]
+            }
             _ => "admin",
         };
         let member_id = match command.option("id") {
@@ -189,7 +194,27 @@ impl World {
             retention_time_ms: command.number("retention", -1),
             topics: topics.collect(),
         };
-        self.send(caller, Request::OffsetCommit(request));
+        if command.verb == "OffsetCommit" {
+            return self.send(caller, Request::OffsetCommit(request));
+        }
+        let producer = producer(command);
+        let request = TxnOffsetCommitRequest { transactional_id: "", producer, commit: request };
+        self.send(caller, Request::TxnOffsetCommit(request));
+    }
+
+    /// `WriteTxnMarker COMMIT producer=7/0 coordinator=3 version=2`.
+    fn write_marker(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
+        let result = match command.words[0] {
+            "COMMIT" => TransactionResult::Commit,
+            _ => TransactionResult::Abort,
+        };
+        let marker = TransactionMarker {
+            producer: producer(command),
+            result,
+            coordinator_epoch: command.number("coordinator", 0),
+            transaction_version: command.number("version", 0),
+        };
+        self.send(caller, Request::WriteTxnMarkers(marker));
     }
 
     fn offset_fetch(&mut self, command: &Command<'_>, caller: &Caller<'_>) {
@@ -225,6 +250,13 @@ impl World {
     }
 }
 
+/// `producer=7/1`: id and epoch.
+fn producer(command: &Command<'_>) -> Producer {
+    let text = command.option("producer").expect("a producer");
+    let (id, epoch) = text.split_once('/').expect("an id and an epoch");
+    Producer { id: id.parse().expect("a number"), epoch: epoch.parse().expect("a number") }
+}
+
 fn api_name(request: &Request<'_>) -> &'static str {
     match request {
         Request::JoinGroup(_) => "JoinGroup",
@@ -232,6 +264,8 @@ fn api_name(request: &Request<'_>) -> &'static str {
         Request::Heartbeat(_) => "Heartbeat",
         Request::LeaveGroup(_) => "LeaveGroup",
         Request::OffsetCommit(_) => "OffsetCommit",
+        Request::TxnOffsetCommit(_) => "TxnOffsetCommit",
+        Request::WriteTxnMarkers(_) => "WriteTxnMarker",
         Request::OffsetFetch(_) => "OffsetFetch",
         Request::OffsetDelete(_) => "OffsetDelete",
         Request::DescribeGroups(_) => "DescribeGroup",

@@ -7,7 +7,9 @@ use kcoord_core::ErrorCode;
 use kcoord_core::consumer_protocol::{Assignment, Subscription, TopicPartitions};
 use kcoord_core::event::{Event, EventKind, EventMember, Moves};
 use kcoord_core::record::consumer::ConsumerGroupRecord;
-use kcoord_core::record::{Batches, GroupMetadataValue, OffsetCommitValue, RecordKey};
+use kcoord_core::record::{
+    Batches, GroupMetadataValue, OffsetCommitValue, RecordKey, TransactionResult,
+};
 use kcoord_core::response::Response;
 
 use crate::consumer;
@@ -219,7 +221,8 @@ pub fn response(response: &Response, names: &Names) -> String {
 fn administrative(response: &Response, names: &Names) -> String {
     let mut text = String::new();
     match response {
-        Response::OffsetCommit(committed) => {
+        Response::WriteTxnMarkers(error_code) => text.push_str(&kafka_name(*error_code)),
+        Response::OffsetCommit(committed) | Response::TxnOffsetCommit(committed) => {
             for topic in &committed.topics {
                 for (index, error_code) in &topic.partitions {
                     let _ = write!(text, "[{}:{index} {}]", topic.name, kafka_name(*error_code));
@@ -283,9 +286,20 @@ fn administrative(response: &Response, names: &Names) -> String {
 /// One line for each record of a batch.
 pub fn records(batch: &[u8], names: &Names) -> String {
     let mut text = String::new();
-    for record in Batches::new(batch).flat_map(|batch| batch.unwrap().records()) {
+    let batches = Batches::new(batch).map(Result::unwrap);
+    for (header, record) in batches.flat_map(|of| of.records().map(move |one| (of.header, one))) {
         let record = record.unwrap();
         let _ = write!(text, "append {}: ", record.offset);
+        let producer = match header.producer_id {
+            -1 => String::new(),
+            id => format!(" producer={id}/{}", header.producer_epoch),
+        };
+        if header.attributes.is_control() {
+            let result = TransactionResult::parse_key(record.key.unwrap()).unwrap().unwrap();
+            let epoch = TransactionResult::parse_value(record.value.unwrap()).unwrap();
+            let _ = writeln!(text, "{result:?}{producer} coordinator={epoch}");
+            continue;
+        }
         match RecordKey::parse(record.key.unwrap()).unwrap() {
             RecordKey::OffsetCommit(key) => {
                 let _ = write!(text, "OffsetCommit {} {}:{}", key.group, key.topic, key.partition);
@@ -299,6 +313,7 @@ pub fn records(batch: &[u8], names: &Names) -> String {
                     }
                     None => text.push_str(" tombstone"),
                 }
+                text.push_str(&producer);
             }
             RecordKey::GroupMetadata(key) => {
                 let _ = write!(text, "GroupMetadata {}", key.group);

@@ -277,14 +277,19 @@ impl World {
         if self.is_held {
             return;
         }
+        // Several where transactions begin and end in one turn.
+        let mut appended = false;
         while let Some(append) = self.shard.poll_append() {
+            appended = true;
             let start = self.log.len();
-            BatchHeader::plain(&append).encode(&append.records, &mut self.log);
+            BatchHeader::of(&append).encode(&append.records, &mut self.log);
             self.trace.push_str(&trace::records(&self.log[start..], &self.names));
             self.next_offset = append.end_offset();
             self.shard.handle_committed(self.now_ms, self.next_offset);
             self.drain_responses();
             self.drain_events();
+        }
+        if appended {
             self.check_replay();
             if self.restarts == Restarts::WhereNobodyNotices && self.is_at_rest() {
                 self.serve();
@@ -360,6 +365,8 @@ impl World {
                 "{title}: offsets after replay"
             );
         }
+        let open = |shard: &Shard| (shard.open_transactions(), shard.unstable());
+        assert_eq!(open(&loaded), open(&self.shard), "{}: transactions after replay", self.title);
         let ids = |shard: &Shard| -> Vec<Box<str>> {
             let there = shard.groups().filter(|group| {
                 !has_no_record(group) || !offsets(shard, &group.group_id).is_empty()

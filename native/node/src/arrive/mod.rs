@@ -5,6 +5,7 @@
 mod sliced;
 pub mod slices;
 mod split;
+mod transactions;
 
 use std::sync::Arc;
 
@@ -21,8 +22,10 @@ use super::gather::{Gather, Parts, merge};
 use super::routing::shard_of;
 use super::slots::{Header, Slots};
 use super::topics::Topics;
+use super::transactions::{Holding, Transactions};
 use super::uuids::Uuids;
 use super::{Arrived, Frame, Session, Status, Turn};
+use kcoord_wire::api::txn_offset_commit::TOPIC_ID_VERSION;
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{Incoming, begin_response, open_request};
 use slices::Slices;
@@ -49,6 +52,7 @@ pub(super) struct Arrivals<'a, 'n> {
     pub topics: &'a Topics,
     pub slots: &'n mut Slots,
     pub slices: &'n mut Slices,
+    pub holding: &'n mut Holding,
     pub uuids: &'n mut Uuids,
     pub status: &'n [Status],
     pub shards: &'n [Shard],
@@ -124,7 +128,10 @@ impl<'a> Arrivals<'a, '_> {
 
     /// `frame`: what the body was read from, where a long request may be done in slices.
     fn route(&mut self, mut arrival: Arrival<'a>, frame: &'a [u8], body: RequestBody<'a>) {
-        if let Some(code) = self.refused_by_api_layer(arrival.header.version, &body) {
+        if let Some(code) = self.refused_by_api_layer(arrival.header.version, &body)
+            && (self.holding.mode != Transactions::Unserved
+                || !arrival.header.api.is_transactional())
+        {
             self.reply(&arrival.header, |out, version| {
                 api::encode_error(out, version, &body, code);
             });
@@ -141,6 +148,9 @@ impl<'a> Arrivals<'a, '_> {
             RequestBody::ConsumerGroupHeartbeat(beat) => {
                 arrival.context.uuid = self.uuids.next();
                 self.one(arrival, beat.group_id, Request::ConsumerGroupHeartbeat(beat), None);
+            }
+            body @ (RequestBody::TxnOffsetCommit(_) | RequestBody::WriteTxnMarkers(_)) => {
+                self.transactional(arrival, frame, body);
             }
             body => {
                 let many = match frame {
@@ -208,6 +218,7 @@ impl<'a> Arrivals<'a, '_> {
                 checked.err().map_or(unserved, |refusal| refusal.error_code)
             }
             _ if group_id.is_empty() => ErrorCode::InvalidGroupId,
+            RequestBody::TxnOffsetCommit(_) => transactions::told(version, unserved),
             RequestBody::Heartbeat(_) if loading => ErrorCode::None,
             RequestBody::JoinGroup(join)
                 if !(shortest_ms..=longest_ms).contains(&join.session_timeout_ms) =>
@@ -257,9 +268,10 @@ impl<'a> Arrivals<'a, '_> {
     }
 
     fn commit(&mut self, arrival: Arrival<'a>, mut request: OffsetCommitRequest<'a>) {
-        let by_id = arrival.header.version >= 10;
+        let version = arrival.header.version;
         let mut refused = OffsetCommitResponse { topics: Vec::new() };
-        let answered = request.topics.iter_mut().map(|t| self.refuse_partitions(by_id, t));
+        let answered =
+            request.topics.iter_mut().map(|t| self.refuse_partitions::<false>(version, t));
         merge(&mut refused.topics, answered.flatten());
         request.topics.retain(|topic| !topic.partitions.is_empty());
         if request.topics.is_empty() {
@@ -275,13 +287,15 @@ impl<'a> Arrivals<'a, '_> {
         self.one(arrival, request.group_id, Request::OffsetCommit(request), gather);
     }
 
-    /// Resolves the topic's name or id, and takes out the partitions that do not exist.
-    fn refuse_partitions(
+    /// Resolves the topic's name or id, and takes out the partitions that do not exist. `version`: of
+    /// TxnOffsetCommit where it is `TRANSACTIONAL`, else of OffsetCommit.
+    pub(super) fn refuse_partitions<const TRANSACTIONAL: bool>(
         &self,
-        by_id: bool,
+        version: i16,
         topic: &mut OffsetCommitTopic<'a>,
     ) -> Option<OffsetCommitResponseTopic> {
         let asked_id = topic.topic_id;
+        let by_id = version >= if TRANSACTIONAL { TOPIC_ID_VERSION } else { 10 };
         let code = if by_id {
             let name = self.topics.name_of(topic.topic_id);
             topic.name = name.unwrap_or_default();

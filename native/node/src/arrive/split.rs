@@ -273,23 +273,23 @@ impl<'a> Arrivals<'a, '_> {
     }
 
     /// Takes a slot for a request in parts, which are then added.
-    fn begin_parts(&mut self, mut arrival: Arrival<'a>, parts: Parts) -> Arrival<'a> {
+    pub(super) fn begin_parts(&mut self, mut arrival: Arrival<'a>, parts: Parts) -> Arrival<'a> {
         arrival.context.ticket = self.slots.open_sliced(arrival.header, parts);
         arrival
     }
 
     /// All parts were added.
-    fn end_parts(&mut self, arrival: &Arrival<'a>) {
+    pub(super) fn end_parts(&mut self, arrival: &Arrival<'a>) {
         self.gather(arrival).is_growing = false;
     }
 
-    fn gather(&mut self, arrival: &Arrival<'a>) -> &mut Gather {
+    pub(super) fn gather(&mut self, arrival: &Arrival<'a>) -> &mut Gather {
         let found = self.slots.find(arrival.context.ticket);
         found.and_then(|(_, gather, _)| gather).expect("a request in parts is in flight")
     }
 
     /// Hands one part to its shard, or answers it for a shard that does not serve.
-    fn part(
+    pub(super) fn part(
         &mut self,
         context: &RequestContext<'a>,
         part: usize,

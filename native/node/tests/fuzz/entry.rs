@@ -6,16 +6,16 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use kcoord_core::Config;
 use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::consumer_protocol::{Assignment, Subscription};
-use kcoord_core::record::batch::{Attributes, BatchHeader};
+use kcoord_core::record::batch::BatchHeader;
 use kcoord_core::record::consumer::ConsumerGroupRecord;
 use kcoord_core::record::{
     Batches, GroupMetadataValue, OffsetCommitValue, RecordKey, TransactionResult,
 };
 use kcoord_core::request::Uuid;
-use kcoord_node::{Frame, Node, Session, Topic, Turn};
+use kcoord_core::{Config, ErrorCode};
+use kcoord_node::{Frame, Node, Session, Topic, Transactions, Turn};
 use kcoord_wire::header::{Incoming, open_request};
 
 const SHARDS: usize = 2;
@@ -108,6 +108,7 @@ pub fn node() -> Node {
     };
     node.set_topics(vec![topic("orders", 1, 4), topic("payments", 2, 2)]);
     node.send_in_parts();
+    node.serve_transactions(Transactions::Verified);
     node
 }
 
@@ -187,21 +188,13 @@ impl Host {
         for (ticket, _) in &turn.invalid {
             self.asked.remove(ticket);
         }
+        for of in &turn.verifications {
+            let refused = (of.producer.id % 2 == 0).then_some(ErrorCode::InvalidTxnState);
+            self.node.verified(of.ticket, refused);
+        }
         for (shard, append) in &turn.appends {
             assert_eq!(append.base_offset, self.next_offsets[*shard], "the log has no holes");
-            let header = BatchHeader {
-                base_offset: append.base_offset,
-                partition_leader_epoch: 0,
-                crc: 0,
-                attributes: Attributes(0),
-                last_offset_delta: append.record_count - 1,
-                base_timestamp: append.base_timestamp,
-                max_timestamp: append.max_timestamp,
-                producer_id: -1,
-                producer_epoch: -1,
-                base_sequence: -1,
-                records_count: append.record_count,
-            };
+            let header = BatchHeader::of(append);
             header.encode(&append.records, &mut self.logs[*shard]);
             self.next_offsets[*shard] = append.end_offset();
             self.committed.push((*shard, append.end_offset()));
@@ -216,6 +209,8 @@ impl Host {
             again.node.loaded(shard, self.now_ms, self.next_offsets[shard]);
             let known = |node: &Node| node.shard(shard).counts().offsets;
             assert_eq!(known(&again.node), known(&self.node), "offsets of shard {shard}");
+            let open = |node: &Node| node.shard(shard).open_transactions();
+            assert_eq!(open(&again.node), open(&self.node), "transactions of shard {shard}");
             for group in self.node.shard(shard).groups() {
                 let id = &group.group_id;
                 let records = |node: &Node| node.shard(shard).consumer_records(id);

@@ -6,9 +6,11 @@ use std::path::Path;
 
 use kcoord_core::assignor::sticky::user_data::StickyUserData;
 use kcoord_core::consumer_protocol::{Assignment, Subscription};
+use kcoord_core::record::{Producer, TransactionResult};
 use kcoord_core::request::*;
 use kcoord_node::Frame;
 use kcoord_wire::api::describing::DescribeGroupsRequest;
+use kcoord_wire::api::write_txn_markers::{self, Markers};
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response, open_response};
 
@@ -155,6 +157,28 @@ pub fn first_member_id() -> String {
     }
 }
 
+const PRODUCER: Producer = Producer { id: 7, epoch: 0 };
+
+fn commit(member_id: &str) -> OffsetCommitRequest<'_> {
+    OffsetCommitRequest {
+        group_id: "group",
+        generation_id_or_member_epoch: 1,
+        member_id,
+        group_instance_id: None,
+        retention_time_ms: -1,
+        topics: vec![OffsetCommitTopic {
+            name: "orders",
+            topic_id: Uuid(1),
+            partitions: vec![OffsetCommitPartition {
+                partition_index: 3,
+                committed_offset: 42,
+                committed_leader_epoch: -1,
+                committed_metadata: Some("note"),
+            }],
+        }],
+    }
+}
+
 pub fn body(api: ApiKey, member_id: &str, version: i16) -> RequestBody<'_> {
     match api {
         ApiKey::JoinGroup => join(member_id),
@@ -177,23 +201,23 @@ pub fn body(api: ApiKey, member_id: &str, version: i16) -> RequestBody<'_> {
             group_id: "group",
             members: vec![LeaveGroupMember { member_id, group_instance_id: None, reason: None }],
         }),
-        ApiKey::OffsetCommit => RequestBody::OffsetCommit(OffsetCommitRequest {
-            group_id: "group",
-            generation_id_or_member_epoch: 1,
-            member_id,
-            group_instance_id: None,
-            retention_time_ms: -1,
-            topics: vec![OffsetCommitTopic {
-                name: "orders",
-                topic_id: Uuid(1),
-                partitions: vec![OffsetCommitPartition {
-                    partition_index: 3,
-                    committed_offset: 42,
-                    committed_leader_epoch: -1,
-                    committed_metadata: Some("note"),
-                }],
-            }],
+        ApiKey::OffsetCommit => RequestBody::OffsetCommit(commit(member_id)),
+        ApiKey::TxnOffsetCommit => RequestBody::TxnOffsetCommit(TxnOffsetCommitRequest {
+            transactional_id: "transactions",
+            producer: PRODUCER,
+            commit: commit(member_id),
         }),
+        ApiKey::WriteTxnMarkers => {
+            let marker = TransactionMarker {
+                producer: PRODUCER,
+                result: TransactionResult::Commit,
+                coordinator_epoch: 1,
+                transaction_version: 2,
+            };
+            let topics = vec![("__consumer_offsets", vec![0, 1, 2])];
+            let markers = vec![Markers { marker, topics }];
+            RequestBody::WriteTxnMarkers(write_txn_markers::Request { markers })
+        }
         ApiKey::OffsetFetch => RequestBody::OffsetFetch(vec![OffsetFetchRequest {
             group_id: "group",
             member_id: None,

@@ -7,7 +7,7 @@ use kcoord_core::Config;
 use kcoord_core::record::batch::BatchHeader;
 use kcoord_core::request::Uuid;
 use kcoord_core::targets::TargetJob;
-use kcoord_node::{Frame, Node, Session, Topic, Turn, routing};
+use kcoord_node::{Frame, Node, Session, Topic, Turn, Verification, routing};
 use kcoord_wire::api::{self, RequestBody, ResponseBody};
 use kcoord_wire::header::{ApiKey, begin_request, finish_response, open_response};
 
@@ -27,6 +27,7 @@ pub struct Host {
     pub answers: BTreeMap<u64, ResponseBody>,
     pub invalid: Vec<(u64, String)>,
     pub foreign: Vec<u64>,
+    pub verifications: Vec<Verification>,
     pub next_timeout_ms: Option<i64>,
     /// What came of long replies, and bytes of the last turn.
     pub partial: BTreeMap<u64, Vec<u8>>,
@@ -68,6 +69,7 @@ impl Host {
             answers: BTreeMap::new(),
             invalid: Vec::new(),
             foreign: Vec::new(),
+            verifications: Vec::new(),
             next_timeout_ms: None,
             partial: BTreeMap::new(),
             turn_bytes: 0,
@@ -224,6 +226,7 @@ impl Host {
         }
         self.invalid.extend(turn.invalid.iter().cloned());
         self.foreign.extend(&turn.foreign);
+        self.verifications.extend(turn.verifications.iter().cloned());
         self.target_jobs.extend(std::iter::from_fn(|| self.node.poll_target_job()));
         self.next_timeout_ms = turn.next_timeout_ms;
     }
@@ -250,6 +253,6 @@ pub fn frame(version: i16, body: &RequestBody<'_>) -> Vec<u8> {
 
 fn batch(append: &kcoord_core::outbox::Append) -> Vec<u8> {
     let mut bytes = Vec::new();
-    BatchHeader::plain(append).encode(&append.records, &mut bytes);
+    BatchHeader::of(append).encode(&append.records, &mut bytes);
     bytes
 }

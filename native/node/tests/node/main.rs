@@ -19,4 +19,5 @@ mod sweeps;
 mod targets;
 mod tickets;
 mod topics;
+mod transactions;
 mod waiting;

@@ -13,7 +13,7 @@ pub struct Batches {
 impl Batches {
     pub fn push(&mut self, append: &Append) {
         let header =
-            BatchHeader { partition_leader_epoch: self.leader_epoch, ..BatchHeader::plain(append) };
+            BatchHeader { partition_leader_epoch: self.leader_epoch, ..BatchHeader::of(append) };
         write_sealed(&header, &append.records, &mut self.bytes);
     }
 }

@@ -172,7 +172,7 @@ impl Checker {
     pub fn appended(&mut self, shard: usize, append: &Append, now: &Now<'_>) -> Check {
         let mut bytes = std::mem::take(&mut self.scratch);
         bytes.clear();
-        BatchHeader::plain(append).encode(&append.records, &mut bytes);
+        BatchHeader::of(append).encode(&append.records, &mut bytes);
         let checked = self.read_batch(shard, &bytes, now);
         self.scratch = bytes;
         checked

@@ -27,13 +27,18 @@ pub mod offset_commit;
 pub mod offset_delete;
 pub mod offset_fetch;
 pub mod sync_group;
+pub mod txn_offset_commit;
+pub mod write_txn_markers;
 
 /// The request that a body is to the shard of the one group that it names.
 macro_rules! of_one_group {
     (group $api:ident $body:ident) => {
         Some(($body.group_id, Request::$api($body)))
     };
-    (groups $api:ident $body:ident) => {{
+    (commit $api:ident $body:ident) => {
+        Some(($body.commit.group_id, Request::$api($body)))
+    };
+    ($several:ident $api:ident $body:ident) => {{
         let _ = $body;
         None
     }};
@@ -43,7 +48,10 @@ macro_rules! group_id {
     (group $body:ident) => {
         Some($body.group_id)
     };
-    (groups $body:ident) => {{
+    (commit $body:ident) => {
+        Some($body.commit.group_id)
+    };
+    ($several:ident $body:ident) => {{
         let _ = $body;
         None
     }};
@@ -54,7 +62,10 @@ macro_rules! of_whole {
     (group $response:ident => $then:expr) => {
         $then
     };
-    (groups $response:ident => $then:expr) => {
+    (commit $response:ident => $then:expr) => {
+        $then
+    };
+    ($several:ident $response:ident => $then:expr) => {
         unreachable!("{:?} comes in parts", $response)
     };
 }

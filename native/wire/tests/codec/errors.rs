@@ -61,6 +61,18 @@ fn carries(spec: &ApiSpec, version: i16, request: &RequestBody<'_>) -> Result<()
             let told = response.topics.into_iter().map(|topic| topic.partitions);
             prop_assert!(told.eq(asked));
         }
+        (Q::TxnOffsetCommit(request), A::TxnOffsetCommit(response)) => {
+            let asked = request.commit.topics.iter().map(|topic| {
+                topic.partitions.iter().map(|p| (p.partition_index, CODE)).collect::<Vec<_>>()
+            });
+            let told = response.topics.into_iter().map(|topic| topic.partitions);
+            prop_assert!(told.eq(asked));
+        }
+        (Q::WriteTxnMarkers(request), A::WriteTxnMarkers(response)) => {
+            let asked = request.markers.iter().flat_map(|of| &of.topics).flat_map(|of| &of.1);
+            let told = response.markers.iter().flat_map(|of| &of.topics).flat_map(|of| &of.1);
+            prop_assert!(told.copied().eq(asked.map(|index| (*index, CODE))));
+        }
         (Q::OffsetFetch(groups), A::OffsetFetch(told)) if version >= 8 => {
             let asked = groups.iter().map(|group| (group.group_id, CODE, 0));
             let told =

@@ -48,5 +48,5 @@ fn frames_of_kafka_are_read_and_written_back_byte_for_byte() {
         assert_eq!(hex(&again), hex(&frame), "{kind} {} v{version}", spec.name);
         count += 1;
     }
-    assert_eq!(count, 73);
+    assert_eq!(count, 76);
 }

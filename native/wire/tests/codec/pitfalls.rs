@@ -195,7 +195,7 @@ fn pitfall_16_a_group_error_stands_where_the_version_has_a_place_for_it() {
 fn pitfall_20_minima_are_those_of_kafka_4_3() {
     let minima = APIS.iter().filter(|spec| spec.min_version > 0);
     let minima: Vec<_> = minima.map(|spec| (spec.name, spec.min_version)).collect();
-    assert_eq!(minima, [("OffsetCommit", 2), ("OffsetFetch", 1)]);
+    assert_eq!(minima, [("OffsetCommit", 2), ("OffsetFetch", 1), ("WriteTxnMarkers", 1)]);
     let frame = b"\0\x08\0\x01\0\0\0\x07\0\x03cli";
     let incoming = header::open_request(frame).expect("a header");
     assert!(matches!(incoming, Incoming::Unsupported { api_key: 8, api_version: 1 }));

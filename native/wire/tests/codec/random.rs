@@ -11,6 +11,9 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::sample::select;
 
+#[path = "random_transactions.rs"]
+mod transactions;
+
 /// The long ones take one and two bytes of compact length.
 const WORDS: [&str; 8] = [
     "",
@@ -75,6 +78,8 @@ pub fn requests(api: ApiKey) -> BoxedStrategy<RequestBody<'static>> {
         ApiKey::Heartbeat => heartbeat().prop_map(RequestBody::Heartbeat).boxed(),
         ApiKey::LeaveGroup => leave_group().prop_map(RequestBody::LeaveGroup).boxed(),
         ApiKey::OffsetCommit => offset_commit().prop_map(RequestBody::OffsetCommit).boxed(),
+        ApiKey::TxnOffsetCommit => transactions::commits().boxed(),
+        ApiKey::WriteTxnMarkers => transactions::markers().boxed(),
         ApiKey::OffsetFetch => offset_fetch().prop_map(RequestBody::OffsetFetch).boxed(),
         ApiKey::OffsetDelete => {
             let topic = (word(), some(any::<i32>()))
@@ -246,6 +251,8 @@ pub fn responses(api: ApiKey) -> BoxedStrategy<ResponseBody> {
                 ResponseBody::OffsetCommit(OffsetCommitResponse { topics: topics.collect() })
             })
             .boxed(),
+        ApiKey::TxnOffsetCommit => transactions::committed().boxed(),
+        ApiKey::WriteTxnMarkers => transactions::written().boxed(),
         ApiKey::OffsetFetch => {
             vec(offset_fetch_response(), 1..4).prop_map(ResponseBody::OffsetFetch).boxed()
         }

@@ -2,7 +2,7 @@
 //! that the version lacks, and to the last byte.
 
 use kcoord_core::ErrorCode;
-use kcoord_core::request::Uuid;
+use kcoord_core::request::{TxnOffsetCommitRequest, Uuid};
 use kcoord_core::response::{
     MemberType, OffsetFetchResponse, OffsetFetchResponseBuilder, OffsetFetchResponsePartition,
 };
@@ -150,6 +150,24 @@ pub fn request_as_of(version: i16, mut request: RequestBody<'static>) -> Request
                 }
             }
         }
+        RequestBody::TxnOffsetCommit(TxnOffsetCommitRequest { commit, .. }) => {
+            if version < 3 {
+                commit.generation_id_or_member_epoch = -1;
+                (commit.member_id, commit.group_instance_id) = ("", None);
+            }
+            for topic in &mut commit.topics {
+                match version {
+                    ..6 => topic.topic_id = Uuid::ZERO,
+                    _ => topic.name = "",
+                }
+                if version < 2 {
+                    topic.partitions.iter_mut().for_each(|p| p.committed_leader_epoch = -1);
+                }
+            }
+        }
+        RequestBody::WriteTxnMarkers(request) if version < 2 => {
+            request.markers.iter_mut().for_each(|of| of.marker.transaction_version = 0);
+        }
         RequestBody::OffsetFetch(groups) => {
             if version < 8 {
                 groups.truncate(1);
@@ -219,6 +237,14 @@ fn response_as_of(version: i16, mut response: ResponseBody) -> ResponseBody {
             for topic in &mut response.topics {
                 match version {
                     ..10 => topic.topic_id = Uuid::ZERO,
+                    _ => topic.name = "".into(),
+                }
+            }
+        }
+        ResponseBody::TxnOffsetCommit(response) => {
+            for topic in &mut response.topics {
+                match version {
+                    ..6 => topic.topic_id = Uuid::ZERO,
                     _ => topic.name = "".into(),
                 }
             }

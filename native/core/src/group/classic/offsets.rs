@@ -32,7 +32,23 @@ impl Machine {
         Ok(())
     }
 
+    /// The same in a transaction: also without a member, and while the group awaits its assignment.
+    pub fn admit_classic_transactional_commit(
+        &self,
+        group: u32,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        if request.names_nobody() {
+            return Ok(());
+        }
+        match self.committing_member(group, request) {
+            Err(ErrorCode::RebalanceInProgress) => Ok(()),
+            admitted => admitted.map(|_| ()),
+        }
+    }
+
     /// The member that commits, if one does.
+    #[inline(always)]
     fn committing_member(
         &self,
         group: u32,

@@ -20,17 +20,47 @@ impl Machine {
         group: u32,
         request: &OffsetCommitRequest<'_>,
     ) -> Result<(), ErrorCode> {
-        let epoch = request.generation_id_or_member_epoch;
-        let of = self.registry.consumer(group);
-        if epoch < 0 && of.members.is_empty() {
-            return Ok(());
-        }
-        let members = &self.registry.consumer_members;
-        let row = of.find(members, request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
-        let member = &members[row];
+        let Some(member) = self.committing_consumer(group, request)? else { return Ok(()) };
         if member.classic.is_none() && api_version < MEMBER_EPOCH_VERSION {
             return Err(ErrorCode::UnsupportedVersion);
         }
+        self.admit_epoch(member, request)
+    }
+
+    /// The same in a transaction: also without a member, and in every version.
+    pub fn admit_consumer_transactional_commit(
+        &self,
+        group: u32,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        if request.names_nobody() {
+            return Ok(());
+        }
+        let Some(member) = self.committing_consumer(group, request)? else { return Ok(()) };
+        self.admit_epoch(member, request)
+    }
+
+    /// The member that commits; none is needed where there is none.
+    fn committing_consumer(
+        &self,
+        group: u32,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<Option<&Member>, ErrorCode> {
+        let of = self.registry.consumer(group);
+        if request.generation_id_or_member_epoch < 0 && of.members.is_empty() {
+            return Ok(None);
+        }
+        let members = &self.registry.consumer_members;
+        let row = of.find(members, request.member_id).ok_or(ErrorCode::UnknownMemberId)?;
+        Ok(Some(&members[row]))
+    }
+
+    fn admit_epoch(
+        &self,
+        member: &Member,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        let epoch = request.generation_id_or_member_epoch;
         if epoch == member.member_epoch {
             return Ok(());
         }

@@ -78,6 +78,16 @@ impl ForeignGroup {
         }
     }
 
+    pub fn admit_transactional_commit(
+        &self,
+        request: &OffsetCommitRequest<'_>,
+    ) -> Result<(), ErrorCode> {
+        match self.group_type {
+            GroupType::Streams if request.names_nobody() => Ok(()),
+            _ => self.admit_commit(request),
+        }
+    }
+
     /// A share group has no offsets, which is no error.
     pub fn admit_fetch(&self, request: &OffsetFetchRequest<'_>) -> Result<(), ErrorCode> {
         let names_member = request.member_id.is_some() || request.member_epoch >= 0;

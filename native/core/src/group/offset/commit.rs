@@ -5,6 +5,7 @@ use crate::group::Machine;
 use crate::group::watching::Asking;
 use crate::limits::{MAX_STRING_BYTES, check_partitions};
 use crate::offset::commit;
+use crate::record::Plain;
 use crate::request::{OffsetCommitRequest, RequestContext};
 use crate::response::Response;
 
@@ -19,8 +20,9 @@ impl Machine {
         request: &OffsetCommitRequest<'_>,
     ) {
         let partitions = request.topics.iter().map(|topic| topic.partitions.len()).sum();
-        let found =
-            check_partitions(partitions).and_then(|()| self.group_to_commit_to(context, request));
+        let knows_code = context.api_version >= GROUP_ID_NOT_FOUND_VERSION;
+        let found = check_partitions(partitions)
+            .and_then(|()| self.group_to_commit_to(knows_code, request));
         let accepted = found.and_then(|group| {
             self.check_is_whole(group)?;
             self.admit_commit(now_ms, context.api_version, group, request)?;
@@ -39,7 +41,8 @@ impl Machine {
         let start_offset = self.outbox.next_offset();
         let of = &mut self.registry.groups[group];
         let mut scope = of.offset_scope(&mut self.offsets);
-        let response = commit::commit(&mut scope, &self.config, request, now_ms, &mut self.outbox);
+        let response =
+            commit::commit(&mut scope, &self.config, request, Plain, now_ms, &mut self.outbox);
         self.offsets_written(group, start_offset);
         let response = Response::OffsetCommit(response);
         if self.outbox.next_offset() == start_offset {
@@ -60,21 +63,19 @@ impl Machine {
     }
 
     /// A group that does not exist is made if the request names no member ("simple" use).
-    fn group_to_commit_to(
+    #[inline(always)]
+    pub(super) fn group_to_commit_to(
         &mut self,
-        context: &RequestContext<'_>,
+        knows_code: bool,
         request: &OffsetCommitRequest<'_>,
     ) -> Result<u32, ErrorCode> {
         match self.registry.find(request.group_id) {
             Some(group) => Ok(group),
-            None if request.generation_id_or_member_epoch >= 0 => {
-                let knows_code = context.api_version >= GROUP_ID_NOT_FOUND_VERSION;
-                Err(if knows_code {
-                    ErrorCode::GroupIdNotFound
-                } else {
-                    ErrorCode::IllegalGeneration
-                })
-            }
+            None if request.generation_id_or_member_epoch >= 0 => Err(if knows_code {
+                ErrorCode::GroupIdNotFound
+            } else {
+                ErrorCode::IllegalGeneration
+            }),
             None if request.group_id.len() > MAX_STRING_BYTES => Err(ErrorCode::InvalidGroupId),
             None => {
                 let group = self.registry.create(request.group_id);

@@ -5,3 +5,4 @@ mod commit;
 mod delete;
 mod fetch;
 mod topic_deletion;
+mod transaction;
