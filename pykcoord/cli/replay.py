@@ -27,6 +27,7 @@ from pykcoord.replaying import (
     Outcome,
     Script,
     changes_of,
+    concern,
     outcome_of,
     play,
     script_of,
@@ -72,6 +73,8 @@ def command(
                               partition.assignment.strategy
     Settings of the server:   group.rebalance.min.interval.ms, group.quarantine.flaps,
                               group.initial.rebalance.delay.ms, group.assignment.groups, ...
+    Of consumer groups:       group.consumer.session.timeout.ms,
+                              group.consumer.assignment.interval.ms, ..., static.membership=true
     One that the record cannot decide is refused, with the reason.
 
     \b
@@ -89,7 +92,7 @@ def command(
         click.echo(json.dumps(settings | {"groups": [past.fields() for past in pasts]}, indent=1))
         return 0
     if not pasts:
-        raise KcoordError(f"{path}: no group of the classic protocol has rebalanced there")
+        raise KcoordError(f"{path}: no group has rebalanced there that can be run again so")
     if group_id is None:
         print_listings([_summary(pasts, pairs)])
     else:
@@ -130,8 +133,17 @@ def _pasts(
         events = next((of for of in partitions if _has(of, name)), [])
         if since_ms is not None:
             events = [event for event in events if event.timestamp_ms >= since_ms]
-        script = script_of(events, name, traits_of(_group_records(path, name)), topics)
-        was, changes = changes_of(before, script), changes_of([*before, *pairs], script)
+        try:
+            script = script_of(events, name, traits_of(_group_records(path, name)), topics)
+        except KcoordError:
+            if group_id is not None:
+                raise
+            continue
+        if group_id is None and not concern(pairs, script):
+            continue
+        settings = [pair for pair in before if concern([pair], script)]
+        was = changes_of(settings, script)
+        changes = changes_of([*settings, *pairs], script, was)
         outcomes = {"recorded": outcome_of(events, name)}
         outcomes["again"] = outcome_of(play(script, was), name, script.end_ms)
         if pairs:
@@ -140,31 +152,30 @@ def _pasts(
 
 
 def _costliest(partitions: Sequence[list[Event]], since_ms: int | None) -> list[str]:
-    """Of the classic protocol."""
     costs = [one for of in partitions for one in costliest(of, since_ms=since_ms)]
-    consumers = {
-        event.group_id
-        for of in partitions
-        for event in of
-        if event.kind in ("group_epoch_bumped", "group_migrated")
-    }
-    return [one.group_id for one in costliest_of(costs) if one.group_id not in consumers]
+    return [one.group_id for one in costliest_of(costs)]
 
 
 def _has(events: Sequence[Event], group_id: str) -> bool:
     return any(event.group_id == group_id for event in events)
 
 
-def _group_records(path: Path, group_id: str) -> Iterator[Mapping[str, Any]]:
+_Record = tuple[int, str, Mapping[str, Any], Mapping[str, Any]]
+
+
+def _group_records(path: Path, group_id: str) -> Iterator[_Record]:
+    """Those that say what its members are: time in ms, kind, key and value."""
     reader = opened(path, "refuse")
     wanted = group_id.encode()
     for partition in likely(reader, group_id):
         for chunk in Past(reader, partition).read():
             if wanted not in chunk:
                 continue
-            for *_, kind, key, value in dump(chunk):
-                if kind == "GroupMetadata" and value and key.get("group") == group_id:
-                    yield value
+            for *_, at_ms, kind, key, value in dump(chunk):
+                if value is None or group_id not in (key.get("group"), key.get("groupId")):
+                    continue
+                if kind in ("GroupMetadata", "ConsumerGroupMemberMetadata"):
+                    yield at_ms, kind, key, value
 
 
 def _topics(path: Path) -> dict[str, int]:

@@ -18,12 +18,15 @@ __all__ = ["Act", "Process", "Script", "Traits", "script_of"]
 
 @dataclass(frozen=True, slots=True)
 class Traits:
-    """Of a member in a record of the log: timeouts in ms, topics, and the assignor in use."""
+    """Of a member in a record of the log: timeouts in ms, topics, and the assignor in use (of a
+    consumer group: that the member prefers, if any). `later`: other topics that it subscribed to,
+    and when; of members of consumer groups."""
 
     session_ms: int = 45_000
     rebalance_ms: int = 300_000
     topics: tuple[str, ...] = ()
     protocol: str = "range"
+    later: tuple[tuple[int, tuple[str, ...]], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +45,8 @@ class Act:
 @dataclass(slots=True)
 class Process:
     """A client beyond one life of its member. `rejoin_ms`: from the start of a rebalance to its
-    JoinGroup, as a rule; `assign_ms`: how long it takes as the leader."""
+    JoinGroup, as a rule; `assign_ms`: how long it takes as the leader; `revoke_ms`: how long it
+    takes to give up partitions, in a consumer group."""
 
     client_id: str
     host: str
@@ -51,11 +55,13 @@ class Process:
     acts: list[Act] = field(default_factory=list)
     rejoin_ms: int = 1_500
     assign_ms: int = 20
+    revoke_ms: int = 20
 
 
 @dataclass(slots=True)
 class Script:
-    """A group's clients, and what happened around them. `topics`: partitions at the start; `grows`:
+    """A group's clients, and what happened around them. `is_consumer`: of the consumer protocol
+    (KIP-848). `topics`: partitions at the start; `grows`:
     (time, topic, partitions); `failovers`: when the coordinator loaded the group; `left_out`: kinds
     of events that could not be taken over, counted."""
 
@@ -67,12 +73,13 @@ class Script:
     grows: list[tuple[int, str, int]] = field(default_factory=list)
     failovers: list[int] = field(default_factory=list)
     left_out: dict[str, int] = field(default_factory=dict)
+    is_consumer: bool = False
 
 
 def script_of(
     events: Iterable[Event], group_id: str, traits: Mapping[str, Traits], topics: Mapping[str, int]
 ) -> Script:
-    """The script of a classic group. `events`: of it and of the whole coordinator; `traits`: by
+    """The script of a group. `events`: of it and of the whole coordinator; `traits`: by
     member id; `topics`: partitions as they are now. Raises KcoordError for a group of which the
     record does not say enough."""
     own = sorted(
@@ -81,13 +88,18 @@ def script_of(
     of_group = [one for one in own if one.group_id]
     if not of_group:
         raise KcoordError(f"{group_id!r}: nothing is recorded of this group")
-    if any(one.kind in ("group_epoch_bumped", "group_migrated") for one in of_group):
+    if any(one.kind == "group_migrated" for one in of_group):
         raise KcoordError(
-            f"{group_id!r} was a consumer group (KIP-848): only groups of the classic protocol can "
-            "be run again"
+            f"{group_id!r} changed its protocol (KIP-848): name a time of one protocol by --since"
+        )
+    is_consumer = any(one.kind == "group_epoch_bumped" for one in of_group)
+    if is_consumer and any(one.kind == "member_rejoined" for one in of_group):
+        raise KcoordError(
+            f"{group_id!r} has members of the classic protocol in a consumer group: these are not "
+            "run again"
         )
     start_ms, end_ms = of_group[0].timestamp_ms, own[-1].timestamp_ms
-    script = Script(group_id, start_ms, end_ms, {}, dict(topics))
+    script = Script(group_id, start_ms, end_ms, {}, dict(topics), is_consumer=is_consumer)
     _surroundings(script, [one for one in own if not one.group_id])
     _Reading(script, of_group, traits).read()
     return script
@@ -127,6 +139,9 @@ class _Reading:
         """The process of each member that is there."""
         self._rejoins: dict[str, list[int]] = defaultdict(list)
         self._assigns: dict[str, list[int]] = defaultdict(list)
+        self._revokes: dict[str, list[int]] = defaultdict(list)
+        self._asked_ms: dict[str, int] = {}
+        """When those that have partitions to give up were told so."""
 
     def read(self) -> None:
         started_ms = joined_ms = None
@@ -149,6 +164,14 @@ class _Reading:
                     self._rejoins[name].append(event.timestamp_ms - started_ms)
             elif event.kind == "member_gone" and event.member is not None:
                 self._went(at, event, started_ms)
+            elif event.kind == "group_epoch_bumped":
+                self._bumped(event)
+            elif event.kind == "revocation_awaited" and event.member is not None:
+                self._asked_ms[self._process(event.member)] = event.timestamp_ms
+            elif event.kind == "member_reconciled" and event.member is not None:
+                name = self._process(event.member)
+                if (asked_ms := self._asked_ms.pop(name, None)) is not None:
+                    self._revokes[name].append(event.timestamp_ms - asked_ms)
             elif event.kind == "heartbeat_late" and event.member is not None:
                 silent_ms = event.silent_ms or 0
                 pause = Act(event.timestamp_ms - silent_ms, "pause", event.timestamp_ms)
@@ -158,6 +181,8 @@ class _Reading:
                 process.rejoin_ms = int(statistics.median(self._rejoins[name]))
             if self._assigns[name]:
                 process.assign_ms = int(statistics.median(self._assigns[name]))
+            if self._revokes[name]:
+                process.revoke_ms = int(statistics.median(self._revokes[name]))
             process.acts.sort(key=lambda act: act.at_ms)
 
     def _process(self, member: EventMember) -> str:
@@ -215,6 +240,9 @@ class _Reading:
                 acts.append(Act(since_ms, "pause", heard_ms))
             else:
                 acts.append(Act(since_ms, "die"))
+        elif event.cause == "rebalance_timeout" and self.script.is_consumer:
+            asked_ms = self._asked_ms.pop(name, now_ms)
+            acts.append(Act(asked_ms, "busy", self._back(at, name, member)))
         elif event.cause == "rebalance_timeout" and started_ms is not None:
             back_ms = self._back(at, name, member)
             acts.append(Act(started_ms, "busy", back_ms))
@@ -247,6 +275,8 @@ class _Reading:
             return
         if event.cause == "leader_rejoined":
             self._add(event.member, Act(event.timestamp_ms, "rejoin", reason=event.member.reason))
+        elif event.cause == "metadata_changed" and event.detail == _OWNED:
+            return  # A cooperative member that has given up partitions joins once more.
         elif event.cause == "metadata_changed":
             topics = self._subscribed(event)
             if topics is None:
@@ -256,6 +286,18 @@ class _Reading:
             self._add(event.member, act)
         elif event.cause not in _FOLLOWS:
             _leave_out(self.script, f"rebalance_started, {event.cause}")
+
+    def _bumped(self, event: Event) -> None:
+        """What a member of a consumer group changed."""
+        if event.cause == "subscription_changed" and event.member is not None:
+            known = self.traits.get(event.member.member_id, Traits()).later
+            topics = [of for at_ms, of in known if at_ms <= event.timestamp_ms]
+            if topics:
+                act = Act(event.timestamp_ms, "subscribe", topics=topics[-1])
+                return self._add(event.member, act)
+        if event.cause not in (*_FOLLOWS, "topics_changed", "rebalance_timeout"):
+            _leave_out(self.script, f"group_epoch_bumped, {event.cause}")
+        return None
 
     def _subscribed(self, event: Event) -> tuple[str, ...] | None:
         detail = event.detail or ""
@@ -270,6 +312,7 @@ class _Reading:
         return tuple(sorted(_changed(before, changes)))
 
 
+_OWNED = "owned partitions"
 # Causes of rebalances that follow of what members did.
 _FOLLOWS = ("member_joined", "member_left", "session_expired", "static_member_replaced")
 
@@ -285,17 +328,35 @@ def _is_up(acts: list[Act]) -> bool:
     return bool(lives) and lives[-1] == "start"
 
 
-def traits_of(records: Iterable[Mapping[str, Any]]) -> dict[str, Traits]:
-    """Of the members in values of GroupMetadata records, as `pykcoord log dump` shows them: what
-    the last record with a member says of it."""
+def traits_of(
+    records: Iterable[tuple[int, str, Mapping[str, Any], Mapping[str, Any]]],
+) -> dict[str, Traits]:
+    """Of the members in records of a group, as `pykcoord log dump` shows them (time in ms, kind,
+    key, value): what the last record with a member says of it. Of members of consumer groups, the
+    topics are those of their first one. Raises KcoordError for a member whose topics are not
+    known: those of a regular expression."""
     found: dict[str, Traits] = {}
-    for value in records:
-        for member in value["members"]:
-            subscription = subscription_of(member["subscription"]) or {}
-            found[str(member["memberId"])] = Traits(
-                int(member["sessionTimeout"]),
-                int(member["rebalanceTimeout"]),
-                tuple(subscription.get("topics", ())),
-                str(value["protocol"] or "range"),
+    for at_ms, kind, key, value in records:
+        if kind == "GroupMetadata":
+            for member in value["members"]:
+                subscription = subscription_of(member["subscription"]) or {}
+                found[str(member["memberId"])] = Traits(
+                    int(member["sessionTimeout"]),
+                    int(member["rebalanceTimeout"]),
+                    tuple(subscription.get("topics", ())),
+                    str(value["protocol"] or "range"),
+                )
+        elif kind == "ConsumerGroupMemberMetadata":
+            if value["subscribedTopicRegex"]:
+                raise KcoordError(
+                    f"{key['groupId']!r} subscribes by regular expressions: these are not run again"
+                )
+            topics = tuple(value["subscribedTopicNames"])
+            before = found.get(str(key["memberId"]))
+            found[str(key["memberId"])] = Traits(
+                rebalance_ms=int(value["rebalanceTimeoutMs"]),
+                topics=before.topics if before else topics,
+                protocol=str(value["serverAssignor"] or ""),
+                later=(*(before.later if before else ()), (at_ms, topics)),
             )
     return found

@@ -6,13 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from pykcoord.assignors import Subscription, assign
+from pykcoord.assignors import Subscription, assign, sticky_user_data
 from pykcoord.consumer_protocol import subscribed_topics
+from pykcoord.errors import KcoordError
 from pykcoord.events import Event
-from pykcoord.replaying.changes import Changes
+from pykcoord.replaying.changes import STRATEGIES, Changes
 from pykcoord.replaying.script import Act, Process, Script
-from pykcoord.virtual import Client, World
-from pykcoord.virtual.messages import assignment
+from pykcoord.virtual import Client, Native, World
+from pykcoord.virtual.messages import shares
 
 __all__ = ["play"]
 
@@ -23,14 +24,17 @@ _AFTER_MS = 60_000
 
 def play(script: Script, changes: Changes) -> list[Event]:
     """The events of the group under these settings, with the times of the record."""
+    if not script.is_consumer and changes.strategy is None:
+        _check_strategies(script)
     settings = {"group_initial_rebalance_delay_ms": 3_000, **changes.coordinator}
     world = World(script.topics, start_ms=script.start_ms, **settings)
     for at_ms, topic, partitions in script.grows:
         world.at(at_ms - world.now_ms, partial(world.grow, topic, partitions))
     for at_ms in script.failovers:
         world.at(at_ms - world.now_ms, world.fail_over)
-    actors = [
-        Actor(world, script.group_id, name, process, changes)
+    kind: Any = NativeActor if script.is_consumer else Actor
+    actors: list[Any] = [
+        kind(world, script.group_id, name, process, changes)
         for name, process in script.processes.items()
     ]
     for actor in actors:
@@ -39,6 +43,16 @@ def play(script: Script, changes: Changes) -> list[Event]:
             world.at(max(0, act.at_ms - world.now_ms), partial(actor.do, act))
     world.run(script.end_ms - script.start_ms + _AFTER_MS)
     return world.events
+
+
+def _check_strategies(script: Script) -> None:
+    used = {of.traits.protocol for of in script.processes.values()}
+    if unknown := sorted(used - set(STRATEGIES)):
+        names = ", ".join(STRATEGIES)
+        raise KcoordError(
+            f"{script.group_id!r}: the assignor {unknown[0]!r} is not run again; say which of "
+            f"{names} comes near to it by --was partition.assignment.strategy=NAME"
+        )
 
 
 class Actor(Client):
@@ -91,15 +105,61 @@ class Actor(Client):
         self.rejoin_delay_ms = self.usual_delay_ms
 
     def assign(self, members: Mapping[str, bytes]) -> list[dict[str, Any]]:
-        owned = {of.member_id: of.partitions for of in self.fellows if of.member_id}
+        if self.is_cooperative:
+            return super().assign(members)
+        held = {of.member_id: of for of in self.fellows if of.member_id}
         subscriptions = {
-            member: Subscription(subscribed_topics(metadata), owned.get(member, ()))
+            member: _subscription(subscribed_topics(metadata), held.get(member))
             for member, metadata in members.items()
         }
-        found = []
-        for member, partitions in assign(self.strategy, self.world.topics, subscriptions).items():
-            share: dict[str, list[int]] = {}
-            for topic, partition in partitions:
-                share.setdefault(topic, []).append(partition)
-            found.append({"member_id": member, "assignment": assignment(share)})
-        return found
+        return shares(assign(self.strategy, self.world.topics, subscriptions))
+
+
+def _subscription(topics: tuple[str, ...], of: Actor | None) -> Subscription:
+    if of is None or not of.partitions:
+        return Subscription(topics)
+    data = sticky_user_data(of.partitions, of.generation)
+    return Subscription(topics, of.partitions, of.generation, user_data=data)
+
+
+class NativeActor(Native):
+    """The same of a consumer group: it takes as long to give up partitions as it did then."""
+
+    fellows: list[NativeActor]
+
+    def __init__(
+        self, world: World, group: str, name: str, process: Process, changes: Changes
+    ) -> None:
+        traits = process.traits
+        super().__init__(
+            world, group, process.client_id, host=process.host, rebalance_ms=traits.rebalance_ms,
+            heartbeat_ms=world.config.group_consumer_heartbeat_interval_ms, topics=traits.topics,
+            instance=process.instance or (name if changes.static else None),
+        )  # fmt: skip
+        self.process = process
+        self.assignor = traits.protocol or None
+        self.usual_delay_ms = self.revoke_delay_ms = max(1, process.revoke_ms - 1)
+        self._name, self._lives = name, 0
+
+    def do(self, act: Act) -> None:
+        """What it did then, as far as it is in a state to do so."""
+        if act.kind == "start":
+            if not self.is_up:
+                self._lives += 1
+                self.member_id = f"{self._name} {self._lives}"
+                self.start(act.reason)
+        elif act.kind == "leave" and self.is_up:
+            self.leave(act.reason)
+        elif act.kind == "die":
+            self.die()
+        elif act.kind == "pause":
+            self.pause((act.until_ms or act.at_ms) - self.world.now_ms)
+        elif act.kind == "busy":
+            until_ms = act.until_ms if act.until_ms is not None else act.at_ms + _NEVER_MS
+            self.revoke_delay_ms = max(1, until_ms - self.world.now_ms)
+            self.world.at(self.revoke_delay_ms, self._is_free)
+        elif act.kind == "subscribe":
+            self.subscribe(*act.topics)
+
+    def _is_free(self) -> None:
+        self.revoke_delay_ms = self.usual_delay_ms

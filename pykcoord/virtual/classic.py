@@ -6,9 +6,12 @@ from collections.abc import Callable, Mapping
 from datetime import timedelta
 from typing import Any
 
+from pykcoord._native import decode_subscription, encode_subscription
+from pykcoord.assignors import Subscription, assign
 from pykcoord.session import Session
 from pykcoord.virtual.messages import (
     COMMIT,
+    COOPERATIVE,
     FENCED,
     HEARTBEAT,
     ID_REQUIRED,
@@ -21,13 +24,16 @@ from pykcoord.virtual.messages import (
     UNKNOWN,
     assigned,
     partitions_of,
+    shares,
     subscription,
 )  # fmt: skip
 from pykcoord.virtual.world import World
 
 
 class Client:
-    """A process with a client: a member of one group at a time. `ends` are what it may be told."""
+    """A process with a client: a member of one group at a time. With the assignor
+    "cooperative-sticky" alone it keeps its partitions while it joins, gives up those that it is not
+    assigned any more, and then joins once more."""
 
     def __init__(
         self, world: World, group: str, client_id: str, *, host: str = "10.0.0.1",
@@ -53,6 +59,11 @@ class Client:
         self._life = 0
         self._paused_until_ms = 0
 
+    @property
+    def is_cooperative(self) -> bool:
+        """Whether it keeps partitions in rebalances."""
+        return self.protocols == (COOPERATIVE,)
+
     # What a process does.
 
     def start(self, reason: str | None = None) -> Client:
@@ -67,6 +78,7 @@ class Client:
         self.is_up = self.is_stable = False
         self._life += 1
         self.member_id = ""
+        self.partitions = []
 
     def leave(self, reason: str | None = None) -> None:
         """LeaveGroup, and end."""
@@ -123,7 +135,7 @@ class Client:
     def _join(self, reason: str | None = None) -> None:
         self.is_stable = False
         life = self._life
-        metadata = subscription(self.topics)
+        metadata = self._metadata()
         self.world.ask(
             JOIN, self, lambda answer: self._joined(answer, reason, life), group_id=self.group,
             session_timeout=timedelta(milliseconds=self.session_ms),
@@ -157,9 +169,25 @@ class Client:
             if not self.never_syncs:
                 self._later(self.sync_delay_ms, lambda: self._sync(assignments, answer))
 
+    def _metadata(self) -> bytes:
+        if not self.is_cooperative:
+            return subscription(self.topics)
+        owned: dict[str, list[int]] = {}
+        for topic, partition in self.partitions:
+            owned.setdefault(topic, []).append(partition)
+        generation = self.generation if self.partitions else -1
+        return encode_subscription(2, list(self.topics), None, [*owned.items()], generation, None)
+
     def assign(self, members: Mapping[str, bytes]) -> list[dict[str, Any]]:
         """What it gives the members, as their leader, by their metadata."""
-        return assigned(self.world.topics, members)
+        if not self.is_cooperative:
+            return assigned(self.world.topics, members)
+        subscriptions = {}
+        for member, metadata in members.items():
+            if (known := decode_subscription(metadata)) is not None:
+                owned = [(topic, number) for topic, numbers in known[3] for number in numbers]
+                subscriptions[member] = Subscription(known[1], owned, known[4])
+        return shares(assign(COOPERATIVE, self.world.topics, subscriptions))
 
     def _sync(self, assignments: list[dict[str, Any]], joined: Any) -> None:
         self.world.ask(
@@ -173,9 +201,12 @@ class Client:
         if not self.is_up:
             return
         if code == NONE:
-            self.partitions = partitions_of(answer.assignment)
+            before, self.partitions = self.partitions, partitions_of(answer.assignment)
             self.is_stable = True
-            self._later(self.heartbeat_ms, self._beat)
+            if self.is_cooperative and set(before) - set(self.partitions):
+                self._later(self.rejoin_delay_ms, self._join)
+            else:
+                self._later(self.heartbeat_ms, self._beat)
         elif code == REBALANCING:
             self._later(self.rejoin_delay_ms, self._join)
         else:

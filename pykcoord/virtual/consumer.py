@@ -6,12 +6,17 @@ from datetime import timedelta
 from typing import Any
 
 from pykcoord.virtual.classic import Client
-from pykcoord.virtual.messages import CONSUMER, NONE, OUTSIDE_FENCED, UNKNOWN
+from pykcoord.virtual.messages import CONSUMER, NONE, OUTSIDE_FENCED, UNKNOWN, UNRELEASED
 from pykcoord.virtual.world import World
+
+_LEAVES, _LEAVES_FOR_A_WHILE = -1, -2
+_STARTS_AGAIN_MS = 1_000
 
 
 class Native(Client):
-    """A member of a consumer group (KIP-848)."""
+    """A member of a consumer group (KIP-848). A static one leaves for a while only; where its
+    place is still taken, it is started again until it is free. `assignor`: the server's that it
+    prefers."""
 
     def __init__(self, world: World, group: str, client_id: str, **options: Any) -> None:
         super().__init__(world, group, client_id, **options)
@@ -19,6 +24,7 @@ class Native(Client):
         self.epoch = 0
         self.owned: dict[Any, list[int]] = {}
         self.revoke_delay_ms = 20
+        self.assignor: str | None = None
 
     def start(self, reason: str | None = None) -> Native:
         self.is_up = self.is_stable = True
@@ -32,7 +38,7 @@ class Native(Client):
         self.member_id = self.client_id
 
     def leave(self, reason: str | None = None) -> None:
-        self.epoch = -1
+        self.epoch = _LEAVES_FOR_A_WHILE if self.instance is not None else _LEAVES
         self._beat()
         self.die()
 
@@ -52,7 +58,8 @@ class Native(Client):
             member_id=self.member_id, member_epoch=self.epoch, instance_id=self.instance,
             rack_id=None,
             rebalance_timeout=timedelta(milliseconds=self.rebalance_ms if is_first else -1),
-            subscribed_topic_names=names, subscribed_topic_regex=None, server_assignor=None,
+            subscribed_topic_names=names, subscribed_topic_regex=None,
+            server_assignor=self.assignor if is_first else None,
             topic_partitions=owned,
         )  # fmt: skip
 
@@ -64,6 +71,9 @@ class Native(Client):
         if code in (UNKNOWN, OUTSIDE_FENCED) and self.returns:
             self.epoch, self.owned = 0, {}
             self._later(self.rejoin_delay_ms, self._beat)
+            return
+        if code == UNRELEASED and self.returns:
+            self._later(_STARTS_AGAIN_MS, self._beat)
             return
         if code != NONE:
             self.is_up = False

@@ -5,15 +5,16 @@ from __future__ import annotations
 import dataclasses
 import struct
 import typing
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any
 
 JOIN, SYNC, HEARTBEAT, LEAVE, COMMIT, CONSUMER = 11, 14, 12, 13, 8, 68
 VERSIONS = {JOIN: 9, SYNC: 5, HEARTBEAT: 4, LEAVE: 5, COMMIT: 8, CONSUMER: 1, 42: 2}
-NONE, LOADING, UNKNOWN, REBALANCING, ID_REQUIRED, FENCED, OUTSIDE_FENCED = (
-    0, 14, 25, 27, 79, 82, 110
+NONE, LOADING, UNKNOWN, REBALANCING, ID_REQUIRED, FENCED, OUTSIDE_FENCED, UNRELEASED = (
+    0, 14, 25, 27, 79, 82, 110, 111
 )  # fmt: skip
+COOPERATIVE = "cooperative-sticky"
 
 
 def build(schema: Any, fields: Mapping[str, Any]) -> Any:
@@ -69,6 +70,17 @@ def assigned(topics: Mapping[str, int], members: Mapping[str, bytes]) -> list[di
         for partition in range(partitions if takers else 0):
             shares[takers[partition % len(takers)]].setdefault(topic, []).append(partition)
     return [{"member_id": of, "assignment": assignment(share)} for of, share in shares.items()]
+
+
+def shares(found: Mapping[str, Iterable[tuple[str, int]]]) -> list[dict[str, Any]]:
+    """Partitions of each member, as a leader sends them."""
+    sent = []
+    for member, partitions in found.items():
+        share: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            share.setdefault(topic, []).append(partition)
+        sent.append({"member_id": member, "assignment": assignment(share)})
+    return sent
 
 
 def assignment(share: Mapping[str, list[int]]) -> bytes:

@@ -46,8 +46,13 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
             restless.close()
             settle([stays])
         stays.close()
-        with coordinator.join("native", ["orders"], protocol="consumer") as native:
-            native.wait()
+        stays = coordinator.join("native", ["orders"], client_id="stays", protocol="consumer")
+        settle([stays])
+        restless = coordinator.join("native", ["orders"], client_id="restless", protocol="consumer")
+        settle([stays, restless])
+        restless.close()
+        settle([stays])
+        stays.close()
     return path
 
 
@@ -77,7 +82,21 @@ def test_without_a_group_those_that_cost_most_are_run_again(directory: Path) -> 
     done = replayed(directory, *WAS)
     assert done.returncode == 0, done.stderr
     assert "billing" in done.stdout
+    assert "native" in done.stdout
+    # What has no part in a group of the other protocol leaves it out.
+    done = replayed(directory, *WAS, "--set", "session.timeout.ms=60000")
+    assert "billing" in done.stdout
     assert "native" not in done.stdout
+
+
+def test_a_group_of_the_consumer_protocol_is_run_again(directory: Path) -> None:
+    done = replayed(directory, "native", "--set", "static.membership=true", "--json")
+    assert done.returncode == 0, done.stderr
+    (found,) = json.loads(done.stdout)["groups"]
+    assert found["recorded"]["causes"] == {"member_joined": 2, "left": 2}
+    assert found["again"]["causes"] == found["recorded"]["causes"]
+    assert found["recorded"]["moved"] > 0
+    assert "left" not in found["changed"]["causes"]
 
 
 @pytest.mark.parametrize(
@@ -86,7 +105,7 @@ def test_without_a_group_those_that_cost_most_are_run_again(directory: Path) -> 
         (("billing", "--set", "heartbeat.interval.ms=1"), "the record cannot decide this"),
         (("billing", "--set", "nonsense=1"), "what can be changed: partition.assignment.strategy"),
         (("absent",), "nothing is recorded of this group"),
-        (("native",), "only groups of the classic protocol can be run again"),
+        (("native", "--set", "session.timeout.ms=1"), "has no part in a consumer group"),
     ],
 )
 def test_what_cannot_be_run_again_is_refused(

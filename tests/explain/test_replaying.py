@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from pykcoord._native import dump
 from pykcoord.errors import ConfigError, KcoordError
 from pykcoord.events import Event
 from pykcoord.replaying import (
@@ -14,10 +15,13 @@ from pykcoord.replaying import (
     Script,
     Traits,
     changes_of,
+    concern,
     outcome_of,
     play,
     script_of,
+    traits_of,
 )
+from pykcoord.shard import record_batch
 from pykcoord.virtual import Client, Native, World
 
 SECOND, MINUTE = 1_000, 60_000
@@ -134,7 +138,7 @@ def test_what_the_record_cannot_decide_is_refused_with_the_reason() -> None:
         ("session.timeout.ms=soon", "is not a number of ms"),
         ("heartbeat.interval.ms=500", "heartbeats that came in time are not recorded"),
         ("max.poll.interval.ms=500", "between two polls is not recorded"),
-        ("partition.assignment.strategy=cooperative-sticky", "is none of range"),
+        ("partition.assignment.strategy=uniform", "is none of range"),
         ("static.membership=maybe", "is not true or false"),
         ("offset.metadata.max.bytes=5000", "has no part in it"),
         ("group.rebalance.min.interval.ms=-1", "at least 0"),
@@ -156,11 +160,131 @@ def test_clients_that_cannot_be_told_apart_cannot_be_static() -> None:
         changes_of(["static.membership=true"], script)
 
 
-def test_a_group_of_the_consumer_protocol_is_refused() -> None:
+def test_sticky_keeps_what_members_had() -> None:
+    script, _ = recorded(restarts, session_ms=30 * SECOND)
+    moves = {
+        strategy: again(script, f"partition.assignment.strategy={strategy}").moved
+        for strategy in ("roundrobin", "sticky")
+    }
+    assert moves["sticky"] < moves["roundrobin"]
+
+
+def test_cooperative_members_keep_what_does_not_move() -> None:
+    script, events = recorded(
+        restarts, session_ms=30 * SECOND, protocols=("cooperative-sticky",)
+    )  # fmt: skip
+    was, found = outcome_of(events, "g"), again(script)
+    assert was.causes["cooperative_step"] > 0, "a member that gave something up joins once more"
+    assert found.causes == was.causes
+    assert found.moved == was.moved
+    assert script.left_out == {}
+    eager = again(script, "partition.assignment.strategy=range")
+    assert eager.rebalances < found.rebalances
+    assert eager.moved > found.moved
+    # And an eager group that becomes cooperative.
+    script, _ = recorded(restarts, session_ms=30 * SECOND)
+    changed = again(script, "partition.assignment.strategy=cooperative-sticky")
+    assert changed.causes["cooperative_step"] > 0
+
+
+def test_an_assignor_that_is_not_run_again_is_refused() -> None:
+    script, _ = recorded(restarts, protocols=("own",))
+    with pytest.raises(KcoordError, match="the assignor 'own' is not run again"):
+        play(script, changes_of([], script))
+    assert again(script, "partition.assignment.strategy=sticky").rebalances > 0
+
+
+def of_consumers(
+    act: Callable[[World, list[Native]], None], minutes: int = 10, **settings: int
+) -> tuple[Script, list[Event]]:
+    """The same of a consumer group (KIP-848) of three."""
+    world = World(TOPICS, **settings)
+    members = [Native(world, "g", f"app-{n}", host=f"10.0.0.{n}", heartbeat_ms=5_000)
+               for n in range(3)]  # fmt: skip
+    for number, member in enumerate(members):
+        world.at(number * SECOND, lambda member=member: member.start())
+    world.run(MINUTE)
+    act(world, members)
+    world.run(minutes * MINUTE)
+    records = (record for append in world.log for record in dump(record_batch(append)))
+    traits = traits_of(
+        (at_ms, kind, key, value) for *_, at_ms, kind, key, value in records if value is not None
+    )
+    return script_of(world.events, "g", traits, TOPICS), world.events
+
+
+def test_consumer_groups_come_to_the_same_past() -> None:
+    for act in (long_pauses, restarts, growing, gives_up_late, subscribing):
+        script, events = of_consumers(act)
+        was, found = (
+            outcome_of(events, "g"),
+            outcome_of(play(script, Changes()), "g", script.end_ms),
+        )
+        assert found.causes == was.causes, act.__name__
+        assert (found.removed, found.moved) == (was.removed, was.moved), act.__name__
+        assert was.unowned_ms / 2 <= found.unowned_ms <= was.unowned_ms * 2, act.__name__
+        assert script.left_out == {}, act.__name__
+
+
+def long_pauses(world: World, members: list[Native]) -> None:
+    """Each of them is silent for 50 s, one after the other."""
+    for number, member in enumerate(members):
+        world.at(number * 2 * MINUTE, lambda member=member: member.pause(50 * SECOND))
+
+
+def growing(world: World, members: list[Native]) -> None:
+    world.grow("orders", 9)
+
+
+def gives_up_late(world: World, members: list[Native]) -> None:
+    """One gives up partitions only after ten seconds."""
+    for member in members:
+        member.revoke_delay_ms = 10 * SECOND
+    late = Native(world, "g", "late", heartbeat_ms=5_000)
+    world.at(MINUTE, late.start)
+
+
+def subscribing(world: World, members: list[Native]) -> None:
+    world.grow("bills", 3)
+    world.at(MINUTE, lambda: members[1].subscribe("bills", "orders"))
+
+
+def test_settings_of_consumer_groups() -> None:
+    def found(script: Script, *pairs: str) -> Outcome:
+        return outcome_of(play(script, changes_of(pairs, script, Changes())), "g", script.end_ms)
+
+    script, events = of_consumers(long_pauses)
+    assert outcome_of(events, "g").removed == 3
+    assert found(script, "group.consumer.session.timeout.ms=60000").removed == 0
+    script, events = of_consumers(restarts)
+    assert outcome_of(events, "g").causes["left"] == 3
+    static = found(script, "static.membership=true")
+    assert "left" not in static.causes
+    assert static.moved < outcome_of(events, "g").moved
+    slow = found(script, "group.consumer.assignment.interval.ms=15000")
+    assert slow.rebalancing_ms > 2 * found(script).rebalancing_ms
+    for pair, reason in (
+        ("group.consumer.session.timeout.ms=30000", "less than|at least|silences below"),
+        ("session.timeout.ms=30000", "no part in a consumer group"),
+        ("group.quarantine.flaps=2", "no part in a consumer group"),
+        ("max.poll.interval.ms=500", "between two polls is not recorded"),
+    ):
+        with pytest.raises(ConfigError, match=reason):
+            changes_of([pair], script, Changes())
+    classic, _ = recorded(pauses)
+    with pytest.raises(ConfigError, match="no part in a classic group"):
+        changes_of(["group.consumer.session.timeout.ms=60000"], classic)
+    assert not concern(["group.consumer.assignors=range"], classic)
+    assert concern(["static.membership=true"], classic)
+
+
+def test_a_group_that_changed_its_protocol_is_refused() -> None:
     world = World(TOPICS)
+    Client(world, "g", "old").start()
+    world.run(MINUTE)
     Native(world, "g", "app").start()
     world.run(MINUTE)
-    with pytest.raises(KcoordError, match="only groups of the classic protocol"):
+    with pytest.raises(KcoordError, match="changed its protocol"):
         script_of(world.events, "g", {}, TOPICS)
     with pytest.raises(KcoordError, match="nothing is recorded"):
         script_of(world.events, "other", {}, TOPICS)
