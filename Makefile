@@ -33,7 +33,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
 .PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka test-s3 native-tests rust-programs \
-	client-programs bench bench-gate profile bench-kafka bench-scale bench-console bench-spark bench-assignors \
+	client-programs bench bench-gate profile bench-kafka bench-scale bench-console bench-recorder bench-spark bench-assignors \
 	bench-abuse diff-kafka crash attack fault-book fault-book-kafka faults fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
 help: ## this list
@@ -122,6 +122,9 @@ bench-scale: build ## one process with up to a million groups; BENCH_ARGS=--docs
 
 bench-console: build ## the console's pages of a server with a million groups; BENCH_ARGS="--groups 20000"
 	python -m benches.console --groups 1000000 $(BENCH_ARGS)
+
+bench-recorder: build ## what the recorder costs heartbeats and commits over the wire, in instructions of the server
+	python -m benches.recorder $(BENCH_ARGS)
 
 bench-spark: build ## Spark on two cores, figures beside goals; BENCH_ARGS=--history: 20 M events too
 	@.ci/require java

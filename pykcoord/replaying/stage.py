@@ -138,6 +138,7 @@ class NativeActor(Native):
         )  # fmt: skip
         self.process = process
         self.assignor = traits.protocol or None
+        self.is_started_again = True
         self.usual_delay_ms = self.revoke_delay_ms = max(1, process.revoke_ms - 1)
         self._name, self._lives = name, 0
 

@@ -14,9 +14,9 @@ _STARTS_AGAIN_MS = 1_000
 
 
 class Native(Client):
-    """A member of a consumer group (KIP-848). A static one leaves for a while only; where its
-    place is still taken, it is started again until it is free. `assignor`: the server's that it
-    prefers."""
+    """A member of a consumer group (KIP-848). A static one leaves for a while only. `assignor`:
+    the server's that it prefers; `is_started_again`: where its place is still taken, until it is
+    free."""
 
     def __init__(self, world: World, group: str, client_id: str, **options: Any) -> None:
         super().__init__(world, group, client_id, **options)
@@ -25,6 +25,7 @@ class Native(Client):
         self.owned: dict[Any, list[int]] = {}
         self.revoke_delay_ms = 20
         self.assignor: str | None = None
+        self.is_started_again = False
 
     def start(self, reason: str | None = None) -> Native:
         self.is_up = self.is_stable = True
@@ -72,7 +73,7 @@ class Native(Client):
             self.epoch, self.owned = 0, {}
             self._later(self.rejoin_delay_ms, self._beat)
             return
-        if code == UNRELEASED and self.returns:
+        if code == UNRELEASED and self.is_started_again:
             self._later(_STARTS_AGAIN_MS, self._beat)
             return
         if code != NONE:

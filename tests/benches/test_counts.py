@@ -63,11 +63,18 @@ def test_a_tenth_more_fails_and_says_all(monkeypatch: pytest.MonkeyPatch, tmp_pa
 
 def test_events_may_cost_so_much_and_no_more() -> None:
     def told(axis: str, arguments: tuple[str, ...]) -> float:
+        if axis == "heartbeat":
+            # Rounds enough that those of the first one, which are late, do not count.
+            assert arguments[:1] == ("--rounds",)
+            return 102.0 if "--events" in arguments else 100.0
         assert arguments == ("--events",)
         return {"join-sync": 109.9, "commit-1": 202.2}[axis]
 
-    (failure,) = counts.gate_events({"join-sync": 100.0, "commit-1": 200.0, "range": 1.0}, told)
-    assert failure == "commit-1: 1.1% more instructions while events are told (allowed: 1%)"
+    found = {"heartbeat": 90.0, "join-sync": 100.0, "commit-1": 200.0, "range": 1.0}
+    assert counts.gate_events(found, told) == [
+        "heartbeat: 2.0% more instructions while events are told (allowed: 1%)",
+        "commit-1: 1.1% more instructions while events are told (allowed: 1%)",
+    ]
 
 
 def test_another_compiler_gets_more_room(

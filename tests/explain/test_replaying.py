@@ -261,6 +261,17 @@ def test_settings_of_consumer_groups() -> None:
     static = found(script, "static.membership=true")
     assert "left" not in static.causes
     assert static.moved < outcome_of(events, "g").moved
+
+    def one_dies(world: World, members: list[Native]) -> None:
+        members[1].die()
+        world.at(52 * SECOND, members[1].start)
+        world.at(3 * MINUTE, members[0].leave)
+
+    of_dead, _ = of_consumers(one_dies)
+    # Its place is taken until its session ends, and then it is let in.
+    longer = "group.consumer.session.timeout.ms=60000"
+    static = found(of_dead, "static.membership=true", longer)
+    assert (static.removed, static.causes["member_joined"]) == (1, 4)
     slow = found(script, "group.consumer.assignment.interval.ms=15000")
     assert slow.rebalancing_ms > 2 * found(script).rebalancing_ms
     for pair, reason in (
