@@ -1,6 +1,7 @@
 """An address under test, and topics and member ids whose order is the same by any measure."""
 
 import asyncio
+import bisect
 import itertools
 import sys
 import time
@@ -25,7 +26,7 @@ class Server:
         self.names = {}  # symbol of a placed topic (k0, k1) -> its name here
         self.placed = False  # whether topic ids could be chosen, so that assignments can be compared exactly
 
-    async def call(self, api, version, values, timeout=5.0):
+    async def call(self, api, version, values, timeout=30.0):
         """One request on a connection of its own."""
         conn = await Connection.open(self)
         try:
@@ -187,9 +188,10 @@ def java_hash(text):
     return code
 
 
-def ordered_id(who, salt):
-    """A member id whose place in a Java hash map of up to 12 members is that of the name's first letter, a to h."""
-    bucket = (ord(who[0]) - ord("a")) % 8 * 2 + (len(who) > 1)
+def ordered_id(who, salt, crowd):
+    """A member id whose place in a Java hash map of up to 12 members is that of the name among those of the scenario, which are
+    sorted. Each has a bucket of its own, as long as there are 16 or less: within one, Kafka takes whoever came first."""
+    bucket = bisect.bisect_left(crowd, who) * 16 // max(16, len(crowd))
     for n in range(10_000):
         text = f"{who}-{salt}{n:04}"
         code = java_hash(text)
