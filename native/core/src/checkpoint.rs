@@ -21,7 +21,7 @@ use crate::config::Config;
 use crate::group::Machine;
 use crate::group::classic::group::{Assigner, ClassicGroup};
 use crate::group::classic::member::{Details, Member, NO_TICKET};
-use crate::group::classic::rebalance::Rebalance;
+use crate::group::classic::rebalance::{Held, Rebalance};
 use crate::group::classic::state::State;
 use crate::group::classic::subscription::SubscribedTopics;
 use crate::group::foreign::ForeignGroup;
@@ -32,8 +32,9 @@ use crate::record::fields::{
     write_bytes, write_i16, write_i32, write_i64, write_nullable_string, write_string,
 };
 use crate::record::{DecodeError, GroupType, Reader};
-use crate::request::Ticket;
+use crate::request::{Ticket, Uuid};
 use crate::shard::Shard;
+use crate::topic_partition::TopicPartition;
 
 const FORMAT: i16 = 2;
 
@@ -216,13 +217,17 @@ fn write_group(out: &mut Vec<u8>, machine: &Machine, row: u32) {
     write_string(out, of.protocol_type());
     write_nullable_string(out, of.protocol_name());
     write_i64(out, of.state_timestamp_ms);
-    out.push(u8::from(of.rebalance.is_some()));
+    let held = of.rebalance.as_ref().map(|soft| &soft.held).filter(|held| !held.is_empty());
+    out.push(u8::from(of.rebalance.is_some()) + u8::from(held.is_some()));
     if let Some(soft) = &of.rebalance {
         out.push(u8::from(soft.is_initial));
         write_i32(out, soft.awaiting_join as i32);
         write_i32(out, soft.pending_sync as i32);
         write_rows(out, &soft.pending.sorted_rows());
         write_topics(out, soft.subscribed_topics.as_ref());
+    }
+    if let Some(held) = held {
+        write_held(out, held);
     }
 }
 
@@ -245,7 +250,8 @@ fn read_group(from: &mut Reader<'_>, machine: &mut Machine, row: u32) -> Result<
     machine.registry.set_protocol_type(row, from.string()?);
     machine.registry.set_protocol_name(row, from.nullable_string()?);
     machine.classic_mut(row).state_timestamp_ms = from.i64()?;
-    if from.u8()? != 0 {
+    let soft_state = from.u8()?;
+    if soft_state != 0 {
         let mut soft = Rebalance { is_initial: from.u8()? != 0, ..Rebalance::default() };
         soft.awaiting_join = from.i32()? as usize;
         soft.pending_sync = from.i32()? as usize;
@@ -254,6 +260,9 @@ fn read_group(from: &mut Reader<'_>, machine: &mut Machine, row: u32) -> Result<
             soft.pending.insert(machine.registry.hash(member_id), pending);
         }
         soft.subscribed_topics = read_topics(from)?;
+        if soft_state == 2 {
+            soft.held = read_held(from)?;
+        }
         machine.classic_mut(row).rebalance = Some(Box::new(soft));
     }
     match group_type {
@@ -267,6 +276,34 @@ fn read_group(from: &mut Reader<'_>, machine: &mut Machine, row: u32) -> Result<
         }
     }
     Ok(())
+}
+
+fn write_held(out: &mut Vec<u8>, held: &Held) {
+    write_i32(out, held.len() as i32);
+    for (member_id, partitions) in held {
+        write_string(out, member_id);
+        write_i32(out, partitions.len() as i32);
+        for at in partitions {
+            write_i64(out, (at.topic_id().0 >> 64) as i64);
+            write_i64(out, at.topic_id().0 as i64);
+            write_i32(out, at.partition);
+        }
+    }
+}
+
+fn read_held(from: &mut Reader<'_>) -> Result<Held, DecodeError> {
+    let mut held = Held::new();
+    for _ in 0..from.i32()? {
+        let member_id = from.string()?;
+        let mut partitions = Vec::new();
+        for _ in 0..from.i32()? {
+            let (most, least) = (from.i64()? as u64, from.i64()? as u64);
+            let topic_id = Uuid(u128::from(most) << 64 | u128::from(least));
+            partitions.push(TopicPartition::new(topic_id, from.i32()?));
+        }
+        held.insert(member_id.into(), partitions);
+    }
+    Ok(held)
 }
 
 /// 0: not remembered, 1: remembered as unknown, 2: a list.

@@ -222,8 +222,10 @@ fn migrants(rng: &mut XorShiftRng, clients: &mut Vec<Spec>) {
         };
         let group = rng.random_range(FIRST_MIXED..GROUPS.len());
         let mut client = Spec { role: Role::Migrant, quirk, group, ..consumer(rng, 1) };
-        // Static members are not simulated here: docs/simulator.md says why.
-        client.instance_id = None;
+        if is_cooperative(group) {
+            // A static one that missed a generation reads what another may have: docs/simulator.md.
+            client.instance_id = None;
+        }
         clients.push(client);
     }
 }

@@ -1,5 +1,7 @@
 //! From the start of a rebalance to the end of its join phase (states sections 5.6 to 5.9).
 
+use std::collections::BTreeMap;
+
 use kcoord_timer::{TimerId, slab::NO_ROW};
 
 use super::member::flag;
@@ -18,6 +20,7 @@ use crate::group::counters::RebalanceCause;
 use crate::limits;
 use crate::response::Response;
 use crate::time::deadline;
+use crate::topic_partition::TopicPartition;
 
 /// Soft state of a group that is not at rest. Never logged, lost with the shard.
 #[derive(Debug, Default)]
@@ -35,7 +38,13 @@ pub struct Rebalance {
     pub protocol_counts: Option<ProtocolCounts>,
     /// Topics of the generation that ends; its members may change their metadata meanwhile.
     pub subscribed_topics: Option<SubscribedTopics>,
+    /// The group was a consumer group, and its members are assigned what they were to have: this is
+    /// what each may read, by member id.
+    pub held: Held,
 }
+
+/// Partitions by member id.
+pub type Held = BTreeMap<Box<str>, Vec<TopicPartition>>;
 
 impl Machine {
     /// `prepareRebalance`: asks all members to join again.
@@ -183,6 +192,7 @@ impl Machine {
         self.classic_mut(group).generation_id = generation_id;
         self.enter(group, State::CompletingRebalance, now_ms);
         self.rebalance_mut(group).subscribed_topics = None;
+        self.rebalance_mut(group).held = Held::new();
         self.tell_join_phase_completed(group, last);
         self.assign_as_coordinator(now_ms, group);
 

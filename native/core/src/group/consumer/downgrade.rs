@@ -15,6 +15,7 @@ use crate::group::Machine;
 use crate::group::classic;
 use crate::group::classic::member::Details;
 use crate::group::classic::protocol::most_voted;
+use crate::group::classic::rebalance::Held;
 use crate::group::classic::state::State;
 use crate::group::classic::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::group::counters::RebalanceCause;
@@ -27,6 +28,7 @@ pub struct Downgrade {
     protocol_name: Box<str>,
     /// In their order: the first leads.
     members: Vec<(classic::member::Member, Vec<u8>)>,
+    held: Held,
 }
 
 impl Downgrade {
@@ -64,7 +66,9 @@ impl Machine {
         let protocol_name = voted_protocol(&members)?;
         let mut bytes = 0;
         let mut converted = Vec::with_capacity(members.len());
+        let mut held = Held::new();
         for member in members {
+            held.insert((*member.id).into(), member.held());
             let (member, assignment, size) = self.classic_again(member, &protocol_name)?;
             bytes += size;
             converted.push((member, assignment));
@@ -74,6 +78,7 @@ impl Machine {
             generation_id: of.group_epoch,
             protocol_name,
             members: converted,
+            held,
         })
     }
 
@@ -144,6 +149,7 @@ impl Machine {
         }
         if rebalances {
             self.prepare_rebalance(now_ms, group, RebalanceCause::Downgraded);
+            self.rebalance_mut(group).held = plan.held;
         }
         self.settle(group);
         group

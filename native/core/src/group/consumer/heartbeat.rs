@@ -64,6 +64,7 @@ impl Machine {
             let response = self.beaten(row, is_full(request));
             return Ok((self.group(group).last_record_end, response));
         }
+        let was_classic_group = matches!(home, Home::Classic(_));
         let (home, who) = match home {
             // It has looked at the expression, before anything was written.
             Home::Classic(group) => self.upgrade(now_ms, group, context, request)?,
@@ -83,6 +84,10 @@ impl Machine {
         let (row, was_classic, changes) = self.update_native(now_ms, group, row, context, request);
         let must_bump = self.update_regexes(now_ms, row, changes.regex.as_deref()) | changes.names;
         let cause = match who {
+            // Kafka computes no target then, as long as nothing else changes.
+            _ if !must_bump && was_classic_group && self.has_unassigned(group) => {
+                Some(EpochCause::SubscriptionChanged)
+            }
             _ if !must_bump => preferred
                 .filter(|before| before != self.preferred_assignor(group))
                 .map(|_| EpochCause::AssignorChanged),

@@ -11,7 +11,7 @@ use crate::record::consumer::{
     ClassicMemberMetadata, ClassicProtocol, MemberMetadataValue, MemberState,
 };
 use crate::response::{MemberId, MemberType};
-use crate::topic_partition::{AssignedPartition, TopicPartition};
+use crate::topic_partition::{AssignedPartition, TopicPartition, into_set};
 
 /// A static member that left for a while has this epoch.
 pub const LEFT_FOR_A_WHILE: i32 = -2;
@@ -111,6 +111,11 @@ impl Member {
 
     pub fn target(&self) -> &[TopicPartition] {
         self.target.as_deref().unwrap_or_default()
+    }
+
+    /// What it may read: with what it has yet to give up.
+    pub fn held(&self) -> Vec<TopicPartition> {
+        into_set(self.assigned.iter().chain(&self.revoking).map(|has| has.at).collect())
     }
 
     pub fn client_id(&self) -> &str {

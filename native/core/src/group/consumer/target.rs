@@ -12,8 +12,11 @@ use crate::config::ServerAssignor;
 use crate::event::EpochCause;
 use crate::group::Machine;
 use crate::record::consumer::{ConsumerGroupMetadataValue, RecordChange};
+use crate::request::Uuid;
 use crate::targets::{TargetInput, TargetMember};
+use crate::topic_partition::TopicPartition;
 use kcoord_timer::slab::Slab;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Members whom no pattern matches.
@@ -110,6 +113,27 @@ impl Machine {
             hash_seed: self.config.hash_seed[0],
             assignor,
         }
+    }
+
+    /// Whether a partition of the topics that members name is nobody's target.
+    pub fn has_unassigned(&self, group: u32) -> bool {
+        let of = self.registry.consumer(group);
+        let catalogue = known(&self.catalogue);
+        let names: BTreeSet<&str> = of
+            .subscriptions
+            .iter()
+            .flat_map(|(names, _)| names.iter())
+            .map(|name| &**name)
+            .collect();
+        let topics: BTreeMap<Uuid, u32> =
+            names.into_iter().filter_map(|name| catalogue.topic(name)).collect();
+        let exists = |at: &&TopicPartition| {
+            topics.get(&at.topic_id()).is_some_and(|count| (at.partition as u32) < *count)
+        };
+        let targets =
+            of.members.iter().flat_map(|row| self.registry.consumer_members[*row].target());
+        let all: u64 = topics.values().map(|count| u64::from(*count)).sum();
+        (targets.filter(exists).count() as u64) < all
     }
 
     fn capacity_of(&self, member: &Member) -> u32 {

@@ -1,7 +1,8 @@
 //! A classic group becomes a consumer group, because a member of the consumer protocol joins it
 //! (`convertToConsumerGroup`, consumer-protocol section 8.1). Its members stay as they are, with what
-//! they were last assigned, and go on using JoinGroup and SyncGroup. A cooperative member that was
-//! assigned less than it had may read the rest still: nobody gets that before it has joined again.
+//! they were last assigned, and go on using JoinGroup and SyncGroup. A member that has not joined again since the
+//! group was a consumer group, and a cooperative one that was assigned less than it had, may read the rest still:
+//! nobody gets that before it has joined again.
 
 use std::collections::BTreeSet;
 
@@ -12,6 +13,7 @@ use crate::consumer_protocol::{Assignment, Subscription};
 use crate::error::ErrorCode;
 use crate::group::Machine;
 use crate::group::classic::claims::is_cooperative;
+use crate::group::classic::rebalance::Held;
 use crate::group::classic::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::record::consumer::{
     ClassicMemberMetadata, ClassicProtocol, ConsumerGroupMetadataValue,
@@ -28,10 +30,10 @@ struct Converted {
     /// Its record of type 5.
     metadata: Vec<u8>,
     partitions: Vec<TopicPartition>,
-    /// What it said that it has, and was not assigned again.
+    /// What it said that it has, or had when the group was downgraded, and was not assigned again.
     revoking: Vec<TopicPartition>,
-    /// It has said so in the rebalance that ends here: it reads nothing else.
-    has_joined: bool,
+    /// It has said so in the rebalance that ends here, or has not heard of it yet: it reads nothing else.
+    is_known: bool,
     session_timeout_ms: i32,
 }
 
@@ -112,7 +114,7 @@ impl Machine {
         }
         let claimed: BTreeSet<TopicPartition> =
             members.iter().flat_map(|member| member.revoking.iter().copied()).collect();
-        for member in members.iter_mut().filter(|member| member.has_joined) {
+        for member in members.iter_mut().filter(|member| member.is_known) {
             // It was assigned by a downgrade, never heard of it, and another one reads it still.
             let (own, owned) = (&member.revoking, &mut owned);
             member
@@ -157,9 +159,11 @@ impl Machine {
             return Err(self.not_upgraded(group, ErrorCode::UnknownServerError, reason));
         };
         let subscription = Subscription::decode(metadata).map_err(malformed)?;
-        let revoking = match is_cooperative(protocol) {
-            true => self.by_id(&subscription.owned_partitions),
-            false => Vec::new(),
+        let held = self.held(group).filter(|_| !has_joined);
+        let reads = match held {
+            Some(held) => held.get(details.member_id).cloned().unwrap_or_default(),
+            None if is_cooperative(protocol) => self.by_id(&subscription.owned_partitions),
+            None => Vec::new(),
         };
         let mut names = subscription.topics;
         names.sort_unstable();
@@ -183,7 +187,14 @@ impl Machine {
         }
         .encode(&mut metadata);
         let (id, session_timeout_ms) = (details.member_id.into(), member.session_timeout_ms);
-        Ok(Converted { id, metadata, partitions, revoking, has_joined, session_timeout_ms })
+        let is_known = has_joined || held.is_some();
+        Ok(Converted { id, metadata, partitions, revoking: reads, is_known, session_timeout_ms })
+    }
+
+    /// What members may read, where they have not been told of what they are assigned.
+    fn held(&self, group: u32) -> Option<&Held> {
+        let soft = self.classic(group).rebalance.as_ref()?;
+        (!soft.held.is_empty()).then_some(&soft.held)
     }
 
     /// Partitions by name as partitions by id. Topics that are not there are left out.
