@@ -150,7 +150,8 @@ SLOW_DOWNS = [
         "core::hint::black_box(api::decode_request(api, version, &mut body.clone()).is_ok());",
     ),
     SlowDown(
-        ("turn-describe",), "a long description is encoded in one turn", f"{NODE}/gather.rs",
+        ("turn-describe", "turn-describe-many"), "a long description is encoded in one turn",
+        f"{NODE}/gather.rs",
         "let steps = DescribedInSteps::new(version, authorized_operations, group);",
         "let mut out = Vec::new(); "
         "encode_group(&mut out, version, &*group, authorized_operations); "

@@ -30,7 +30,7 @@ macro_rules! axis {
     };
 }
 
-pub static AXES: [Axis; 50] = [
+pub static AXES: [Axis; 51] = [
     axis!("timer-add", "a timer within four seconds", 20_000, Adding::new),
     axis!("timer-cancel", "a timer, in the order of their start", 20_000, Cancelling::new),
     axis!("timer-expire", "a timer, in steps of 10 ms", 20_000, Expiring::new),
@@ -66,6 +66,9 @@ pub static AXES: [Axis; 50] = [
     axis!("turn-names", "a turn: a request of many names arrives", 100_000, OneTurn::names),
     axis!("turn-describe", "a turn: so many bytes of a group are described", 8_000_000, |n| {
         OneTurn::describes(n)
+    }),
+    axis!("turn-describe-many", "a turn: so many members of a group are described", 10_000, |n| {
+        OneTurn::describes_consumers(n)
     }),
     axis!("turn-target", "a turn: new targets of 500,000 partitions are asked for", 10_000, |n| {
         OneTurn::asks_for_targets(n)

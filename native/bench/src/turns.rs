@@ -118,6 +118,23 @@ impl OneTurn {
         })
     }
 
+    /// A consumer group whose members have come to their targets.
+    pub fn describes_consumers(members: usize) -> Self {
+        OneTurn::new(members, |asked, members| {
+            asked.joins_consumer_group(members);
+            asked.compute_targets();
+            while asked.turn(&[]).next_timeout_ms == Some(asked.now_ms + 1) {
+                asked.now_ms += 1;
+            }
+            // Who owns nothing is given all that is free: the first one gives up what it had alone.
+            (0..members).for_each(|member| _ = asked.turn(&[consumer_join(member)]));
+            let groups = vec!["c"];
+            let request = DescribeGroupsRequest { groups, include_authorized_operations: false };
+            let body = RequestBody::ConsumerGroupDescribe(request);
+            framed(ApiKey::ConsumerGroupDescribe, 1, &body)
+        })
+    }
+
     /// All offsets of a group, which are read at one time: what else is done for them is not.
     pub fn fetches_once(offsets: usize) -> Self {
         OneTurn::new(offsets, |asked, offsets| {

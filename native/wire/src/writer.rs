@@ -146,3 +146,8 @@ impl<'a> Writer<'a> {
         self.out.push(rest as u8);
     }
 }
+
+/// Bytes of an unsigned varint.
+pub(crate) fn varint_bytes(value: usize) -> usize {
+    value.max(1).ilog2() as usize / 7 + 1
+}

@@ -1,5 +1,7 @@
 //! Responses of the consumer protocol (KIP-848).
 
+use std::sync::Arc;
+
 use super::MemberId;
 use crate::error::ErrorCode;
 use crate::request::Uuid;
@@ -92,8 +94,8 @@ pub struct ConsumerGroupDescribedMember {
     pub client_id: Box<str>,
     /// The client's address, as Java prints it: `/127.0.0.1`.
     pub client_host: Box<str>,
-    /// Names; not those that a pattern matches.
-    pub subscribed_topic_names: Vec<Box<str>>,
+    /// Names, shared with the group; not those that a pattern matches.
+    pub subscribed_topic_names: Arc<[Box<str>]>,
     /// `""`: none.
     pub subscribed_topic_regex: Box<str>,
     /// With what it has to give up. Topics that exist.

@@ -11,7 +11,7 @@ use super::describing::{self, DescribeGroupsRequest, Described, DescribedGroup};
 use super::{known_word, shorten};
 use crate::header::ApiKey;
 use crate::reader::{DecodeErrorKind, Reader, Result};
-use crate::writer::Writer;
+use crate::writer::{Writer, varint_bytes};
 
 pub(super) use super::describing::{decode_response, each_code, encode_response, error_response};
 
@@ -85,6 +85,32 @@ impl DescribedGroup for ConsumerGroupDescribeResponse {
         encode_member(out, version, &self.members[member]);
     }
 
+    fn member_bytes(&self, member: usize, version: i16) -> usize {
+        let member = &self.members[member];
+        let topic = |topic: &DescribedTopicPartitions| {
+            let numbers = size_of::<i32>() * topic.partitions.len();
+            16 + string_bytes(&topic.topic_name) + compact(topic.partitions.len()) + numbers + 1
+        };
+        let topics = |topics: &[DescribedTopicPartitions]| {
+            compact(topics.len()) + topics.iter().map(topic).sum::<usize>() + 1
+        };
+        let maybe = |text: &Option<Box<str>>| text.as_deref().map_or(1, string_bytes);
+        let names = &member.subscribed_topic_names;
+        string_bytes(&member.member_id)
+            + maybe(&member.instance_id)
+            + maybe(&member.rack_id)
+            + size_of::<i32>()
+            + string_bytes(&member.client_id)
+            + string_bytes(&member.client_host)
+            + compact(names.len())
+            + names.iter().map(|name| string_bytes(name)).sum::<usize>()
+            + string_bytes(&member.subscribed_topic_regex)
+            + topics(&member.assignment)
+            + topics(&member.target_assignment)
+            + usize::from(version >= 1)
+            + 1
+    }
+
     fn shared(&self, _member: usize, _step: usize) -> &[u8] {
         &[]
     }
@@ -101,6 +127,15 @@ impl DescribedGroup for ConsumerGroupDescribeResponse {
             members: body.array("members", 18, |body| decode_member(version, body))?,
         })
     }
+}
+
+/// Of a length, as flexible versions write it: this API has no others.
+fn compact(length: usize) -> usize {
+    varint_bytes(length + 1)
+}
+
+fn string_bytes(text: &str) -> usize {
+    compact(text.len()) + text.len()
 }
 
 fn encode_member(out: &mut Writer<'_>, version: i16, member: &ConsumerGroupDescribedMember) {
@@ -139,7 +174,8 @@ fn decode_member(version: i16, body: &mut Reader<'_>) -> Result<ConsumerGroupDes
         client_id: body.string("client_id")?.into(),
         client_host: body.string("client_host")?.into(),
         subscribed_topic_names: body
-            .array("subscribed_topic_names", 1, |body| body.string("topic_name").map(Box::from))?,
+            .array("subscribed_topic_names", 1, |body| body.string("topic_name").map(Box::from))?
+            .into(),
         subscribed_topic_regex: {
             let regex = body.nullable_string("subscribed_topic_regex")?;
             regex.unwrap_or_default().into()

@@ -60,6 +60,10 @@ pub trait DescribedGroup: Sized {
     fn member_count(&self) -> usize;
     /// A step of one of its members, up to the bytes that it shares with the group's state.
     fn encode_step(&self, member: usize, step: usize, out: &mut Writer<'_>, version: i16);
+    /// The bytes that all steps of a member and what stands behind them take.
+    fn member_bytes(&self, member: usize, version: i16) -> usize {
+        encoded_member_bytes(self, member, version)
+    }
     /// The bytes that stand behind that step, as they are sent.
     fn shared(&self, member: usize, step: usize) -> &[u8];
     /// All but its operations.
@@ -144,6 +148,21 @@ pub fn encode_group<G: DescribedGroup>(
         }
     }
     encode_operations::<G>(&mut Writer::new(out, is_flexible), version, authorized_operations);
+}
+
+/// The bytes that a member takes, found by encoding it.
+pub(super) fn encoded_member_bytes<G: DescribedGroup>(
+    group: &G,
+    member: usize,
+    version: i16,
+) -> usize {
+    let (mut out, mut shared) = (Vec::with_capacity(256), 0);
+    for step in 0..G::STEPS {
+        let is_flexible = G::API.spec().is_flexible(version);
+        group.encode_step(member, step, &mut Writer::new(&mut out, is_flexible), version);
+        shared += group.shared(member, step).len();
+    }
+    out.len() + shared
 }
 
 /// The end of a group.

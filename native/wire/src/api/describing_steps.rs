@@ -1,7 +1,7 @@
 //! A description whose bytes are made some at a time. What members brought is the group's own
 //! memory, and is copied when it leaves.
 
-use super::describing::{DescribedGroup, encode_operations};
+use super::describing::{DescribedGroup, encode_operations, encoded_member_bytes};
 use crate::in_steps::{InSteps, Spill};
 use crate::writer::Writer;
 
@@ -39,23 +39,15 @@ impl<G: DescribedGroup> DescribedInSteps<G> {
 
     fn encoded_bytes(&self) -> usize {
         let mut out = Vec::with_capacity(256);
-        let (mut bytes, group) = (0, &*self.group);
-        let mut count = |out: &mut Vec<u8>| {
-            bytes += out.len();
-            out.clear();
-        };
+        let group = &*self.group;
         group.begin(&mut self.writer(&mut out), self.version);
         encode_operations::<G>(&mut self.writer(&mut out), self.version, 0);
-        count(&mut out);
-        let mut shared = 0;
-        for member in 0..group.member_count() {
-            for step in 0..G::STEPS {
-                group.encode_step(member, step, &mut self.writer(&mut out), self.version);
-                shared += group.shared(member, step).len();
-            }
-            count(&mut out);
-        }
-        bytes + shared
+        let bytes = |member| {
+            let bytes = group.member_bytes(member, self.version);
+            debug_assert_eq!(bytes, encoded_member_bytes(group, member, self.version));
+            bytes
+        };
+        out.len() + (0..group.member_count()).map(bytes).sum::<usize>()
     }
 
     fn writer<'a>(&self, out: &'a mut Vec<u8>) -> Writer<'a> {

@@ -13,7 +13,7 @@ use super::{decode_topic, encode_topic};
 use crate::header::ApiKey;
 use crate::in_steps::{InSteps, Spill};
 use crate::reader::{DecodeErrorKind, Reader, Result};
-use crate::writer::Writer;
+use crate::writer::{Writer, varint_bytes};
 
 const API: ApiKey = ApiKey::OffsetFetch;
 
@@ -294,11 +294,6 @@ fn encoded_bytes(version: i16, group: &OffsetFetchResponse) -> usize {
         }
     }
     bytes
-}
-
-/// Of an unsigned varint.
-fn varint_bytes(value: usize) -> usize {
-    value.max(1).ilog2() as usize / 7 + 1
 }
 
 /// The answer for one group that cannot be served. The partitions asked for are in it for v1's

@@ -451,7 +451,7 @@ fn described_consumer_group() -> impl Strategy<Value = ConsumerGroupDescribeResp
                 member_epoch,
                 client_id,
                 client_host,
-                subscribed_topic_names: lists.0,
+                subscribed_topic_names: lists.0.into(),
                 subscribed_topic_regex: regex,
                 assignment: lists.1,
                 target_assignment: lists.2,

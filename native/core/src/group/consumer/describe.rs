@@ -1,6 +1,8 @@
 //! ConsumerGroupDescribe (consumer-protocol section 10): one group, its members, what they have, and what they
 //! are to have.
 
+use std::sync::Arc;
+
 use crate::catalogue::{Catalogue, known};
 use crate::error::ErrorCode;
 use crate::group::Machine;
@@ -9,7 +11,7 @@ use crate::response::{
     ConsumerGroupDescribeResponse, ConsumerGroupDescribedMember, DescribedTopicPartitions, Refusal,
     Response,
 };
-use crate::topic_partition::{AtPartition, TopicPartition, by_topic};
+use crate::topic_partition::{AssignedPartition, AtPartition, by_topic};
 
 use super::member::Member;
 
@@ -72,7 +74,14 @@ impl Machine {
                 + bytes_by_name(member.target(), catalogue);
             MEMBER_BYTES + member.id.len() + member.text_bytes() + names + partitions
         };
-        MEMBER_BYTES + of.members.iter().map(bytes).sum::<usize>()
+        let mut sum = MEMBER_BYTES;
+        for row in of.members.iter() {
+            sum += bytes(row);
+            if sum > most {
+                break;
+            }
+        }
+        sum
     }
 
     fn described_consumer_group(&self, group: u32) -> ConsumerGroupDescribeResponse {
@@ -93,10 +102,14 @@ impl Machine {
 }
 
 fn described(member: &Member, catalogue: &Catalogue) -> ConsumerGroupDescribedMember {
-    // What it has to give up is still its own, and stands behind the rest of its topic.
-    let mut has: Vec<TopicPartition> =
-        member.assigned.iter().chain(&member.revoking).map(AtPartition::at).collect();
-    has.sort_by_key(TopicPartition::topic_id);
+    let assignment = if member.revoking.is_empty() {
+        by_name(&member.assigned, catalogue)
+    } else {
+        // What it has to give up is still its own, and stands behind the rest of its topic.
+        let mut has: Vec<AssignedPartition> = [&member.assigned[..], &member.revoking].concat();
+        has.sort_by_key(|has| has.at.topic_id());
+        by_name(&has, catalogue)
+    };
     ConsumerGroupDescribedMember {
         member_id: (*member.id).into(),
         instance_id: member.instance_id().map(Into::into),
@@ -104,9 +117,9 @@ fn described(member: &Member, catalogue: &Catalogue) -> ConsumerGroupDescribedMe
         member_epoch: member.member_epoch,
         client_id: member.client_id().into(),
         client_host: member.client_host().into(),
-        subscribed_topic_names: member.names.to_vec(),
+        subscribed_topic_names: Arc::clone(&member.names),
         subscribed_topic_regex: member.regex().into(),
-        assignment: by_name(&has, catalogue),
+        assignment,
         target_assignment: by_name(member.target(), catalogue),
         member_type: member.member_type(),
     }
@@ -120,12 +133,15 @@ fn bytes_by_name<T: AtPartition>(partitions: &[T], catalogue: &Catalogue) -> usi
 }
 
 /// Topics that are gone are left out.
-fn by_name(partitions: &[TopicPartition], catalogue: &Catalogue) -> Vec<DescribedTopicPartitions> {
+fn by_name<T: AtPartition>(
+    partitions: &[T],
+    catalogue: &Catalogue,
+) -> Vec<DescribedTopicPartitions> {
     let topics = by_topic(partitions).filter_map(|(topic_id, of_topic)| {
         Some(DescribedTopicPartitions {
             topic_id,
             topic_name: catalogue.name_of(topic_id)?.into(),
-            partitions: of_topic.iter().map(|at| at.partition).collect(),
+            partitions: of_topic.iter().map(|item| item.at().partition).collect(),
         })
     });
     topics.collect()
