@@ -232,7 +232,6 @@ impl Host {
     }
 }
 
-/// Without its length, as the node takes it.
 fn topic((name, id, partitions): &(&str, u128, i32)) -> Topic {
     Topic {
         name: Box::from(*name),
@@ -243,6 +242,7 @@ fn topic((name, id, partitions): &(&str, u128, i32)) -> Topic {
     }
 }
 
+/// Without its length, as the node takes it.
 pub fn frame(version: i16, body: &RequestBody<'_>) -> Vec<u8> {
     let mut out = Vec::new();
     let start = begin_request(&mut out, body.api(), version, 77, Some(CLIENT_ID));
