@@ -26,7 +26,7 @@ logger = logging.getLogger("pykcoord.node")
 
 _HEADER = struct.Struct(">hhi")
 _PRODUCE, _FETCH, _LIST_OFFSETS, _API_VERSIONS, _EPOCHS = 0, 1, 2, 18, 23
-_DESCRIBE_CONFIGS, _WRITE_MARKERS, _TXN_OFFSET_COMMIT = 32, 27, 28
+_DESCRIBE_CONFIGS = 32
 _OWN_VERSIONS = {_FETCH: (4, 18), _LIST_OFFSETS: (1, 11), _EPOCHS: (2, 4)}
 # A broker answers these in the place of this node: they are about the cluster, not about one of it.
 _FORWARDED = frozenset(
@@ -60,7 +60,6 @@ class NodeApis:
         features: Sequence[tuple[str, int, int]],
         cluster_id: str,
         node_id: int,
-        markers: Callable[[Any, Any], Any],
         ask_controller: Callable[[bytes], Awaitable[bytes]],
     ) -> None:
         self._reply = reply
@@ -72,7 +71,6 @@ class NodeApis:
         self._features = features
         self._cluster_id = cluster_id
         self._node_id = node_id
-        self._markers = markers
         self._ask_controller = ask_controller
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
@@ -128,8 +126,6 @@ class NodeApis:
             if not least <= version <= most:
                 return f"API key {key} v{version} is not served"
             return self._as_leader(key, version, frame)
-        if key == _WRITE_MARKERS:
-            return self._write_markers(version, frame)
         if key == _PRODUCE:
             return self._refused_produce(version, frame)
         if key in _NOTHING:
@@ -164,11 +160,6 @@ class NodeApis:
 
     async def _fetch(self, request: Any, response: Any, version: int, frame: bytes) -> bytes:
         return encode(await self._replicas.fetch(request, response, version), frame[4:8])
-
-    async def _write_markers(self, version: int, frame: bytes) -> bytes:
-        request = decode(_WRITE_MARKERS, version, frame)
-        answer = await self._markers(request, response_class(_WRITE_MARKERS, version))
-        return encode(answer, frame[4:8])
 
     def _refused_produce(self, version: int, frame: bytes) -> bytes | str:
         """A broker that does not lead says so, and where the leader is to be looked for."""
@@ -261,9 +252,8 @@ class NodeApis:
         brokers = self._versions()
         served = {key: brokers[key] for key in _FORWARDED | {_PRODUCE} if key in brokers}
         own = {api.key: (api.minimum, api.maximum) for api in GROUP_APIS}
-        own.pop(_TXN_OFFSET_COMMIT, None)  # see `kafka plan`: such partitions are not taken
         own |= _OWN_VERSIONS | {_API_VERSIONS: (0, 5)}
-        own |= {key: brokers[key] for key in (*_NOTHING, _WRITE_MARKERS) if key in brokers}
+        own |= {key: brokers[key] for key in _NOTHING if key in brokers}
         for key, (least, most) in own.items():
             if key in brokers:
                 served[key] = (max(least, brokers[key][0]), min(most, brokers[key][1]))

@@ -11,9 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
-
-from kio.schema.errors import ErrorCode
+from typing import TYPE_CHECKING, Self
 
 from pykcoord.config import Config
 from pykcoord.engine import Engine
@@ -29,12 +27,12 @@ from pykcoord.node.forwarding import Forwarding, shuffled
 from pykcoord.node.image import BROKER_KIND, Image
 from pykcoord.node.joining import Surroundings, check_id, check_image, endpoints_of, look_around
 from pykcoord.node.leading import Leadership
-from pykcoord.node.messages import nested_of
 from pykcoord.node.quorum import Quorum
 from pykcoord.node.registration import Identity, Registration
 from pykcoord.node.replica_apis import ReplicaApis
 from pykcoord.node.store import NodeLog
 from pykcoord.node.topics import ImageTopics, open_topics
+from pykcoord.node.verifying import Verifying
 from pykcoord.server import Server
 
 if TYPE_CHECKING:
@@ -135,6 +133,8 @@ class KafkaNode:
         )  # fmt: skip
         self.connector = Connector(self.cluster.properties)
         self.forwarding = Forwarding(self.connector, self._brokers)
+        self.verifying = Verifying(self.connector, image, self._address_of)
+        self.engine.runtime.serve_transactions(self.verifying)
         self.replicas = ReplicaApis(self.log, self.topic_id, image)
         self.following = Following(
             self.connector, directory, self.topic_id, self.node_id, directory_id,
@@ -221,7 +221,9 @@ class KafkaNode:
             served.cancel()
 
     async def _close(self) -> None:
-        for name in ("registration", "alterations", "leadership", "following", "quorum"):
+        for name in (
+            "registration", "alterations", "leadership", "following", "verifying", "quorum",
+        ):  # fmt: skip
             if (part := getattr(self, name, None)) is not None:
                 await part.close()
         if hasattr(self, "forwarding"):
@@ -242,7 +244,6 @@ class KafkaNode:
             reply, refuse, image=self._image, forwarding=self.forwarding, replicas=self.replicas,
             versions=self._versions, features=self.surroundings.features,
             cluster_id=self.cluster.view.cluster_id, node_id=self.node_id,
-            markers=self._write_markers,
             ask_controller=self.quorum.exchange,
         )  # fmt: skip
 
@@ -356,44 +357,3 @@ class KafkaNode:
     def _fail(self, error: Exception) -> None:
         if not self.ended.done():
             self.ended.set_exception(error)
-
-    async def _write_markers(self, request: Any, response: Any) -> Any:
-        """A transaction has ended. Without pending offsets there is nothing to settle; with some,
-        which only a broker can have left here, a broker has to settle them."""
-        of_marker = nested_of(response, "markers")
-        of_topic = nested_of(of_marker, "topics")
-        of_partition = nested_of(of_topic, "partitions")
-
-        def code(topic: str, number: int) -> ErrorCode:
-            if topic != TOPIC or number not in self.leadership.serving:
-                return ErrorCode.not_leader_or_follower
-            if self.engine.node.unstable(number):
-                logger.error(
-                    "%s-%d has offsets of a transaction that a broker accepted: give the partition "
-                    "back (pykcoord kafka return), so that it can end", TOPIC, number,
-                    extra={"event": "transaction"},
-                )  # fmt: skip
-                return ErrorCode.coordinator_not_available
-            return ErrorCode.none
-
-        return response(
-            markers=tuple(
-                of_marker(
-                    producer_id=marker.producer_id,
-                    topics=tuple(
-                        of_topic(
-                            name=topic.name,
-                            partitions=tuple(
-                                of_partition(
-                                    partition_index=one,
-                                    error_code=code(topic.name, int(one)),
-                                )
-                                for one in topic.partition_indexes
-                            ),
-                        )
-                        for topic in marker.topics
-                    ),
-                )
-                for marker in request.markers
-            )
-        )

@@ -18,7 +18,6 @@ from kio.schema.alter_partition_reassignments.v0.request import (
     ReassignablePartition,
     ReassignableTopic,
 )
-from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -182,7 +181,7 @@ class Mover:
         }
 
     async def _look_at_groups(self, moves: list[Move]) -> None:
-        """Groups of kinds that are not served, and transactions that cannot be."""
+        """Groups of kinds that are not served."""
         count = len(await self._placements())
         by_number = {move.partition: move for move in moves}
         for broker in sorted(self._cluster.view.brokers):
@@ -195,25 +194,6 @@ class Mover:
                 move.kinds[kind or "classic"] = move.kinds.get(kind or "classic", 0) + 1
                 if kind not in _SERVED_TYPES:
                     move.refusal = f"{kind} group {group.group_id}, a kind that is not served"
-        await self._look_at_producers(by_number)
-
-    async def _look_at_producers(self, moves: dict[int, Move]) -> None:
-        by_leader: dict[int, list[int]] = {}
-        for move in moves.values():
-            if move.leader != self._node_id and move.leader >= 0:
-                by_leader.setdefault(move.leader, []).append(move.partition)
-        for leader, numbers in by_leader.items():
-            request = DescribeProducersRequest(
-                topics=(TopicRequest(name=_NAME, partition_indexes=tuple(map(i32, numbers))),)
-            )
-            answer = await self._cluster.ask(leader, request)
-            for one in (of for topic in answer.topics for of in topic.partitions):
-                if one.active_producers:
-                    producer = int(one.active_producers[0].producer_id)
-                    moves[int(one.partition_index)].refusal = (
-                        f"offsets are committed in transactions (producer {producer}), which are "
-                        "not served yet"
-                    )
 
     async def _open_node(self, opens: bool) -> None:
         request = IncrementalAlterConfigsRequest(

@@ -27,7 +27,6 @@ class _Cluster:
         self.replicas = dict.fromkeys(range(4), (1, 2, 3))
         self.leaders = dict.fromkeys(range(4), 1)
         self.groups: dict[int, list[tuple[str, str]]] = {}
-        self.producers: set[int] = set()
         self.settings: list[str | None] = []
         self.cordoned = 2  # so many reassignments are refused first
         self.topics: set[str] = set()
@@ -52,18 +51,6 @@ class _Cluster:
             for name, kind in self.groups.get(broker, [])
         ]
         return SimpleNamespace(groups=groups)
-
-    def _DescribeProducers(self, broker: int, request: Any) -> Any:
-        partitions = [
-            SimpleNamespace(
-                partition_index=number,
-                active_producers=[SimpleNamespace(producer_id=7)]
-                if number in self.producers
-                else [],
-            )
-            for number in request.topics[0].partition_indexes
-        ]
-        return SimpleNamespace(topics=[SimpleNamespace(partitions=partitions)])
 
     def _IncrementalAlterConfigs(self, broker: int, request: Any) -> Any:
         assert broker == _NODE
@@ -145,14 +132,6 @@ def test_partitions_with_groups_of_other_kinds_are_not_taken() -> None:
         assert (_NODE in cluster.replicas[number]) == (move.refusal is None)
     assert "share group c" in str(moves[partition_of("c", 4)].refusal)
     assert sum(sum(move.kinds.values()) for move in moves.values()) == 4
-
-
-def test_partitions_with_transactions_are_not_taken() -> None:
-    cluster = _Cluster()
-    cluster.producers = {3}
-    moves = _taken(cluster)
-    assert [move.partition for move in moves if move.refusal] == [3]
-    assert "producer 7" in str(moves[3].refusal)
 
 
 def test_a_partition_that_the_node_has_alone_goes_to_brokers() -> None:
