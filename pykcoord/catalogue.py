@@ -132,7 +132,7 @@ class TopicCatalogue:
         tables: dict[str, Table[Any]] = {
             _TOPICS: self._topics, _GROUP_CONFIGS: self._group_configs,
         }  # fmt: skip
-        self._gathering = Gathering(store, other, tables, self._stored)
+        self._gathering = Gathering(store, other, tables, self._stored, self._others_first)
         if store is not None and (document is None or "cluster_id" not in document):
             self._gathering.write_all()
         with self.together():
@@ -157,6 +157,10 @@ class TopicCatalogue:
         kept, and changes that are gathered are not made. Raises what the store raises, and
         StoredCatalogueError."""
         self._gathering.settle()
+        self._take(NotControllerError("another node has changed the topics; ask again"))
+
+    def _take(self, dropped: Exception | None) -> None:
+        """What the store has; `dropped`: what is gathered is not made, for this reason."""
         document = self._store.read() if self._store is not None else None
         if document is None:
             return
@@ -167,12 +171,22 @@ class TopicCatalogue:
         self._group_configs.current = _group_configs_of(document)
         self._topics.current = topics
         self._by_id = {topic.topic_id: topic for topic in topics.values()}
-        self._gathering.drop(NotControllerError("another node has changed the topics; ask again"))
+        if dropped is not None:
+            self._gathering.drop(dropped)
         self._gathering.renew(self._topics)
         self._gathering.renew(self._group_configs)
         names = sorted(before.keys() | topics.keys())
         pairs = {name: (before.get(name), topics.get(name)) for name in names}
         self._tell({name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
+
+    def _others_first(self, changes: Changes) -> bool:
+        before = {table: table.current for table in changes.of}
+        self._take(None)
+        return not any(
+            before[table].get(key) != table.current.get(key)
+            for table, of in changes.of.items()
+            for key in of
+        )
 
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
         """What is set for single groups, by group id and by the name of a setting of Kafka's

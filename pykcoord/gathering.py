@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
-__all__ = ["Changes", "Gathering", "PartsStore", "Store", "Table"]
+__all__ = ["Changes", "Gathering", "PartsStore", "Store", "StoreConflictError", "Table"]
 
 _T = TypeVar("_T")
 _NOT_GATHERED: Any = object()
@@ -35,6 +35,10 @@ class PartsStore(Store, Protocol):
     def write_parts(
         self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]
     ) -> None: ...
+
+
+class StoreConflictError(OSError):
+    """Another process has stored its changes first: nothing was stored. They are to be read."""
 
 
 class Table(Generic[_T]):
@@ -85,7 +89,9 @@ class Gathering:
     """What is asked of the document in `store` (None: it is only in memory).
 
     `tables` by the names of their objects; `other`: the rest of the document. `stored(changes)` is
-    called when changes are stored: it makes them current.
+    called when changes are stored: it makes them current. `others_first(changes)` is called where
+    the store raises StoreConflictError: it makes current what others have stored, and says whether
+    that is apart from these changes, which are stored on top of it then.
     """
 
     def __init__(
@@ -94,8 +100,10 @@ class Gathering:
         other: dict[str, Any],
         tables: Mapping[str, Table[Any]],
         stored: Callable[[Changes], None],
+        others_first: Callable[[Changes], bool] = lambda changes: False,
     ) -> None:
         self._store = store
+        self._others_first = others_first
         self._takes_text = isinstance(store, PartsStore)
         self._other = other
         self._tables = tables
@@ -238,6 +246,14 @@ class Gathering:
         if self._write is not write:
             return  # somebody has waited for it
         self._write = None
+        if isinstance(write.error, StoreConflictError) and self._others_first(write.changes):
+            assert not self._gathered, "such a store is written on the loop"
+            self._gathered = write.changes
+            for table, of in write.changes.of.items():
+                for key in of:
+                    self._encode(table, key)
+            self._begin(self._written).run()
+            return
         if write.error is not None:
             self.drop(write.error, write.changes)
             return

@@ -1,9 +1,9 @@
-"""The topics of a hosted cluster, the same for all its hosts: a version for each change.
+"""The topics of a cluster, the same for all its nodes: a version for each change.
 
     <log>/registry/topics/000000000002   all topics after the second change
 
-A change is made by putting the next version; a host that finds it there already has lost, and
-reads.
+A change is made by putting the next version; a node that finds it there already reads it, and makes
+its change on top.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pykcoord.catalogue import TopicCatalogue
+from pykcoord.gathering import StoreConflictError
 from pykcoord.log.shared import Store
 
 __all__ = ["SharedTopics", "TopicsConflictError", "open_topics"]
@@ -22,7 +23,7 @@ _KEPT = 2
 
 
 def open_topics(store: SharedTopics, topics: Mapping[str, int] | None = None) -> TopicCatalogue:
-    """The catalogue that all hosts share, with at least `topics` (name to number of partitions).
+    """The catalogue that all nodes share, with at least `topics` (name to number of partitions).
 
     Raises ArgumentError for a topic that cannot be, and what the store raises.
     """
@@ -30,14 +31,14 @@ def open_topics(store: SharedTopics, topics: Mapping[str, int] | None = None) ->
         try:
             return TopicCatalogue(topics, store)
         except TopicsConflictError:
-            continue  # another host began it; there is a next version to read
+            continue  # another node began it; there is a next version to read
 
 
-class TopicsConflictError(OSError):
-    """Another host changed the topics first: ask again."""
+class TopicsConflictError(StoreConflictError):
+    """Another node changed the topics first: ask again."""
 
     def __init__(self, version: int) -> None:
-        super().__init__(f"version {version} of the topics was made by another host; ask again")
+        super().__init__(f"version {version} of the topics was made by another node; ask again")
 
 
 class SharedTopics:
@@ -49,18 +50,23 @@ class SharedTopics:
         """Of what was read or written last; 0: there was nothing."""
 
     def newest(self) -> int:
-        """The version that is in the store."""
+        """The version that is in the store, as far as that lists it."""
         return max(map(int, self._store.names(_TOPICS)), default=0)
 
     def read(self) -> dict[str, Any] | None:
         """All topics; None before there are any."""
-        while (version := self.newest()) > 0:
-            content = self._store.read(_name(version))
-            if content is not None:
-                self.version = version
-                document: dict[str, Any] = json.loads(content)
+        while True:
+            listed, found = self.newest(), b""
+            version = max(listed, self.version, 1)
+            # Also those that came later, or are not listed yet.
+            while (content := self._store.read(_name(version))) is not None:
+                version, found = version + 1, content
+            if found:
+                self.version = version - 1
+                document: dict[str, Any] = json.loads(found)
                 return document
-        return None
+            if max(listed, self.version) == 0:
+                return None
 
     def write(self, document: dict[str, Any]) -> None:
         """The next version. Raises TopicsConflictError if what was read is not the newest."""

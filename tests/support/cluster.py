@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
+from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from support.asked import METADATA, Asked
 from support.kafka import jars
 from support.kafka.broker import KafkaBroker
 from support.server import PykcoordServer
@@ -29,8 +30,6 @@ class Cluster:
     def __init__(self, server: Server) -> None:
         self.server = server
         self._admin = AdminClient(self._quiet())
-        each = server.address.split(",")
-        self._of_each = [AdminClient(self._quiet() | {"bootstrap.servers": at}) for at in each]
 
     @property
     def address(self) -> str:
@@ -44,8 +43,7 @@ class Cluster:
     def create_topic(self, partitions: int, prefix: str = "topic", *, records: int = 0) -> str:
         """Creates a topic of a new name; `records` in each partition, where it can hold any."""
         topic = f"{prefix}-{next(_NAMES)}"
-        creation = self._admin.create_topics([NewTopic(topic, partitions, 1)])
-        creation[topic].result(_TIMEOUT_S)
+        self._create(topic, partitions)
         self._await_partitions(topic, partitions)
         if records and self.holds_records:
             self._produce(topic, partitions, records)
@@ -69,12 +67,27 @@ class Cluster:
         """librdkafka writes to stderr when a server is killed, as tests do, unless it may not."""
         return {"bootstrap.servers": self.address, "log_level": 0, "error_cb": lambda error: None}
 
+    def _create(self, topic: str, partitions: int) -> None:
+        """Whatever becomes of the broker that is asked."""
+        deadline = time.monotonic() + _TIMEOUT_S
+        while True:
+            try:
+                creation = self._admin.create_topics([NewTopic(topic, partitions, 1)])
+                creation[topic].result(_TIMEOUT_S)
+                return
+            except KafkaException as error:
+                code = error.args[0].code()
+                if code == KafkaError.TOPIC_ALREADY_EXISTS:
+                    return  # the answer to an earlier attempt was lost
+                if code != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
+                    raise
+
     def _await_partitions(self, topic: str, partitions: int) -> None:
         """A broker's metadata follows its controller with a delay; there is no event for it."""
         deadline = time.monotonic() + _TIMEOUT_S
-        for admin in self._of_each:
-            while _partitions(admin, topic) != partitions:
-                assert time.monotonic() < deadline, f"{topic} did not appear"
+        for address in self.address.split(","):
+            while _partitions_at(address, topic) != partitions:
+                assert time.monotonic() < deadline, f"{topic} did not appear at {address}"
                 time.sleep(0.02)
 
     def _produce(self, topic: str, partitions: int, records: int) -> None:
@@ -85,11 +98,14 @@ class Cluster:
         assert producer.flush(_TIMEOUT_S) == 0, f"{topic}: not all records were taken"
 
 
-def _partitions(admin: AdminClient, topic: str) -> int:
-    """How many the broker knows; none of one that is away."""
+def _partitions_at(address: str, topic: str) -> int:
+    """How many this broker knows, and no other: an admin client asks any of them. None of one that
+    is away."""
+    wanted = {"topics": [{"name": topic}], "allow_auto_topic_creation": False}
     try:
-        return len(admin.list_topics(topic, 3).topics[topic].partitions)
-    except KafkaException:
+        with Asked(address) as asked:
+            return len(asked.ask(METADATA, 4, **wanted).topics[0].partitions)
+    except OSError:
         return 0
 
 

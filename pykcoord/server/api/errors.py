@@ -16,6 +16,7 @@ from pykcoord.catalogue import (
     UnknownTopicError,
 )
 from pykcoord.errors import LogError
+from pykcoord.gathering import StoreConflictError
 
 logger = logging.getLogger("pykcoord.server")
 
@@ -25,6 +26,7 @@ _CODES: tuple[tuple[type[Exception], ErrorCode], ...] = (
     (InvalidTopicError, ErrorCode.invalid_topic_exception),
     (InvalidPartitionsError, ErrorCode.invalid_partitions),
     (NotControllerError, ErrorCode.not_controller),
+    (StoreConflictError, ErrorCode.not_controller),  # ask again
     (TooManyConfigsError, ErrorCode.policy_violation),
     (TooManyTopicsError, ErrorCode.policy_violation),
 )
@@ -38,7 +40,9 @@ def error_of(error: Exception) -> tuple[ErrorCode, str]:
             return code, getattr(error, "reason", str(error))
     if isinstance(error, OSError | LogError):
         logger.error("the catalogue cannot be stored: %s", error, extra={"event": "catalogue"})
-        reason = error.strerror if isinstance(error, OSError) else "its directory is gone"
+        reason = "its directory is gone"
+        if isinstance(error, OSError):
+            reason = error.strerror or str(error)
         return ErrorCode.kafka_storage_error, f"the catalogue cannot be stored: {reason}"
     logger.error("the catalogue failed", exc_info=error, extra={"event": "catalogue"})
     return ErrorCode.unknown_server_error, "the catalogue failed"

@@ -1,0 +1,79 @@
+"""The topics that all nodes of a cluster share: changes that two nodes make at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.hosting import FaultyStore
+
+from pykcoord.catalogue import TopicCatalogue, TopicExistsError
+from pykcoord.cluster.topics import SharedTopics, open_topics
+from pykcoord.gathering import StoreConflictError
+from pykcoord.log.shared import FolderStore, Store
+
+
+@pytest.fixture(params=["folder", "memory"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    made: Store = FolderStore(tmp_path) if request.param == "folder" else FaultyStore()
+    return made
+
+
+@pytest.fixture
+def pair(store: Store) -> tuple[TopicCatalogue, TopicCatalogue]:
+    """Of two nodes."""
+    return open_topics(SharedTopics(store), {"orders": 2}), open_topics(SharedTopics(store))
+
+
+def test_both_have_the_same_topics_and_ids(pair: tuple[TopicCatalogue, TopicCatalogue]) -> None:
+    first, second = pair
+    assert (second.topics(), second.cluster_id) == (first.topics(), first.cluster_id)
+
+
+def test_a_change_is_made_on_top_of_one_that_was_not_heard_of(
+    pair: tuple[TopicCatalogue, TopicCatalogue],
+) -> None:
+    first, second = pair
+    told: list[int] = []
+    second.on_change(lambda: told.append(len(second.topics())))
+    first.create("bills", 1)
+    first.set_group_configs("a", {"consumer.session.timeout.ms": "50000"})
+    second.create("late", 1)
+    second.add_partitions("orders", 5)
+    assert told == [3, 3]
+    assert second.topics()["bills"] == first.topics()["bills"]
+    assert second.by_id(first.topics()["bills"].topic_id) is not None
+    assert second.group_configs() == first.group_configs()
+    first.reload()
+    assert first.topics() == second.topics()
+    assert first.topics()["orders"].partitions == 5
+
+
+def test_what_one_node_deletes_another_does_not_bring_back(
+    pair: tuple[TopicCatalogue, TopicCatalogue],
+) -> None:
+    first, second = pair
+    first.delete("orders")
+    second.create("late", 1)
+    assert [*second.topics()] == ["late"]
+
+
+def test_of_two_changes_of_one_topic_the_first_stands(
+    pair: tuple[TopicCatalogue, TopicCatalogue],
+) -> None:
+    first, second = pair
+    first.create("bills", 1)
+    with pytest.raises(StoreConflictError, match="made by another node"):
+        second.create("bills", 3)
+    assert second.topics()["bills"].partitions == 1
+    with pytest.raises(TopicExistsError):
+        second.create("bills", 3)
+
+
+def test_two_versions_stay(store: Store) -> None:
+    topics = SharedTopics(store)
+    catalogue = open_topics(topics, {"orders": 2})
+    for number in range(4):
+        catalogue.create(f"t{number}", 1)
+    assert len(store.names("registry/topics")) == 2
+    assert topics.newest() == topics.version
