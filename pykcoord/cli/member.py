@@ -68,7 +68,7 @@ def serve_in_cluster(
         control_advertise,
         config_texts(config),
     )
-    store = WatchedStore(open_store(location))
+    store = WatchedStore(open_store(location), config.node_id)
     with _metrics(store, options.metrics, lines) as metrics, new_runner() as runner:
         runner.run(_serve(config, member, store, metrics))
     return 0

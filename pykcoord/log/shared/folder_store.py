@@ -8,6 +8,7 @@ folder once, works in what it opened, and does nothing while the path leads else
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 import threading
@@ -16,10 +17,12 @@ import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
-__all__ = ["FolderGoneError", "FolderStore"]
+__all__ = ["FolderGoneError", "FolderStore", "NoLinksError"]
 
 _STAGED = ".staged-"
 _IDENTITY = ".pykcoord-store"
+# What link(2) says where the file system has no hard links.
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS})
 
 
 class FolderGoneError(OSError):
@@ -29,6 +32,18 @@ class FolderGoneError(OSError):
         super().__init__(
             f"{root} is not the folder that it was: {found}. Nothing is written there; mount it "
             "again, or put it back, and all goes on"
+        )
+
+
+class NoLinksError(OSError):
+    """The folder's file system has no hard links: nothing was made."""
+
+    def __init__(self, name: str, error: OSError) -> None:
+        super().__init__(
+            error.errno,
+            f"{error.strerror}: the folder's file system has no hard links (link(2)), by which an "
+            "object is made once: take another one, or an object store",
+            name,
         )
 
 
@@ -170,6 +185,11 @@ class _Opened:
             os.link(staged, name, src_dir_fd=self._at, dst_dir_fd=self._at)
         except FileExistsError:
             return False
+        except OSError as error:
+            # One that names two files is link's.
+            if error.errno in _NO_LINKS and error.filename2 is not None:
+                raise NoLinksError(name, error) from None
+            raise
         finally:
             self.delete(staged)
         return True
