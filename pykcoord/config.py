@@ -241,6 +241,7 @@ class Config:
     pykcoord_cluster_snapshot_interval_ms: int = _setting(
         120_000, "Cluster: how often new rounds get a snapshot.", unit="ms", minimum=1, ours=True
     )
+    pykcoord_cluster_create_enable: bool = _yes_or_no(True, "Cluster: whether a node may make one.")
     pykcoord_cluster_prune_rounds: int = _setting(
         10_000, "Cluster: rounds that go at once, at least.", unit="rounds", minimum=1, ours=True
     )

@@ -287,7 +287,7 @@ def test_few_parts_open_sockets() -> None:
         if isinstance(node, ast.Call) and getattr(node.func, "attr", "") in opening
     }
     allowed = {
-        "cluster/asking.py", "cluster/control.py", "kafka/connection.py",
+        "cluster/asking.py", "kafka/connection.py",
         "zookeeper/connection.py", "web/asking.py", "web/listener.py",
     }  # fmt: skip
     assert allowed <= found

@@ -78,6 +78,28 @@ def state(location: str, as_json: bool, group: str | None) -> int:
     return 0
 
 
+@command.command(short_help="Carry a log of Spark's earlier hosts over.")
+@click.argument("source")
+@click.argument("location")
+def convert(source: str, location: str) -> int:
+    """Make the cluster at LOCATION, a new place, of the log at SOURCE: of hosts on Spark before
+    they had journals, with objects for each shard. Groups, offsets and topics are carried over.
+
+    Stop the hosts first. SOURCE stays as it is, but for an entry of each shard that keeps its old
+    hosts from writing on.
+
+    \b
+    Example:
+      pykcoord cluster convert groups-log groups
+    """
+    from pykcoord.cluster.converting import convert as carry_over
+
+    made = carry_over(source, location)
+    shards = counted(made.shards, "shard")
+    click.echo(f"{location}: {shards}, {made.with_records} with records; nodes may be started")
+    return 0
+
+
 class _Shards(click.ParamType[list[int]]):
     name = "shards"
 

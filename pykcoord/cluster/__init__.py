@@ -1,24 +1,37 @@
-"""Hosts that share a log: each serves unmodified Kafka clients for the shards that it leads.
+"""Nodes that share a log: each serves unmodified Kafka clients for the shards that it leads.
 
-`host` is the process that serves, `leading` what it leads, `hosted_log` how it writes, `registry`
-and `topics` what all hosts read, `controller` keeps every shard led, `control` is what controller
-and hosts say to each other. `supervisor` starts hosts again; how they are launched is not known
-here: whoever builds on this package says it.
+`member` is a node, `driving` what drives its decisions, which are native; `journals` is how it
+writes, `reading` how a shard is read, `topics` what all nodes share. `looking` is a cluster seen
+from outside, `wanting` what operators want of it. `supervisor` starts nodes again where another
+program launches them: how is not known here, whoever builds on this package says it.
 """
 
-from pykcoord.cluster.controller import Controller
-from pykcoord.cluster.host import HostOptions, run_host
-from pykcoord.cluster.registry import HostEntry, Registry
+from pykcoord.cluster.looking import (
+    ClusterFollower,
+    ClusterState,
+    NodeState,
+    is_cluster,
+    read_cluster,
+    require_no_shard_log,
+)
+from pykcoord.cluster.member import MemberOptions, serve_member
+from pykcoord.cluster.reading import Piece, Stretch, read_shard
 from pykcoord.cluster.supervisor import Supervisor
 from pykcoord.cluster.topics import SharedTopics, open_topics
 
 __all__ = [
-    "Controller",
-    "HostEntry",
-    "HostOptions",
-    "Registry",
+    "ClusterFollower",
+    "ClusterState",
+    "MemberOptions",
+    "NodeState",
+    "Piece",
     "SharedTopics",
+    "Stretch",
     "Supervisor",
+    "is_cluster",
     "open_topics",
-    "run_host",
+    "read_cluster",
+    "read_shard",
+    "require_no_shard_log",
+    "serve_member",
 ]

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pykcoord._native import ClusterNode
 from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.asking import AskClient
-from pykcoord.cluster.journals import Journaling, JournalLog, Stretch, boot_ms
+from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
+from pykcoord.cluster.reading import Stretch
 from pykcoord.cluster.secret import SecretError
 from pykcoord.cluster.watching import Watch
 from pykcoord.errors import KcoordError
@@ -79,6 +80,8 @@ class Driver(Journaling):
         self.node = node
         self.failure: str | None = None
         """What is wrong with the cluster log, if it cannot be read."""
+        self.made_cluster = False
+        """Whether there was none, and this node has begun it."""
         self.log: JournalLog
         self.topics = 0
         """The newest version of the topics that this node has heard of."""
@@ -231,6 +234,7 @@ class Driver(Journaling):
         async def put() -> None:
             create = self._store.create
             made = await self._in_thread(lambda: create(entry_name(index), text.encode()))
+            self.made_cluster |= made is True and index == 0
             self.node.entry_put(boot_ms(), index, made)
 
         self._spawn(put())

@@ -13,10 +13,11 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any
 
 from pykcoord._native import JournalWriter, ReplayError
 from pykcoord.clock import boot_seconds
+from pykcoord.cluster.reading import Stretch, read_pieces
 from pykcoord.errors import LogError
 from pykcoord.log.protocol import (
     Append,
@@ -28,12 +29,12 @@ from pykcoord.log.protocol import (
     by_shard,
     record_batch,
 )
-from pykcoord.log.shared.entry import CorruptEntryError, Snapshot, decode_snapshot, encode
+from pykcoord.log.shared.entry import CorruptEntryError, Snapshot, encode
 from pykcoord.log.shared.pruning import Place, keep_snapshots, snapshot_name
-from pykcoord.log.shared.rounds import Part, Round, read_round, round_name, snapshots_name
+from pykcoord.log.shared.rounds import Part, Round, read_round, round_name
 from pykcoord.log.shared.store import Store
 
-__all__ = ["JournalLog", "Journaling", "Stretch", "boot_ms"]
+__all__ = ["JournalLog", "Journaling", "boot_ms"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -47,18 +48,6 @@ _KEPT_BYTES = 64 * 1024 * 1024
 def boot_ms() -> int:
     """Milliseconds since the machine started, those in which it slept included."""
     return int(boot_seconds() * 1000)
-
-
-class Stretch(NamedTuple):
-    """What one leadership of a shard wrote: its records are in the rounds of this journal from
-    `start` on, below `end`; None: as far as it is written, of the own journal. Those that were in
-    rounds below `needed` are in snapshots alone."""
-
-    incarnation: int
-    epoch: int
-    start: int
-    end: int | None
-    needed: int = 0
 
 
 class Journaling:
@@ -167,49 +156,18 @@ class JournalLog:
 
     def _read(self, shard: int, lineage: Sequence[Stretch], own_end: int, loader: Any) -> int:
         """All of the shard, from its newest snapshot on: the next offset."""
-        offset, known = 0, self._restored(shard, lineage, loader)
-        for stretch in lineage:
-            start, end = stretch.start, own_end if stretch.end is None else stretch.end
-            covered = 0
-            if known is not None:
-                snapshot, index = known
-                if stretch.epoch < snapshot.epoch:
-                    continue
-                if stretch.epoch == snapshot.epoch:
-                    covered, offset = index, snapshot.next_offset
-            if covered < stretch.needed:
-                raise CorruptEntryError(
-                    snapshots_name(shard),
-                    f"no snapshot that can be read has the records of epoch {stretch.epoch}, whose "
-                    f"rounds below {stretch.needed} are deleted",
-                )
-            for index in range(max(start, covered), end):
-                for part in self._parts(stretch.incarnation, index):
-                    if (part.shard, part.epoch) == (shard, stretch.epoch):
-                        offset = _replayed(stretch.incarnation, index, part, offset, loader)
-        return offset
-
-    def _restored(
-        self, shard: int, lineage: Sequence[Stretch], loader: Any
-    ) -> tuple[Snapshot, int] | None:
-        """The newest snapshot that can be read, with the number of the first round that is not in
-        it. What the loader has is of it then."""
-        epochs = {stretch.epoch for stretch in lineage}
-        for name in reversed(self._store.names(snapshots_name(shard))):
-            epoch, _, index = name.partition("-")
-            object_name = f"{snapshots_name(shard)}/{name}"
-            content = self._store.read(object_name) if int(epoch) in epochs else None
-            if content is None:
-                continue
+        offset = 0
+        known = [one if one.end is not None else one._replace(end=own_end) for one in lineage]
+        for piece in read_pieces(self._store, shard, known, self._parts):
+            offset = piece.next_offset
             try:
-                snapshot = decode_snapshot(object_name, content)
-            except CorruptEntryError as error:
-                logger.error("%s", error)
-                continue
-            if snapshot.content:
-                loader.restore(snapshot.content)
-            return snapshot, int(index)
-        return None
+                if not piece.is_snapshot:
+                    loader.replay(piece.content)
+                elif piece.content:
+                    loader.restore(piece.content)
+            except ReplayError as error:
+                raise CorruptEntryError(piece.name, f"shard {shard}: {error}") from error
+        return offset
 
     def decided(self, shard: int) -> int:
         """Release the shard, and wait until no round with records of it is under way. Returns the
@@ -390,19 +348,6 @@ class JournalLog:
                 _, (size, _) = self._kept.popitem(last=False)
                 self._kept_bytes -= size
         return found.parts
-
-
-def _replayed(incarnation: int, index: int, part: Part, offset: int, loader: Any) -> int:
-    """The offset behind the part."""
-    name = round_name(incarnation, index)
-    if part.base_offset != offset:
-        reason = f"shard {part.shard} goes on at offset {part.base_offset}, not at {offset}"
-        raise CorruptEntryError(name, reason)
-    try:
-        loader.replay(part.batches)
-    except ReplayError as error:
-        raise CorruptEntryError(name, f"shard {part.shard}: {error}") from error
-    return part.next_offset
 
 
 def _fenced(shard: int) -> ShardLostError:

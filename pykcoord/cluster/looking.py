@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 from pykcoord._native import ClusterView
+from pykcoord.cluster.reading import Stretch
 from pykcoord.errors import KcoordError
 from pykcoord.log.shared import Store, open_store
-from pykcoord.log.shared.rounds import entry_name
+from pykcoord.log.shared.rounds import CLUSTER_LOG, entry_name
 
-__all__ = ["ClusterFollower", "ClusterState", "NodeState", "read_cluster"]
+__all__ = [
+    "ClusterFollower",
+    "ClusterState",
+    "NodeState",
+    "is_cluster",
+    "read_cluster",
+    "require_no_shard_log",
+    "require_whole_log",
+]
+
+_SHARD_LOG = "log.json"
 
 
 class NodeState(NamedTuple):
-    """A node that is not gone, as far as the cluster log tells; `shards` are those that it is to
-    lead, each with its epoch. `incarnation` names its journal. `is_drained`: operators want it to
-    lead nothing."""
+    """A node that is not gone, as the cluster log tells: its `node_id`, the `host` and the `port`
+    where clients reach it, `control_host` and `control_port` where the other nodes do. `shards`: it
+    is to lead these, each with its epoch. `incarnation` names its journal. `is_controller`:
+    it decides who leads; `is_drained`: operators want it to lead nothing."""
 
     node_id: int
     incarnation: int
@@ -30,7 +44,8 @@ class NodeState(NamedTuple):
 
 class ClusterState(NamedTuple):
     """`entries` is the number of entries of the cluster log, `term` how many controllers there
-    were, `unled` the shards that have no leader. `pins`: shard to the node id where operators want
+    were, `shards` the number of shards, `nodes` those that are there, by id, `unled` the shards
+    that have no leader. `pins`: shard to the node id where operators want
     it; `drained`: ids of nodes that they want to lead nothing, also of nodes that are not there."""
 
     entries: int
@@ -73,6 +88,10 @@ class ClusterFollower:
             )
         return _state(view)
 
+    def lineage(self, shard: int) -> list[Stretch]:
+        """Where the records of a shard are, the oldest first, as of the last `read`."""
+        return [Stretch(*one) for one in self._view.lineage(shard)]
+
     def put(self, index: int, text: str) -> bool:
         """Put the entry of this number; False if there is one. Raises what the store raises."""
         return self._store.create(entry_name(index), text.encode())
@@ -81,6 +100,38 @@ class ClusterFollower:
 def read_cluster(location: str) -> ClusterState:
     """The state of the cluster at a folder or URL. Raises as `ClusterFollower.read`."""
     return ClusterFollower(location).read()
+
+
+def is_cluster(store: Store) -> bool:
+    """Whether nodes have begun a cluster in this store. Raises what the store raises."""
+    return store.read(entry_name(0)) is not None
+
+
+def require_no_shard_log(location: str | Path, store: Store) -> None:
+    """Raises KcoordError where the store has a log with objects for each shard, as streams write
+    and hosts of Spark once did; and what the store raises."""
+    if not is_cluster(store) and store.read(_SHARD_LOG) is not None:
+        where = os.fspath(location)
+        raise KcoordError(
+            f"{where} has a {_SHARD_LOG}: it is the log of a stream, or of hosts before they had "
+            f"journals. A log of such hosts is carried over with `pykcoord cluster convert {where} "
+            "NEW`"
+        )
+
+
+def require_whole_log(location: str | Path, store: Store) -> None:
+    """Raises KcoordError where the store has lost an entry of the cluster log that others came
+    after: who does not see it would put another one there. Raises what the store raises."""
+    names = store.names(CLUSTER_LOG)
+    for index, name in enumerate(names):
+        if int(name) == index:
+            continue
+        if store.read(entry_name(index)) is None:  # or else it is only not listed
+            raise KcoordError(
+                f"{os.fspath(location)}: {entry_name(index)} is gone, and there are entries of the "
+                "cluster log after it: restore it from a copy. Nothing is served from what is left"
+            )
+        return
 
 
 def _state(view: ClusterView) -> ClusterState:

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,13 @@ from pykcoord.cluster.asking import AskClient, Ends, serve_asks
 from pykcoord.cluster.driving import Driver, LeasedRuntime
 from pykcoord.cluster.ends import EndsOfOthers, ends_here
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
-from pykcoord.cluster.looking import ClusterFollower, NodeState
+from pykcoord.cluster.looking import (
+    ClusterFollower,
+    NodeState,
+    is_cluster,
+    require_no_shard_log,
+    require_whole_log,
+)
 from pykcoord.cluster.secret import DifferentSecretError, check_secret
 from pykcoord.cluster.timing import Timing
 from pykcoord.cluster.topics import SharedTopics, open_topics
@@ -77,15 +83,25 @@ async def serve_member(
     *,
     store: WatchedStore | None = None,
     metrics: ClusterMetrics | None = None,
+    at_once: Collection[str] = (),
 ) -> None:
     """Serve until `asked_to_end` is done. `ready(address, shards)` is called once, when the node
-    belongs to the cluster. `store` is the one at the location, if it is open already. Raises
-    OSError where an address cannot be had, KcoordError for a cluster that this node cannot belong
-    to, and what the store raises at the start."""
-    store = store or WatchedStore(open_store(options.location))
+    belongs to the cluster. `store` is the one at the location, if it is open already. A node that
+    ends gives its shards to others, but not where `asked_to_end` is one of `at_once`: then all are
+    to end. Raises OSError where an address cannot be had, KcoordError for a cluster that this node
+    cannot belong to, or that is not there and is not to be made, and what the store raises at the
+    start."""
+    store = store or WatchedStore(open_store(options.location), config.node_id)
+    require_no_shard_log(options.location, store)
+    if not config.pykcoord_cluster_create_enable and not is_cluster(store):
+        raise KcoordError(
+            f"{options.location}: there is no cluster, and node {config.node_id} is to make none "
+            "(pykcoord.cluster.create.enable=false). Is the right folder mounted?"
+        )
+    require_whole_log(options.location, store)
     await _check_secret(store, options)
     while not asked_to_end.done():
-        member = _Member(config, options, store, ready, metrics)
+        member = _Member(config, options, store, ready, metrics, at_once)
         if await member.run(asked_to_end) != "fenced":
             return
         logger.warning(
@@ -157,8 +173,10 @@ class _Member:
         store: WatchedStore,
         ready: Callable[[tuple[str, int], int], None],
         metrics: ClusterMetrics | None,
+        at_once: Collection[str],
     ) -> None:
         self._metrics = metrics
+        self._at_once = at_once
         self._config = config
         self._options = options
         self._store = store
@@ -168,6 +186,7 @@ class _Member:
         self._timing = Timing.of(options.location)
         self._topics = SharedTopics(store)
         self._topics_told = asyncio.Event()
+        self._topics_told.set()  # they may have changed since they were read, unheard by this one
         self._topics_thread = ThreadPoolExecutor(1, thread_name_prefix="pykcoord-topics")
         self._ended = asyncio.Event()
         self._is_ready = False
@@ -275,12 +294,13 @@ class _Member:
                 server_ended.result()
             if not node_ended.done():
                 logger.info("%s: ending", asked_to_end.result(), extra={"event": "stop"})
-                if len(driver.node.members) > 1:
+                hands_over = asked_to_end.result() not in self._at_once
+                if hands_over and len(driver.node.members) > 1:
                     driver.leave()
                     await asyncio.wait((node_ended,), timeout=_LEAVE_SECONDS)
         finally:
-            topics.cancel()
-            node_ended.cancel()
+            for waiting in (topics, node_ended, server_ended):
+                waiting.cancel()
         return self._outcome(driver)
 
     def _outcome(self, driver: Driver) -> str:
@@ -297,6 +317,7 @@ class _Member:
         node = self._driver.node
         self._peers.show(node)
         self._say_waits()
+        self._say_new()
         own = [one for one in node.members if one[0] == self._driver.log.incarnation]
         if own and not self._is_ready:
             self._is_ready = True
@@ -325,6 +346,18 @@ class _Member:
                 continue
             if newest > self._topics.version:
                 self._catalogue.reload()
+
+    def _say_new(self) -> None:
+        if self._driver.made_cluster:
+            self._driver.made_cluster = False
+            node, location = self._config.node_id, self._options.location
+            logger.warning(
+                "there was no cluster at %s, node %d has made one: if there ought to be one, end "
+                "this node, and look whether its folder is mounted",
+                location,
+                node,
+                extra={"event": "new_cluster", "node": node, "location": location},
+            )
 
     def _say_waits(self) -> None:
         other = self._driver.node.waits_for

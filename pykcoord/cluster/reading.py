@@ -1,52 +1,116 @@
-"""From a shard's log to its state: the newest snapshot, and the entries behind it."""
+"""The records of a shard, in their order: of its newest snapshot, then of the rounds behind it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import itertools
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
-from pykcoord._native import Loader, ReplayError
-from pykcoord.errors import KcoordError
-from pykcoord.log.shared import ShardLog, other_kind
+from pykcoord.log.shared.entry import CorruptEntryError, Snapshot, decode_snapshot
+from pykcoord.log.shared.rounds import Part, read_round, round_name, snapshots_name
+from pykcoord.log.shared.store import Store
 
-__all__ = ["UnreadableShardError", "follow_into", "load_into"]
+__all__ = ["Piece", "Stretch", "read_pieces", "read_shard"]
 
-
-class UnreadableShardError(KcoordError):
-    """The log of a shard holds what no coordinator wrote."""
-
-    def __init__(self, shard: int, index: int, error: ReplayError) -> None:
-        super().__init__(
-            f"shard {shard}, before entry {index}: offset {error.offset}: {error.reason}; "
-            "restore the log from a copy"
-        )
-        self.shard = shard
+logger = logging.getLogger("pykcoord.cluster")
 
 
-def load_into(log: ShardLog, loader: Loader) -> None:
-    """Read a log from its newest snapshot to its end. The loader must be new.
+class Stretch(NamedTuple):
+    """What one leadership of a shard wrote, in `epoch`: its records are in the rounds of the
+    journal of `incarnation` from `start` on, below `end`; None: as far as it is written. Those that
+    were in rounds below `needed` are in snapshots alone."""
 
-    Raises ArgumentError for the log of a stream, UnreadableShardError, CorruptEntryError, and what
-    the store raises.
-    """
-    snapshot = log.load()
-    if snapshot is not None and snapshot.is_checkpoint:
-        raise other_kind(log.shard, "its snapshot is a stream's")
-    if snapshot is not None and snapshot.content:
-        _apply(log, loader.restore, snapshot.content)
-    follow_into(log, loader)
+    incarnation: int
+    epoch: int
+    start: int
+    end: int | None
+    needed: int = 0
 
 
-def follow_into(log: ShardLog, loader: Loader) -> None:
-    """Read on to the end. Raises as `load_into`."""
-    for entry in log.follow():
-        if entry.responses:
-            raise other_kind(log.shard, f"entry {log.next_index - 1} was written by a stream")
-        if entry.batches:
-            _apply(log, loader.replay, entry.batches)
+class Piece(NamedTuple):
+    """Whole RecordBatches, `content`, of the object `name`; the record behind them has
+    `next_offset`. `is_snapshot`: they stand for all before them."""
+
+    name: str
+    content: bytes
+    next_offset: int
+    is_snapshot: bool
 
 
-def _apply(log: ShardLog, apply: Callable[[bytes], None], content: bytes) -> None:
-    try:
-        apply(content)
-    except ReplayError as error:
-        raise UnreadableShardError(log.shard, log.next_index, error) from error
+def read_pieces(
+    store: Store,
+    shard: int,
+    lineage: Sequence[Stretch],
+    parts_of: Callable[[int, int], Sequence[Part] | None],
+) -> Iterator[Piece]:
+    """All of a shard. `lineage` are its stretches, the oldest first; `parts_of` is what a round of
+    a journal has, by incarnation and number, and None where the journal ends. Raises
+    CorruptEntryError for what is not as it was written, and what the store raises."""
+    offset, known = 0, _newest_snapshot(store, shard, lineage)
+    if known is not None:
+        snapshot, name, _ = known
+        offset = snapshot.next_offset
+        yield Piece(name, snapshot.content, offset, is_snapshot=True)
+    for stretch in lineage:
+        covered = 0
+        if known is not None:
+            if stretch.epoch < known[0].epoch:
+                continue
+            if stretch.epoch == known[0].epoch:
+                covered = known[2]
+        if covered < stretch.needed:
+            raise CorruptEntryError(
+                snapshots_name(shard),
+                f"no snapshot that can be read has the records of epoch {stretch.epoch}, whose "
+                f"rounds below {stretch.needed} are deleted",
+            )
+        for index in _numbers(max(stretch.start, covered), stretch.end):
+            parts = parts_of(stretch.incarnation, index)
+            if parts is None:
+                break
+            for part in parts:
+                if (part.shard, part.epoch) != (shard, stretch.epoch):
+                    continue
+                name = round_name(stretch.incarnation, index)
+                if part.base_offset != offset:
+                    reason = f"shard {shard} goes on at offset {part.base_offset}, not at {offset}"
+                    raise CorruptEntryError(name, reason)
+                offset = part.next_offset
+                yield Piece(name, part.batches, offset, is_snapshot=False)
+
+
+def read_shard(store: Store, shard: int, lineage: Sequence[Stretch]) -> Iterator[Piece]:
+    """All of a shard that is written by now, for who leads nothing. Raises as `read_pieces`."""
+    ends = {one.incarnation: one.end for one in lineage}
+
+    def parts_of(incarnation: int, index: int) -> Sequence[Part] | None:
+        found = read_round(store, incarnation, index)
+        if found is None and ends[incarnation] is not None:
+            raise CorruptEntryError(round_name(incarnation, index), "there is no such object")
+        return None if found is None or found.fenced_by is not None else found.parts
+
+    return read_pieces(store, shard, lineage, parts_of)
+
+
+def _numbers(start: int, end: int | None) -> Iterable[int]:
+    return itertools.count(start) if end is None else range(start, end)
+
+
+def _newest_snapshot(
+    store: Store, shard: int, lineage: Sequence[Stretch]
+) -> tuple[Snapshot, str, int] | None:
+    """The newest snapshot that can be read, its name, and the number of the first round that is not
+    in it."""
+    epochs = {stretch.epoch for stretch in lineage}
+    for of_folder in reversed(store.names(snapshots_name(shard))):
+        epoch, _, index = of_folder.partition("-")
+        name = f"{snapshots_name(shard)}/{of_folder}"
+        content = store.read(name) if int(epoch) in epochs else None
+        if content is None:
+            continue
+        try:
+            return decode_snapshot(name, content), name, int(index)
+        except CorruptEntryError as error:
+            logger.error("%s", error)
+    return None

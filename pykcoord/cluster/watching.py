@@ -8,6 +8,7 @@ let go of it.
 | `takeover` | `shard`, `epoch`, `cause`, `from_node`, `ms`: it is served from now on |
 | `released` | `shard`, `epoch`: another node leads it from now on, or is to |
 | `fence` | `node`: it is silent or gone, and gets a fence |
+| `new_cluster` | `node`, `location`: there was none, this node has made one |
 | `control_refused` | `node`, `reason`: it does not prove that it knows the secret |
 """
 

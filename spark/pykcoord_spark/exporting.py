@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
 
+from pykcoord.cluster import ClusterFollower, is_cluster, read_shard
 from pykcoord.errors import ArgumentError, LogError
 from pykcoord.log.shared import FencedError, ShardLog, Store, open_store
 from pykcoord.transfer import Amount, Target, amount_at, amount_of, carry, difference
@@ -88,9 +89,14 @@ class _Shards:
         self._location = location
         self._progress = progress
         self._kept: dict[int, list[tuple[int, int]]] = {}
+        self._cluster: ClusterFollower | None = None
+        if is_cluster(self._store):
+            self._cluster = ClusterFollower(os.fspath(location), self._store)
         self.partitions = self._count()
 
     def _count(self) -> int:
+        if self._cluster is not None:
+            return self._cluster.read().shards
         content = self._store.read(_LOG_FILE)
         if content is None:
             raise ArgumentError("LOG", f"{self._location} is no shard log: it has no {_LOG_FILE}")
@@ -116,6 +122,11 @@ class _Shards:
         self._kept[shard] = kept
 
     def _read(self, shard: int) -> Iterator[bytes]:
+        if self._cluster is not None:
+            self._cluster.read()
+            pieces = read_shard(self._store, shard, self._cluster.lineage(shard))
+            yield from (piece.content for piece in pieces if piece.content)
+            return
         log = ShardLog(self._store, shard)
         snapshot = log.load()
         if snapshot is not None:

@@ -16,8 +16,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame
 
 from pykcoord import Config
+from pykcoord.cluster import is_cluster
 from pykcoord.errors import ArgumentError
-from pykcoord.log.shared import open_logs
+from pykcoord.log.shared import open_logs, open_store
 from pykcoord_spark.partition import check_shards, exact, route
 from pykcoord_spark.schemas import REQUEST, RESPONSE, ddl, refuse_null, require
 from pykcoord_spark.worker import Settings
@@ -54,6 +55,8 @@ def coordinate(
     if snapshot_every < 1:
         raise ArgumentError("snapshot_every", f"{snapshot_every} is not at least 1")
     check_shards(shards)
+    if is_cluster(open_store(log)):
+        raise ArgumentError("log", f"{log} is that of hosts; a log serves a stream or hosts")
     open_logs(log, shards)
     location = str(log) if "://" in str(log) else str(Path(log).absolute())
     named = None if topics is None else tuple(sorted(topics.items()))

@@ -11,7 +11,8 @@ from support.batches import data
 from support.hosting import FaultyStore
 from support.waiting import SECONDS
 
-from pykcoord.cluster.journals import Journaling, JournalLog, Stretch
+from pykcoord.cluster.journals import Journaling, JournalLog
+from pykcoord.cluster.reading import Stretch
 from pykcoord.log.protocol import Append, Failure, ShardLostError
 from pykcoord.log.shared import CorruptEntryError
 from pykcoord.log.shared.pruning import delete_rounds, keep_snapshots, snapshot_name

@@ -28,7 +28,10 @@ def test_a_folder_that_is_unmounted_in_the_middle_gets_nothing_and_no_commit_is_
         members.folder.rename(away)
         members.folder.mkdir()  # the mount point, as it is without the mount
         for node in (1, 2):
-            members.wait(lambda node=node: said(members, node, "the store fails"), "it says so")
+            members.wait(
+                lambda node=node: said(members, node, f"the store of node {node} fails"),
+                "it says so",
+            )
         failed_at = time.monotonic()
         members.wait(
             lambda: all(one.failed_at > failed_at + AFTER_S for one in probes),
@@ -51,7 +54,7 @@ def test_a_folder_that_is_unmounted_in_the_middle_gets_nothing_and_no_commit_is_
 def test_a_store_that_is_deleted_is_not_made_again(members: Members) -> None:
     away = members.folder.with_name("deleted")
     members.folder.rename(away)
-    members.wait(lambda: said(members, 1, "the store fails"), "it says so")
+    members.wait(lambda: said(members, 1, "the store of node 1 fails"), "it says so")
     for node in (1, 2):
         members.kill(node)
     assert not members.folder.exists()

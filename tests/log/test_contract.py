@@ -15,15 +15,15 @@ from support.batches import data, decode
 from support.hosting import FaultyStore
 from support.pages import examples_of
 
-from pykcoord.cluster.hosted_log import HostedLog
-from pykcoord.cluster.journals import JournalLog, Stretch
+from pykcoord.cluster.journals import JournalLog
+from pykcoord.cluster.reading import Stretch
 from pykcoord.log import Append, Done, Failure, LogDirectory, ShardReleasedError, Taken
 from pykcoord.log._record_batch import frame
 from pykcoord.log.shared.rounds import fence_journal
 
 SHARDS = 3
 SECONDS = 60
-WAYS = ("directory", "shared log", "journals", "page", "journal", "high watermark")
+WAYS = ("directory", "journals", "page", "journal", "high watermark")
 
 
 class Kept:
@@ -171,8 +171,6 @@ class Backend:
     def _open(self) -> Any:
         if self._way == "directory":
             return LogDirectory.open(self._folder, partitions=SHARDS, new_loader=Kept)
-        if self._way == "shared log":
-            return HostedLog(self._store, SHARDS, "test", lambda: 0, lambda shard, log: None)
         if self._way == "journals":
             return Assigned(self._store, SHARDS, 1 + getattr(self, "log", Journal()).incarnation)
         if self._way == "page":
@@ -200,8 +198,6 @@ class Backend:
         """The next append fails, of whatever shard."""
         if self._way == "directory":
             monkeypatch.setattr("pykcoord.log.partition.Partition.prepare", no_space)
-        elif self._way == "shared log":
-            self._store.faults.append("before")
         elif self._way == "journals":
             self._store.faults += ["before"] * 3
         elif self._way == "page":

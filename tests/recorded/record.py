@@ -1,5 +1,5 @@
 """Writes what this version of the code keeps, for later versions to open: a data directory with a
-snapshot, killed while its members lived, and a shared log with snapshots.
+snapshot, killed while its members lived.
 
     python tests/recorded/record.py tests/recorded/0.1
 
@@ -8,7 +8,6 @@ Run once for each change of a format, never over a folder that is there: what wa
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import subprocess
@@ -19,8 +18,6 @@ from pathlib import Path
 sys.path[:0] = [str(Path(__file__).parents[1]), str(Path(__file__).parents[2] / "spark")]
 
 PARTITIONS = 2
-SHARDS = 2
-GROUPS = {"billing": 7, "audit": 11, "mail": 13}
 
 
 def record_directory(directory: Path) -> None:
@@ -55,29 +52,6 @@ def record_directory(directory: Path) -> None:
     os._exit(0)
 
 
-async def record_shared_log(location: Path) -> dict[str, int]:
-    from support.hosting import InProcess
-
-    from pykcoord.cluster.snapshots import ShardSnapshots
-    from pykcoord.config import Config
-    from pykcoord.log.shared import FolderStore, open_logs
-
-    location.mkdir()
-    open_logs(location, SHARDS)
-    store = FolderStore(location)
-    snapshots = ShardSnapshots(store, Config().native(), 3)
-    host = InProcess(store, SHARDS, "recorder", snapshots)
-    await host.lead(*range(SHARDS))
-    for turn in range(5):
-        for group_id, offset in GROUPS.items():
-            assert await host.commit(group_id, offset + turn) == 0
-    while not list(location.glob("*/snapshots/*")):
-        await asyncio.sleep(0.05)
-    await host.close()
-    snapshots.close()
-    return {group_id: offset + 4 for group_id, offset in GROUPS.items()}
-
-
 def main() -> None:
     if sys.argv[1] == "--directory":
         record_directory(Path(sys.argv[2]))
@@ -91,8 +65,7 @@ def main() -> None:
     )  # fmt: skip
     for leftover in [directory / ".lock", *directory.glob("*/*.tmp")]:
         leftover.unlink(missing_ok=True)
-    shared = asyncio.run(record_shared_log(root / "shared-log"))
-    expected = {"data-directory": json.loads(told.stdout), "shared-log": shared}
+    expected = {"data-directory": json.loads(told.stdout)}
     (root / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
 
 

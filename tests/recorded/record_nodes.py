@@ -1,5 +1,5 @@
 """Writes what consumer groups and several nodes keep, for later versions to open: a data directory
-of two nodes, killed while members of both protocols lived, and a shared log, both with snapshots.
+of two nodes with snapshots, killed while members of both protocols lived.
 
     PYTHONPATH=tests python tests/recorded/record_nodes.py tests/recorded/0.1-nodes
 
@@ -21,14 +21,11 @@ from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from support.hosting import InProcess, commit_fields
+from support.hosting import commit_fields
 from support.kio_client import decode, encode
 from support.nodes import Nodes
 
 from pykcoord.assignors import Subscription, encode_subscription
-from pykcoord.cluster.snapshots import ShardSnapshots
-from pykcoord.config import Config
-from pykcoord.log.shared import FolderStore, open_logs
 from pykcoord.log.snapshot import SNAPSHOT_FILE
 
 SHARDS = 2
@@ -165,25 +162,6 @@ def _until(done: Callable[[], bool]) -> Iterator[int]:
     raise AssertionError("no snapshot was written")
 
 
-async def record_shared_log(location: Path) -> dict[str, int]:
-    location.mkdir()
-    open_logs(location, SHARDS)
-    store = FolderStore(location)
-    snapshots = ShardSnapshots(store, Config().native(), 3)
-    host = InProcess(store, SHARDS, "recorder", snapshots)
-    await host.lead(*range(SHARDS))
-    await make_groups(host.ask)
-    last = 0
-    for offset in _until(lambda: len(list(location.glob("*/snapshots"))) == SHARDS):
-        for group_id in GROUPS:
-            await commit(host.ask, group_id, offset)
-        last = offset
-        await asyncio.sleep(0.01)
-    await host.close()
-    snapshots.close()
-    return {group_id: last for group_id in GROUPS if group_id != "left"}
-
-
 def main() -> None:
     root = Path(sys.argv[1])
     root.mkdir(parents=True)
@@ -195,8 +173,7 @@ def main() -> None:
     )  # fmt: skip
     for leftover in [directory / ".lock", *directory.glob("*/*.tmp")]:
         leftover.unlink(missing_ok=True)
-    shared = asyncio.run(record_shared_log(root / "shared-log"))
-    expected = {"data-directory": json.loads(told.stdout), "shared-log": shared}
+    expected = {"data-directory": json.loads(told.stdout)}
     (root / "expected.json").write_text(json.dumps(expected, indent=1, sort_keys=True) + "\n")
 
 

@@ -13,11 +13,11 @@ import pytest
 
 pytest.importorskip("pyspark")
 from pykcoord_spark.hosting.cluster import Cluster, ClusterError
+from pykcoord_spark.hosting.registry import Registry
 from pykcoord_spark.hosting.spark_hosts import SparkSettingError, reason_of
 from support.hosting import CONFIG, wait_until
 from support.probe import Probe
 
-from pykcoord.cluster.registry import Registry
 from pykcoord.cluster.supervisor import Supervisor
 from pykcoord.errors import ArgumentError
 from pykcoord.log.shared import open_store
@@ -51,7 +51,7 @@ def test_a_start_that_is_interrupted_leaves_no_hosts(
     monkeypatch.setattr(cluster, "_wait_led", interrupt)
     with pytest.raises(KeyboardInterrupt), cluster:
         pass
-    (host,) = Registry(open_store(tmp_path)).read().hosts.values() or cluster.hosts()
+    (host,) = Registry(open_store(tmp_path)).hosts().values()
     assert not _listens(host.host, host.port)
     assert cluster._supervisor is not None
     assert cluster._supervisor.join(0)

@@ -17,8 +17,8 @@ import confluent_kafka
 import kafka
 from aiokafka.errors import KafkaError as AioKafkaError
 from kafka.errors import KafkaError
+from pykcoord_spark.hosting.registry import Registry
 
-from pykcoord.cluster.registry import Registry
 from pykcoord.log.shared import open_store
 from support.hosting import wait_until
 from support.probe import Probe
@@ -65,7 +65,7 @@ class _Traffic:
         store = open_store(log)
 
         def addresses() -> list[tuple[str, int]]:
-            hosts = Registry(store).read().hosts.values()
+            hosts = Registry(store).hosts().values()
             return [(host.host, host.port) for host in hosts]
 
         self._probes = {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use kcoord_cluster::{
-    Action, Answer, Ask, Change, Entry, Incarnation, JournalWriter, Node, Outcome, Released, Seat,
-    Settings, Step, Stop, Stretch, View,
+    Action, Answer, Ask, Change, Entry, Incarnation, JournalWriter, Kept, Node, Outcome, Released,
+    Seat, Settings, Step, Stop, Stretch, View,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -307,6 +307,38 @@ impl PyClusterView {
     #[getter]
     fn drained(&self) -> Vec<i32> {
         self.view.drained().iter().copied().collect()
+    }
+
+    /// The parts of journals that have the records of a shard: (incarnation, epoch, start, end,
+    /// needed), the oldest first.
+    fn lineage(&self, shard: u32) -> Vec<(u64, i32, u64, Option<u64>, u64)> {
+        stretches(self.view.lineage(shard))
+    }
+
+    /// The text of the first entry of a cluster of which each shard begins with a snapshot. They are
+    /// those of `writer`, a node that led all shards in epoch 0 and is gone: its only round is
+    /// deleted, and its journal has a fence at 1.
+    #[staticmethod]
+    fn begun(writer: u64, shards: u32) -> String {
+        let seat = Seat {
+            node_id: 0,
+            host: "-".to_owned(),
+            port: 0,
+            control_host: "-".to_owned(),
+            control_port: 0,
+        };
+        let lead =
+            |shard| Change::Lead { shard, incarnation: writer, epoch: 0, from: 0, end: None };
+        let kept = (0..shards).map(|shard| Kept { shard, epoch: 0, below: 1 }).collect();
+        let mut changes = vec![
+            Change::Shards(shards),
+            Change::Controller { term: 1, incarnation: writer },
+            Change::Join { incarnation: writer, seat },
+        ];
+        changes.extend((0..shards).map(lead));
+        changes.push(Change::Pruned { incarnation: writer, below: 1, kept });
+        changes.push(Change::Gone { incarnation: writer, end: 1 });
+        Entry { writer, changes }.to_text()
     }
 
     /// The text of an entry by which `writer` wants these shards on a node (None: on any).

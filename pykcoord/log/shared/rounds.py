@@ -24,6 +24,7 @@ from pykcoord.log.shared.entry import CorruptEntryError
 from pykcoord.log.shared.store import Store
 
 __all__ = [
+    "CLUSTER_LOG",
     "Part",
     "Round",
     "entry_name",
@@ -37,6 +38,8 @@ __all__ = [
 _MAGIC = b"KCJ1"
 _PREFIX = struct.Struct(">4sII")
 _FORMAT = 1
+CLUSTER_LOG = "cluster"
+"""The folder of the entries of the cluster log."""
 
 
 class Part(NamedTuple):
@@ -99,7 +102,7 @@ class Round(NamedTuple):
 
 def entry_name(index: int) -> str:
     """The object of an entry of the cluster log."""
-    return f"cluster/{index:012}"
+    return f"{CLUSTER_LOG}/{index:012}"
 
 
 def journal_name(incarnation: int) -> str:

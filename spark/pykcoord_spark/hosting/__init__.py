@@ -1,4 +1,5 @@
-"""Live hosting: the hosts of `pykcoord.cluster` on the executors of a Spark application.
+"""Live hosting: the nodes of a cluster (`pykcoord.cluster`) on the executors of an application.
 
-`spark_hosts` runs hosts as Spark tasks, `cluster` is what users call.
+`host` is a node in a Spark task, `spark_hosts` launches it; `registry` is what the driver and the
+hosts tell each other, `watching` what the driver sees, `cluster` what users call.
 """

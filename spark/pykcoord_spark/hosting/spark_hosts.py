@@ -14,8 +14,8 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
-from pykcoord.cluster import HostOptions, run_host
 from pykcoord.errors import KcoordError
+from pykcoord_spark.hosting.host import HostOptions, run_host
 
 if TYPE_CHECKING:
     import pyarrow
