@@ -74,7 +74,9 @@ class Listing:
             started = loop.time()
             await self._renew()
             took = loop.time() - started
-            await asyncio.sleep(max(_PAUSE_SECONDS, _PAUSE_FACTOR * took))
+            # The pause spares the nodes. One that did not answer is asked again soon.
+            factor = _PAUSE_FACTOR if self.by_node else 0.0
+            await asyncio.sleep(max(_PAUSE_SECONDS, factor * took))
             if loop.time() - self._looked_at > _WATCHED_SECONDS:
                 self._wanted.clear()
                 await self._wanted.wait()

@@ -7,6 +7,9 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
+from pykcoord.web import listing as listings
 from pykcoord.web.index import CHUNK, IndexBuilder, Kind, tail
 from pykcoord.web.listing import Listing
 
@@ -64,6 +67,25 @@ def test_a_node_that_cannot_be_asked_makes_no_whole_list() -> None:
             index = await listing.get()
         assert (index.total, index.is_whole) == (0, False)
         assert listing.unreachable == {1: "error -1"}
+        running.cancel()
+
+    asyncio.run(story())
+
+
+def test_nodes_that_did_not_answer_are_asked_again_soon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listings, "_PAUSE_FACTOR", 1e9)
+
+    async def story() -> None:
+        slow = Slow()
+        slow.failure = ValueError("error -1")
+        listing, running = _listing(slow)
+        async with asyncio.timeout(60):
+            assert (await listing.get()).total == 0
+            slow.failure = None
+            slow.goes_on.set()
+            while not (index := await listing.get()).is_whole:
+                await asyncio.sleep(0.01)
+        assert index.total == 2 * CHUNK
         running.cancel()
 
     asyncio.run(story())
