@@ -103,9 +103,13 @@ def member(world: World) -> Iterator[Callable[..., ZooKeeperMember]]:
         one.close()
 
 
-def until(condition: Callable[[], object], seconds: float = 60.0) -> None:
+def until(
+    condition: Callable[[], object],
+    seconds: float = 60.0,
+    seen: Callable[[], object] = lambda: "",
+) -> None:
     """Wait for what has no event to be awaited: the state of the server."""
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, "did not come about"
+        assert time.monotonic() < deadline, f"did not come about {seen()}"
         time.sleep(0.02)
