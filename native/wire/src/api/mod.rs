@@ -253,6 +253,26 @@ fn encode_topic(out: &mut Writer<'_>, version: i16, name: &str, topic_id: Uuid) 
     }
 }
 
+/// The codes of a topic's partitions in a response, which writes partitions with tags.
+#[inline(always)]
+fn encode_codes(out: &mut Writer<'_>, partitions: &[(i32, ErrorCode)]) {
+    out.array_length(partitions.len());
+    for &(partition_index, error_code) in partitions {
+        out.i32(partition_index);
+        out.error_code(error_code);
+        out.tags();
+    }
+}
+
+/// What [`encode_codes`] wrote.
+fn decode_codes(body: &mut Reader<'_>) -> Result<Vec<(i32, ErrorCode)>> {
+    body.array("partitions", 6, |body| {
+        let partition = (body.i32("partition_index")?, body.error_code("error_code")?);
+        body.tags()?;
+        Ok(partition)
+    })
+}
+
 /// A message as far as it fits into a string.
 fn shorten(message: &str) -> &str {
     let mut end = message.len().min(MAX_STRING_LENGTH);

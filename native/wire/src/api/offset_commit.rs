@@ -3,15 +3,17 @@
 
 use kcoord_core::ErrorCode;
 use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
-use kcoord_core::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic};
+use kcoord_core::request::{OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, Uuid};
 use kcoord_core::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
 
-use super::{decode_topic, encode_topic};
+use super::{decode_codes, decode_topic, encode_codes, encode_topic};
 use crate::header::ApiKey;
 use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::OffsetCommit;
+
+const LEADER_EPOCH_VERSION: i16 = 6;
 
 /// What a request says.
 pub type Request<'a> = OffsetCommitRequest<'a>;
@@ -34,26 +36,29 @@ pub fn decode_request<'a>(version: i16, body: &mut Reader<'a>) -> Result<OffsetC
             _ => -1,
         },
         topics: body.counted_array("topics", 3, &mut left, |body, left| {
-            decode_commit_topic(version, body, left)
+            let topic = decode_topic(version, body)?;
+            decode_commit_topic(topic, version >= LEADER_EPOCH_VERSION, body, left)
         })?,
     };
     body.tags()?;
     Ok(request)
 }
 
-fn decode_commit_topic<'a>(
-    version: i16,
+/// What a request says of a topic, behind its name or id; `left`: elements that it may have still.
+#[inline(always)]
+pub(super) fn decode_commit_topic<'a>(
+    (name, topic_id): (&'a str, Uuid),
+    has_leader_epoch: bool,
     body: &mut Reader<'a>,
     left: &mut usize,
 ) -> Result<OffsetCommitTopic<'a>> {
-    let (name, topic_id) = decode_topic(version, body)?;
     let partitions = body.counted_array("partitions", 14, left, |body, _| {
         let partition = OffsetCommitPartition {
             partition_index: body.i32("partition_index")?,
             committed_offset: body.i64("committed_offset")?,
-            committed_leader_epoch: match version {
-                ..6 => -1,
-                _ => body.i32("committed_leader_epoch")?,
+            committed_leader_epoch: match has_leader_epoch {
+                true => body.i32("committed_leader_epoch")?,
+                false => -1,
             },
             committed_metadata: body.nullable_string("committed_metadata")?,
         };
@@ -73,12 +78,7 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &OffsetCommitR
     out.array_length(response.topics.len());
     for topic in &response.topics {
         encode_topic(&mut out, version, &topic.name, topic.topic_id);
-        out.array_length(topic.partitions.len());
-        for &(partition_index, error_code) in &topic.partitions {
-            out.i32(partition_index);
-            out.error_code(error_code);
-            out.tags();
-        }
+        encode_codes(&mut out, &topic.partitions);
         out.tags();
     }
     out.tags();
@@ -118,19 +118,28 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &OffsetCommitReq
     out.array_length(request.topics.len());
     for topic in &request.topics {
         encode_topic(&mut out, version, topic.name, topic.topic_id);
-        out.array_length(topic.partitions.len());
-        for partition in &topic.partitions {
-            out.i32(partition.partition_index);
-            out.i64(partition.committed_offset);
-            if version >= 6 {
-                out.i32(partition.committed_leader_epoch);
-            }
-            out.nullable_string(partition.committed_metadata);
-            out.tags();
-        }
+        encode_commits(&mut out, version >= LEADER_EPOCH_VERSION, &topic.partitions);
         out.tags();
     }
     out.tags();
+}
+
+/// The partitions of a topic in a request.
+pub(super) fn encode_commits(
+    out: &mut Writer<'_>,
+    has_leader_epoch: bool,
+    partitions: &[OffsetCommitPartition<'_>],
+) {
+    out.array_length(partitions.len());
+    for partition in partitions {
+        out.i32(partition.partition_index);
+        out.i64(partition.committed_offset);
+        if has_leader_epoch {
+            out.i32(partition.committed_leader_epoch);
+        }
+        out.nullable_string(partition.committed_metadata);
+        out.tags();
+    }
 }
 
 /// Reads the body of a response, as clients do.
@@ -140,11 +149,7 @@ pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<OffsetComm
     }
     let topics = body.array("topics", 3, |body| {
         let (name, topic_id) = decode_topic(version, body)?;
-        let partitions = body.array("partitions", 6, |body| {
-            let partition = (body.i32("partition_index")?, body.error_code("error_code")?);
-            body.tags()?;
-            Ok(partition)
-        })?;
+        let partitions = decode_codes(body)?;
         body.tags()?;
         Ok(OffsetCommitResponseTopic { name: name.into(), topic_id, partitions })
     })?;

@@ -5,17 +5,18 @@
 use kcoord_core::ErrorCode;
 use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::record::Producer;
-use kcoord_core::request::{
-    OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, TxnOffsetCommitRequest, Uuid,
-};
+use kcoord_core::request::{OffsetCommitRequest, TxnOffsetCommitRequest, Uuid};
 use kcoord_core::response::{OffsetCommitResponse, OffsetCommitResponseTopic};
 
-use super::offset_commit;
+use super::offset_commit::{self, decode_commit_topic, encode_commits};
+use super::{decode_codes, encode_codes};
 use crate::header::ApiKey;
 use crate::reader::{Reader, Result};
 use crate::writer::Writer;
 
 const API: ApiKey = ApiKey::TxnOffsetCommit;
+
+const LEADER_EPOCH_VERSION: i16 = 2;
 
 /// From this version on topics are named by their ids (KIP-1319).
 pub const TOPIC_ID_VERSION: i16 = 6;
@@ -49,34 +50,12 @@ pub fn decode_request<'a>(
         },
         retention_time_ms: -1,
         topics: body.counted_array("topics", 3, &mut left, |body, left| {
-            decode_commit_topic(version, body, left)
+            let topic = decode_topic(version, body)?;
+            decode_commit_topic(topic, version >= LEADER_EPOCH_VERSION, body, left)
         })?,
     };
     body.tags()?;
     Ok(TxnOffsetCommitRequest { transactional_id, producer, commit })
-}
-
-fn decode_commit_topic<'a>(
-    version: i16,
-    body: &mut Reader<'a>,
-    left: &mut usize,
-) -> Result<OffsetCommitTopic<'a>> {
-    let (name, topic_id) = decode_topic(version, body)?;
-    let partitions = body.counted_array("partitions", 14, left, |body, _| {
-        let partition = OffsetCommitPartition {
-            partition_index: body.i32("partition_index")?,
-            committed_offset: body.i64("committed_offset")?,
-            committed_leader_epoch: match version {
-                ..2 => -1,
-                _ => body.i32("committed_leader_epoch")?,
-            },
-            committed_metadata: body.nullable_string("committed_metadata")?,
-        };
-        body.tags()?;
-        Ok(partition)
-    })?;
-    body.tags()?;
-    Ok(OffsetCommitTopic { name, topic_id, partitions })
 }
 
 fn decode_topic<'a>(version: i16, body: &mut Reader<'a>) -> Result<(&'a str, Uuid)> {
@@ -100,12 +79,7 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &OffsetCommitR
     out.array_length(response.topics.len());
     for topic in &response.topics {
         encode_topic(&mut out, version, &topic.name, topic.topic_id);
-        out.array_length(topic.partitions.len());
-        for &(partition_index, error_code) in &topic.partitions {
-            out.i32(partition_index);
-            out.error_code(error_code);
-            out.tags();
-        }
+        encode_codes(&mut out, &topic.partitions);
         out.tags();
     }
     out.tags();
@@ -140,16 +114,7 @@ pub fn encode_request(out: &mut Vec<u8>, version: i16, request: &TxnOffsetCommit
     out.array_length(commit.topics.len());
     for topic in &commit.topics {
         encode_topic(&mut out, version, topic.name, topic.topic_id);
-        out.array_length(topic.partitions.len());
-        for partition in &topic.partitions {
-            out.i32(partition.partition_index);
-            out.i64(partition.committed_offset);
-            if version >= 2 {
-                out.i32(partition.committed_leader_epoch);
-            }
-            out.nullable_string(partition.committed_metadata);
-            out.tags();
-        }
+        encode_commits(&mut out, version >= LEADER_EPOCH_VERSION, &topic.partitions);
         out.tags();
     }
     out.tags();
@@ -160,11 +125,7 @@ pub fn decode_response(version: i16, body: &mut Reader<'_>) -> Result<OffsetComm
     body.i32("throttle_time_ms")?;
     let topics = body.array("topics", 3, |body| {
         let (name, topic_id) = decode_topic(version, body)?;
-        let partitions = body.array("partitions", 6, |body| {
-            let partition = (body.i32("partition_index")?, body.error_code("error_code")?);
-            body.tags()?;
-            Ok(partition)
-        })?;
+        let partitions = decode_codes(body)?;
         body.tags()?;
         Ok(OffsetCommitResponseTopic { name: name.into(), topic_id, partitions })
     })?;

@@ -6,6 +6,7 @@ use kcoord_core::limits::MAX_ENTRIES_PER_REQUEST;
 use kcoord_core::record::{Producer, TransactionResult};
 use kcoord_core::request::TransactionMarker;
 
+use super::{decode_codes, encode_codes};
 use crate::header::ApiKey;
 use crate::reader::{Reader, Result};
 use crate::writer::Writer;
@@ -84,12 +85,7 @@ pub fn encode_response(out: &mut Vec<u8>, version: i16, response: &Response) {
         out.array_length(written.topics.len());
         for (name, partitions) in &written.topics {
             out.string(name);
-            out.array_length(partitions.len());
-            for &(partition_index, error_code) in partitions {
-                out.i32(partition_index);
-                out.error_code(error_code);
-                out.tags();
-            }
+            encode_codes(&mut out, partitions);
             out.tags();
         }
         out.tags();
@@ -144,11 +140,7 @@ pub fn decode_response(_version: i16, body: &mut Reader<'_>) -> Result<Response>
         let producer_id = body.i64("producer_id")?;
         let topics = body.array("topics", 3, |body| {
             let name = body.string("name")?.into();
-            let partitions = body.array("partitions", 6, |body| {
-                let partition = (body.i32("partition_index")?, body.error_code("error_code")?);
-                body.tags()?;
-                Ok(partition)
-            })?;
+            let partitions = decode_codes(body)?;
             body.tags()?;
             Ok((name, partitions))
         })?;
