@@ -27,7 +27,7 @@ use super::uuids::Uuids;
 use super::{Arrived, Frame, Session, Status, Turn};
 use kcoord_wire::api::txn_offset_commit::TOPIC_ID_VERSION;
 use kcoord_wire::api::{self, RequestBody};
-use kcoord_wire::header::{Incoming, begin_response, open_request};
+use kcoord_wire::header::{Incoming, RequestHeader, begin_response, open_request};
 use slices::Slices;
 
 pub(super) type Batch<'a> = Vec<(RequestContext<'a>, Request<'a>)>;
@@ -71,6 +71,23 @@ pub(super) struct Arrival<'a> {
     pub session: Option<&'a Arc<Session>>,
 }
 
+impl<'a> Arrival<'a> {
+    /// A request that came in a frame.
+    #[inline(always)]
+    fn of(ticket: u64, session: &'a Arc<Session>, request: &RequestHeader<'a>) -> Self {
+        let (api, version) = (request.spec.api, request.api_version);
+        let context = RequestContext {
+            ticket: 0,
+            api_version: version,
+            client_id: request.client_id.unwrap_or_default(),
+            client_host: &session.client_host,
+            uuid: 0,
+        };
+        let header = Header { ticket, correlation_id: request.correlation_id, api, version };
+        Arrival { header, context, session: Some(session) }
+    }
+}
+
 impl<'a> Arrivals<'a, '_> {
     /// Takes one frame; `Err`: it cannot be read, and its connection must go.
     pub fn open(&mut self, frame: &Frame<'a>) -> Result<(), String> {
@@ -92,20 +109,7 @@ impl<'a> Arrivals<'a, '_> {
         {
             return Err(format!("{} of {length} bytes: at most {most} are served", spec.name));
         }
-        let header = Header {
-            ticket: frame.ticket,
-            correlation_id: request.correlation_id,
-            api: spec.api,
-            version,
-        };
-        let context = RequestContext {
-            ticket: 0,
-            api_version: version,
-            client_id: request.client_id.unwrap_or_default(),
-            client_host: &frame.session.client_host,
-            uuid: 0,
-        };
-        let arrival = Arrival { header, context, session: Some(frame.session) };
+        let arrival = Arrival::of(frame.ticket, frame.session, &request);
         let malformed = |error| format!("{} v{version}: {error}", spec.name);
         if length > slices::LONG_FRAME_BYTES
             && self.put_names_aside(arrival, frame.bytes, body.clone()).map_err(malformed)?

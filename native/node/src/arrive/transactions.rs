@@ -1,12 +1,11 @@
 //! TxnOffsetCommit and WriteTxnMarkers on their way to the shards.
 
 use kcoord_core::ErrorCode;
-use kcoord_core::request::{Request, RequestContext, TxnOffsetCommitRequest};
+use kcoord_core::request::{Request, TxnOffsetCommitRequest};
 use kcoord_core::response::{OffsetCommitResponse, Response};
 
 use super::{Arrival, Arrivals};
 use crate::gather::{Gather, Parts, merge};
-use crate::slots::Header;
 use crate::transactions::{Held, Transactions, Verification, told_coordinator};
 use kcoord_wire::api::txn_offset_commit::ADDS_PARTITION_VERSION;
 use kcoord_wire::api::write_txn_markers as markers;
@@ -59,28 +58,13 @@ impl<'a> Arrivals<'a, '_> {
         let Ok(Incoming::Owned(request, mut body)) = open_request(&held.frame) else {
             unreachable!("it was read before");
         };
-        let (api, version) = (request.spec.api, request.api_version);
+        let version = request.api_version;
         let Ok(commit) = api::txn_offset_commit::decode_request(version, &mut body) else {
             unreachable!("it was read before");
         };
-        let (ticket, correlation_id) = (held.ticket, request.correlation_id);
-        let context = RequestContext {
-            ticket: 0,
-            api_version: version,
-            client_id: request.client_id.unwrap_or_default(),
-            client_host: &held.session.client_host,
-            uuid: 0,
-        };
-        let arrival = Arrival {
-            header: Header { ticket, correlation_id, api, version },
-            context,
-            session: Some(&held.session),
-        };
+        let arrival = Arrival::of(held.ticket, &held.session, &request);
         let unserved = self.unserved(self.shard_of(commit.commit.group_id));
-        match held.refused.or(unserved) {
-            None => self.deliver(arrival, commit, None),
-            refused => self.deliver(arrival, commit, refused),
-        }
+        self.deliver(arrival, commit, held.refused.or(unserved));
     }
 
     fn commit_in(
