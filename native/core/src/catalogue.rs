@@ -166,18 +166,18 @@ pub struct CatalogueChange {
 impl CatalogueChange {
     /// From what shards knew, nothing at first, to what is now.
     pub fn between(before: Option<&Arc<Catalogue>>, now: &Arc<Catalogue>) -> Self {
-        let (is_first, before) = (before.is_none(), before.cloned());
+        let is_first = before.is_none();
         let mut change = CatalogueChange {
-            before: None,
+            before: before.cloned(),
             now: Arc::clone(now),
             is_any: is_first,
             has_new: is_first,
             is_of_placement: is_first,
         };
-        if let Some(before) = &before {
+        if let Some(before) = before {
             change.compare(before);
         }
-        CatalogueChange { before, ..change }
+        change
     }
 
     /// Both are sorted, and share what did not change.

@@ -29,10 +29,10 @@ use crate::group::kind::{Group, GroupKind};
 use crate::group::replay::Source;
 use crate::group::text::GroupId;
 use crate::record::fields::{
-    write_bytes, write_i16, write_i32, write_i64, write_nullable_string, write_string,
+    write_bytes, write_i16, write_i32, write_i64, write_nullable_string, write_string, write_uuid,
 };
 use crate::record::{DecodeError, GroupType, Reader};
-use crate::request::{Ticket, Uuid};
+use crate::request::Ticket;
 use crate::shard::Shard;
 use crate::topic_partition::TopicPartition;
 
@@ -284,8 +284,7 @@ fn write_held(out: &mut Vec<u8>, held: &Held) {
         write_string(out, member_id);
         write_i32(out, partitions.len() as i32);
         for at in partitions {
-            write_i64(out, (at.topic_id().0 >> 64) as i64);
-            write_i64(out, at.topic_id().0 as i64);
+            write_uuid(out, at.topic_id());
             write_i32(out, at.partition);
         }
     }
@@ -297,9 +296,7 @@ fn read_held(from: &mut Reader<'_>) -> Result<Held, DecodeError> {
         let member_id = from.string()?;
         let mut partitions = Vec::new();
         for _ in 0..from.i32()? {
-            let (most, least) = (from.i64()? as u64, from.i64()? as u64);
-            let topic_id = Uuid(u128::from(most) << 64 | u128::from(least));
-            partitions.push(TopicPartition::new(topic_id, from.i32()?));
+            partitions.push(TopicPartition::new(from.uuid()?, from.i32()?));
         }
         held.insert(member_id.into(), partitions);
     }
