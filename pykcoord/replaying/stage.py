@@ -32,8 +32,8 @@ def play(script: Script, changes: Changes) -> list[Event]:
         world.at(at_ms - world.now_ms, partial(world.grow, topic, partitions))
     for at_ms in script.failovers:
         world.at(at_ms - world.now_ms, world.fail_over)
-    kind: Any = NativeActor if script.is_consumer else Actor
-    actors: list[Any] = [
+    kind = NativeActor if script.is_consumer else Actor
+    actors: list[Played] = [
         kind(world, script.group_id, name, process, changes)
         for name, process in script.processes.items()
     ]
@@ -55,10 +55,45 @@ def _check_strategies(script: Script) -> None:
         )
 
 
-class Actor(Client):
-    """A process of the record: it takes as long to join again, and to assign, as it did then."""
+class Played(Client):
+    """A process of the record. `usual_delay_ms`: what it took then for what the others of its group
+    wait for."""
 
-    fellows: list[Actor]
+    process: Process
+    fellows: list[Played]
+    usual_delay_ms: int
+    least_delay_ms = 0
+
+    def do(self, act: Act) -> None:
+        """What it did then, as far as it is in a state to do so."""
+        if act.kind == "start":
+            if not self.is_up:
+                self.begin(act)
+        elif act.kind == "leave" and self.is_up:
+            self.leave(act.reason)
+        elif act.kind == "die":
+            self.die()
+        elif act.kind == "pause":
+            self.pause((act.until_ms or act.at_ms) - self.world.now_ms)
+        elif act.kind == "busy":
+            until_ms = act.until_ms if act.until_ms is not None else act.at_ms + _NEVER_MS
+            delay_ms = max(self.least_delay_ms, until_ms - self.world.now_ms)
+            self.delay(delay_ms)
+            self.world.at(delay_ms, partial(self.delay, self.usual_delay_ms))
+        elif act.kind == "subscribe":
+            self.subscribe(*act.topics, reason=act.reason)
+
+    def begin(self, act: Act) -> None:
+        """It starts."""
+        self.start(act.reason)
+
+    def delay(self, delay_ms: int) -> None:
+        """How long it takes from now on."""
+        raise NotImplementedError
+
+
+class Actor(Played):
+    """It takes as long to join again, and to assign, as it did then."""
 
     def __init__(
         self, world: World, group: str, name: str, process: Process, changes: Changes
@@ -80,29 +115,19 @@ class Actor(Client):
         self.sync_delay_ms = max(5, process.assign_ms)
 
     def do(self, act: Act) -> None:
-        """What it did then, as far as it is in a state to do so."""
-        if act.kind == "start":
-            if not self.is_up:
-                self.topics = act.topics or self.topics
-                self.start(act.reason)
-        elif act.kind == "leave" and self.is_up:
-            # A static member ends without a word, and its place is kept.
-            self.die() if self.instance else self.leave(act.reason)
-        elif act.kind == "die":
-            self.die()
-        elif act.kind == "pause":
-            self.pause((act.until_ms or act.at_ms) - self.world.now_ms)
-        elif act.kind == "busy":
-            until_ms = act.until_ms if act.until_ms is not None else act.at_ms + _NEVER_MS
-            self.rejoin_delay_ms = max(0, until_ms - self.world.now_ms)
-            self.world.at(self.rejoin_delay_ms, self._is_free)
-        elif act.kind == "rejoin" and self.is_stable:
+        if act.kind == "rejoin" and self.is_stable:
             self.rejoin(act.reason)
-        elif act.kind == "subscribe":
-            self.subscribe(*act.topics, reason=act.reason)
+        elif act.kind == "leave" and self.is_up and self.instance:
+            self.die()  # a static member ends without a word, and its place is kept
+        else:
+            super().do(act)
 
-    def _is_free(self) -> None:
-        self.rejoin_delay_ms = self.usual_delay_ms
+    def begin(self, act: Act) -> None:
+        self.topics = act.topics or self.topics
+        super().begin(act)
+
+    def delay(self, delay_ms: int) -> None:
+        self.rejoin_delay_ms = delay_ms
 
     def assign(self, members: Mapping[str, bytes]) -> list[dict[str, Any]]:
         if self.is_cooperative:
@@ -115,17 +140,17 @@ class Actor(Client):
         return shares(assign(self.strategy, self.world.topics, subscriptions))
 
 
-def _subscription(topics: tuple[str, ...], of: Actor | None) -> Subscription:
+def _subscription(topics: tuple[str, ...], of: Played | None) -> Subscription:
     if of is None or not of.partitions:
         return Subscription(topics)
     data = sticky_user_data(of.partitions, of.generation)
     return Subscription(topics, of.partitions, of.generation, user_data=data)
 
 
-class NativeActor(Native):
-    """The same of a consumer group: it takes as long to give up partitions as it did then."""
+class NativeActor(Played, Native):
+    """Of a consumer group: it takes as long to give up partitions as it did then."""
 
-    fellows: list[NativeActor]
+    least_delay_ms = 1
 
     def __init__(
         self, world: World, group: str, name: str, process: Process, changes: Changes
@@ -142,25 +167,10 @@ class NativeActor(Native):
         self.usual_delay_ms = self.revoke_delay_ms = max(1, process.revoke_ms - 1)
         self._name, self._lives = name, 0
 
-    def do(self, act: Act) -> None:
-        """What it did then, as far as it is in a state to do so."""
-        if act.kind == "start":
-            if not self.is_up:
-                self._lives += 1
-                self.member_id = f"{self._name} {self._lives}"
-                self.start(act.reason)
-        elif act.kind == "leave" and self.is_up:
-            self.leave(act.reason)
-        elif act.kind == "die":
-            self.die()
-        elif act.kind == "pause":
-            self.pause((act.until_ms or act.at_ms) - self.world.now_ms)
-        elif act.kind == "busy":
-            until_ms = act.until_ms if act.until_ms is not None else act.at_ms + _NEVER_MS
-            self.revoke_delay_ms = max(1, until_ms - self.world.now_ms)
-            self.world.at(self.revoke_delay_ms, self._is_free)
-        elif act.kind == "subscribe":
-            self.subscribe(*act.topics)
+    def begin(self, act: Act) -> None:
+        self._lives += 1
+        self.member_id = f"{self._name} {self._lives}"
+        super().begin(act)
 
-    def _is_free(self) -> None:
-        self.revoke_delay_ms = self.usual_delay_ms
+    def delay(self, delay_ms: int) -> None:
+        self.revoke_delay_ms = delay_ms
