@@ -26,11 +26,11 @@ from pykcoord.log.folders import TOPIC
 from pykcoord.node.image import Image
 from pykcoord.transactions import Verification
 
-__all__ = ["STATE_TOPIC", "Verifying"]
+__all__ = ["Verifying"]
 
 logger = logging.getLogger("pykcoord.node")
 
-STATE_TOPIC = "__transaction_state"
+_STATE_TOPIC = "__transaction_state"
 # Below the 30 s that a producer waits for an answer.
 _SECONDS = 10.0
 # From this version of TxnOffsetCommit on a producer knows TRANSACTION_ABORTABLE.
@@ -60,7 +60,7 @@ class Verifying:
 
     def verify(self, verification: Verification, done: Done) -> None:
         """Asks, and tells the error code; what is asked of one broker goes together."""
-        placements = self._image().of(STATE_TOPIC)
+        placements = self._image().of(_STATE_TOPIC)
         number = partition_of(verification.transactional_id, len(placements)) if placements else 0
         placement = placements.get(number)
         if placement is None or placement.leader < 0:
