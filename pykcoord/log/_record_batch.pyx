@@ -209,6 +209,21 @@ def header(const uint8_t[::1] buffer not None, Py_ssize_t position):
     )
 
 
+def transactional(const uint8_t[::1] buffer not None):
+    """(position, header) of each whole batch of a transaction, markers too. The batches are sound."""
+    cdef Py_ssize_t size = buffer.shape[0]
+    cdef Py_ssize_t position = 0, length
+    found = []
+    while size - position >= HEADER_BYTES:
+        length = <Py_ssize_t>load32(&buffer[position] + 8) + LENGTH_PREFIX_BYTES
+        if length < HEADER_BYTES or size - position < length:
+            break
+        if buffer[position + 22] & 0x10:
+            found.append((position, header(buffer, position)))
+        position += length
+    return found
+
+
 def scan(
     const uint8_t[::1] buffer not None, Py_ssize_t position, int64_t expected_offset,
     int64_t segment_base=0, int32_t leader_epoch=-1,

@@ -26,18 +26,17 @@ logger = logging.getLogger("pykcoord.node")
 
 _HEADER = struct.Struct(">hhi")
 _PRODUCE, _FETCH, _LIST_OFFSETS, _API_VERSIONS, _EPOCHS = 0, 1, 2, 18, 23
-_DESCRIBE_CONFIGS = 32
-_OWN_VERSIONS = {_FETCH: (4, 18), _LIST_OFFSETS: (1, 11), _EPOCHS: (2, 4)}
+_DESCRIBE_CONFIGS, _PRODUCERS = 32, 61
+_OWN_VERSIONS = {_FETCH: (4, 18), _LIST_OFFSETS: (1, 11), _EPOCHS: (2, 4), _PRODUCERS: (0, 0)}
 # A broker answers these in the place of this node: they are about the cluster, not about one of it.
 _FORWARDED = frozenset(
     {
         3, 10, 19, 20, 22, 24, 25, 26, 29, 30, 31, 32, 33, 36, 37, 38, 39, 40, 41, 43, 44, 45, 46,
-        48, 49, 50, 51, 55, 57, 60, 64, 74, 75, 80, 81,
+        48, 49, 50, 51, 55, 57, 60, 64, 65, 74, 75, 80, 81,
     }
 )  # fmt: skip
-# About this node alone, which has none: log directories, producers, transactions.
-_NOTHING: dict[int, str] = {35: "results", 61: "topics", 65: "transaction_states",
-                            66: "transaction_states"}  # fmt: skip
+# About this node alone, which has none: log directories, transactions that it coordinates.
+_NOTHING: dict[int, str] = {35: "results", 66: "transaction_states"}
 _BROKER_RESOURCE = 4
 # Changes of a broker's settings: a broker takes its own alone, the controllers take all.
 _ALTER_CONFIGS = frozenset({33, 44})
@@ -154,6 +153,8 @@ class NodeApis:
             return self._fetch(request, response, version, frame)
         if key == _LIST_OFFSETS:
             made = self._replicas.list_offsets(request, response, version)
+        elif key == _PRODUCERS:
+            made = self._replicas.describe_producers(request, response)
         else:
             made = self._replicas.offset_for_leader_epoch(request, response)
         return encode(made, frame[4:8])

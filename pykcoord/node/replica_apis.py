@@ -1,5 +1,6 @@
-"""What a leader answers of its log: Fetch of followers and consumers, ListOffsets and
-OffsetForLeaderEpoch of the partitions that this node leads; NOT_LEADER_OR_FOLLOWER for all others.
+"""What a leader answers of its log: Fetch of followers and consumers, ListOffsets,
+OffsetForLeaderEpoch and DescribeProducers of the partitions that this node leads;
+NOT_LEADER_OR_FOLLOWER for all others.
 """
 
 from __future__ import annotations
@@ -10,9 +11,10 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
+from kio.schema.types import ProducerId
 from kio.static.primitive import i32, i64
 
-from pykcoord.clock import monotonic_seconds
+from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.log._record_batch import header
 from pykcoord.log.folders import TOPIC
 from pykcoord.node.fetch_sessions import FetchSession, FetchSessions, SessionError
@@ -23,6 +25,7 @@ from pykcoord.node.store import Led, NodeLog
 __all__ = ["ReplicaApis"]
 
 _NOT_LEADER = ErrorCode.not_leader_or_follower
+_READ_COMMITTED = 1
 _EARLIEST, _LATEST, _MAX_TIMESTAMP = -2, -1, -3
 # How long a request of a later leader epoch waits for the metadata log to say so.
 _EPOCH_SECONDS = 0.5
@@ -111,7 +114,8 @@ class ReplicaApis:
                 fields = {"error_code": code}
             else:
                 fields = self._read_one(partition, min(left, int(partition.partition_max_bytes)),
-                                        replica, epoch, is_counted)  # fmt: skip
+                                        replica, epoch, is_counted,
+                                        int(request.isolation_level))  # fmt: skip
             records = fields.get("records") or b""
             size, left = size + len(records), max(left - len(records), 0)
             has_error |= fields["error_code"] is not ErrorCode.none or "diverging" in fields
@@ -119,7 +123,13 @@ class ReplicaApis:
         return found, size, has_error
 
     def _read_one(
-        self, asked: Any, most_bytes: int, replica: int, epoch: int, is_counted: bool
+        self,
+        asked: Any,
+        most_bytes: int,
+        replica: int,
+        epoch: int,
+        is_counted: bool,
+        isolation: int,
     ) -> dict[str, Any]:
         number = int(asked.partition)
         led = self._log.led.get(number)
@@ -134,7 +144,7 @@ class ReplicaApis:
             "error_code": ErrorCode.none,
             "high_watermark": partition.high_watermark,
             "log_start_offset": log.start_offset,
-            "last_stable_offset": partition.high_watermark,
+            "last_stable_offset": led.stable,
         }
         if last_epoch >= 0:
             at, end = log.end_of_epoch(last_epoch)
@@ -143,11 +153,17 @@ class ReplicaApis:
             if at < last_epoch or end < offset:
                 return {**fields, "diverging": (at, end)}
         upper = partition.end if replica >= 0 else partition.high_watermark
-        if not log.start_offset <= offset <= (partition.end if replica >= 0 else upper):
+        if not log.start_offset <= offset <= upper:
             return {**fields, "error_code": ErrorCode.offset_out_of_range}
         if replica >= 0 and not is_counted:
             self._log.fetched(number, replica, epoch, offset)
-            fields["high_watermark"] = fields["last_stable_offset"] = partition.high_watermark
+            fields["high_watermark"] = partition.high_watermark
+            fields["last_stable_offset"] = led.stable
+        if replica < 0 and isolation == _READ_COMMITTED:
+            if led.producers is None:
+                return {"error_code": _NOT_LEADER}  # its log is being read
+            upper = led.stable
+            fields["aborted"] = led.producers.aborted(offset, upper)
         if offset < upper and most_bytes > 0:
             data = log.batches_from(offset, most_bytes)
             fields["records"] = data if replica >= 0 else _below(data, upper)
@@ -234,7 +250,7 @@ class ReplicaApis:
                 last_stable_offset=i64(fields.get("last_stable_offset", -1)),
                 **({"log_start_offset": i64(fields.get("log_start_offset", -1))}
                    if version >= 5 else {}),
-                aborted_transactions=None,
+                aborted_transactions=_aborted(of_partition, fields),
                 records=fields.get("records") or b"",
                 **more,
             )  # fmt: skip
@@ -279,7 +295,8 @@ class ReplicaApis:
             code = self._epoch_error(led, int(getattr(one, "current_leader_epoch", -1)))
             fields: dict[str, Any] = {"offset": i64(-1)}
             if code is ErrorCode.none and led is not None:
-                offset, epoch = self._offset_of(led, one.timestamp)
+                isolation = int(getattr(request, "isolation_level", 0))
+                offset, epoch = self._offset_of(led, one.timestamp, isolation)
                 fields["offset"] = i64(offset)
                 if version >= 4:
                     fields["leader_epoch"] = i32(epoch)
@@ -298,11 +315,12 @@ class ReplicaApis:
             fields["throttle_time"] = NO_THROTTLE
         return response(**fields)
 
-    def _offset_of(self, led: Led, timestamp: int) -> tuple[int, int]:
+    def _offset_of(self, led: Led, timestamp: int, isolation: int) -> tuple[int, int]:
         if timestamp == _EARLIEST:
             return led.log.start_offset, -1
         if timestamp == _LATEST:
-            return led.partition.high_watermark, led.partition.leader_epoch
+            stable = led.stable if isolation == _READ_COMMITTED else led.partition.high_watermark
+            return stable, led.partition.leader_epoch
         return -1, -1
 
     def offset_for_leader_epoch(self, request: Any, response: Any) -> Any:
@@ -331,6 +349,58 @@ class ReplicaApis:
                 for topic in request.topics
             ),
         )
+
+    def describe_producers(self, request: Any, response: Any) -> Any:
+        """Who wrote in transactions to what is led here."""
+        of_topic = nested_of(response, "topics")
+        of_partition = nested_of(of_topic, "partitions")
+        of_producer = nested_of(of_partition, "active_producers")
+        now_ms = Clock().now_ms()
+
+        def answered(topic: Any, number: int) -> Any:
+            led = self._log.led.get(number) if topic.name == TOPIC else None
+            if led is None or led.producers is None:
+                is_known = number in self._image().of(topic.name)
+                code = _NOT_LEADER if is_known else ErrorCode.unknown_topic_or_partition
+                return of_partition(
+                    partition_index=i32(number), error_code=code, active_producers=()
+                )
+            return of_partition(
+                partition_index=i32(number),
+                error_code=ErrorCode.none,
+                active_producers=tuple(
+                    of_producer(
+                        producer_id=ProducerId(producer_id),
+                        producer_epoch=i32(one.epoch),
+                        last_sequence=i32(one.last_sequence),
+                        last_timestamp=i64(one.last_timestamp),
+                        coordinator_epoch=i32(one.coordinator_epoch),
+                        current_txn_start_offset=i64(one.open_since),
+                    )
+                    for producer_id, one in led.producers.active(now_ms).items()
+                ),
+            )
+
+        return response(
+            throttle_time=NO_THROTTLE,
+            topics=tuple(
+                of_topic(
+                    name=topic.name,
+                    partitions=tuple(answered(topic, int(one)) for one in topic.partition_indexes),
+                )
+                for topic in request.topics
+            ),
+        )
+
+
+def _aborted(of_partition: Any, fields: dict[str, Any]) -> tuple[Any, ...] | None:
+    if "aborted" not in fields:
+        return None
+    kind = nested_of(of_partition, "aborted_transactions")
+    return tuple(
+        kind(producer_id=ProducerId(producer), first_offset=i64(first))
+        for producer, first in fields["aborted"]
+    )
 
 
 def _below(data: bytes, offset: int) -> bytes:

@@ -28,6 +28,7 @@ from pykcoord.log.protocol import (
 from pykcoord.log.replica import ReplicaLog
 from pykcoord.log.replicas import ReplicaDirectory
 from pykcoord.node.leader import Eligible, LedPartition
+from pykcoord.node.producers import Producers
 
 __all__ = ["Led", "NodeLog"]
 
@@ -37,15 +38,23 @@ _SYNCERS = 8
 
 
 class Led:
-    """A partition that is led: its log, what is known of its replicas, and who waits."""
+    """A partition that is led: its log, what is known of its replicas, and who waits. `producers`:
+    None until its log was read."""
 
     def __init__(self, number: int, log: ReplicaLog, partition: LedPartition) -> None:
         self.number = number
         self.log = log
         self.partition = partition
+        self.producers: Producers | None = None
         self.waiting: deque[tuple[int, Done]] = deque()
         self.failure: Failure | None = None
         self.reached = asyncio.Condition()
+
+    @property
+    def stable(self) -> int:
+        """The last stable offset; the high watermark until the log was read."""
+        high_watermark = self.partition.high_watermark
+        return high_watermark if self.producers is None else self.producers.stable(high_watermark)
 
 
 class NodeLog:
@@ -78,9 +87,11 @@ class NodeLog:
         led = self.led.get(shard)
         if led is None:
             raise ShardLostError(shard, "another broker leads it", fenced=True)
-        loader = new_loader()
+        loader, producers = new_loader(), Producers()
         for chunk in led.log.read():
             loader.replay(chunk)
+            producers.read(chunk)
+        led.producers = producers
         return Taken(loader, led.log.next_offset, led.partition.leader_epoch)
 
     def release(self, shard: int) -> None:
@@ -104,6 +115,9 @@ class NodeLog:
                 self._broken(led, error)
                 refused.append((shard, led.failure or error))
                 continue
+            if led.producers is not None:
+                for append in of_shard:
+                    led.producers.wrote(append)
             led.partition.end = led.log.next_offset
             led.waiting.append((led.log.next_offset, done))
             self._dirty.add(shard)

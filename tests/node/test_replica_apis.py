@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import uuid
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
 from kio.schema.fetch.v18.request import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from kio.schema.list_offsets.v7.request import (
     ListOffsetsPartition,
@@ -19,6 +21,7 @@ from kio.schema.list_offsets.v7.request import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta, i64
 
+from pykcoord.clock import Clock
 from pykcoord.log.protocol import Append
 from pykcoord.log.replicas import ReplicaDirectory
 from pykcoord.node.image import Image
@@ -61,8 +64,8 @@ class _Leader:
         )  # fmt: skip
         self.log.lead(0, self.partition)
 
-    def append(self, offset: int) -> None:
-        append = Append(0, offset, 1, 1_000, 1_000, _RECORD)
+    def append(self, offset: int, producer: int = -1) -> None:
+        append = Append(0, offset, 1, 1_000, 1_000, _RECORD, producer, 4 if producer >= 0 else -1)
         self.log.append([append], lambda committed, failed: None)
 
     async def fetch(
@@ -74,12 +77,14 @@ class _Leader:
         last_epoch: int = -1,
         topic_id: uuid.UUID = _TOPIC_ID,
         wait_ms: int = 0,
+        isolation: int = 0,
     ) -> Any:
         """Through the bytes of a frame, both ways; without a session."""
         request = FetchRequest(
             replica_state=ReplicaState(replica_id=BrokerId(replica), replica_epoch=i64(4)),
             max_wait=i32Timedelta.parse(timedelta(milliseconds=wait_ms)),
             min_bytes=i32(1),
+            isolation_level=i8(isolation),
             session_epoch=i32(-1),
             topics=(
                 FetchTopic(
@@ -102,6 +107,11 @@ class _Leader:
         (topic,) = decode_response(request, frame[4:]).responses
         (found,) = topic.partitions
         return found
+
+
+class _Loader:
+    def replay(self, chunk: bytes) -> None:
+        """What the groups make of it is not looked at."""
 
 
 def _run(path: Path, story: Callable[[_Leader], Coroutine[Any, Any, None]]) -> None:
@@ -183,6 +193,54 @@ def test_a_follower_that_knows_of_the_leader_first_waits_for_it(tmp_path: Path) 
         leader.lead()
         leader.apis.image_moved()
         assert (await waiting).error_code.name == "none"
+
+    _run(tmp_path / "d", story)
+
+
+def test_who_reads_committed_gets_what_is_stable_and_hears_what_was_aborted(
+    tmp_path: Path,
+) -> None:
+    def marker(offset: int, producer: int, kind: int) -> Append:
+        record = struct.pack(">BBBBBhhBhiB", 2 * 16, 0, 0, 0, 2 * 4, 0, kind, 2 * 6, 0, 1, 0)
+        now = Clock().now_ms()
+        return Append(0, offset, 1, now, now, record, producer, 4, is_marker=True)
+
+    async def story(leader: _Leader) -> None:
+        async def acknowledge(end: int) -> None:
+            leader.partition.synced = end
+            await leader.fetch(end)
+
+        def producers(name: str, number: int = 0) -> Any:
+            asked = TopicRequest(name=TopicName(name), partition_indexes=(i32(number),))
+            request = DescribeProducersRequest(topics=(asked,))
+            read = decode(61, 0, encode_request(request, 7))
+            answer = leader.apis.describe_producers(read, response_class(61, 0))
+            frame = encode(answer, (7).to_bytes(4, "big"))
+            return decode_response(request, frame[4:]).topics[0].partitions[0]
+
+        committed = {"replica": -1, "isolation": 1}
+        leader.append(2, producer=40)
+        await acknowledge(3)
+        assert (await leader.fetch(0, **committed)).error_code.name == "not_leader_or_follower"
+        assert producers("__consumer_offsets").error_code.name == "not_leader_or_follower"
+        leader.log.take(0, _Loader)
+        found = await leader.fetch(0, **committed)
+        assert (found.high_watermark, found.last_stable_offset) == (3, 2)
+        assert (len(found.records), found.aborted_transactions) == (2 * (61 + len(_RECORD)), ())
+        found = await leader.fetch(0, replica=-1)
+        assert (len(found.records), found.aborted_transactions) == (3 * (61 + len(_RECORD)), None)
+        (one,) = producers("__consumer_offsets").active_producers
+        assert (one.producer_id, one.producer_epoch, one.current_txn_start_offset) == (40, 4, 2)
+        leader.log.append([marker(3, 40, 0)], lambda committed, failed: None)
+        await acknowledge(4)
+        found = await leader.fetch(2, **committed)
+        assert found.last_stable_offset == 4
+        (aborted,) = found.aborted_transactions
+        assert (aborted.producer_id, aborted.first_offset) == (40, 2)
+        (one,) = producers("__consumer_offsets").active_producers
+        assert (one.coordinator_epoch, one.current_txn_start_offset) == (1, -1)
+        assert producers("orders").error_code.name == "not_leader_or_follower"
+        assert producers("orders", 9).error_code.name == "unknown_topic_or_partition"
 
     _run(tmp_path / "d", story)
 
