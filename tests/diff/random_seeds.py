@@ -4,24 +4,33 @@ Not part of the test suite: it needs Java, Maven and, for 1,000 seeds, half an h
 difference is shrunk by the rig and written where `--save` says, for the rig's `replay`. Seeds whose
 difference is a known flaw of Kafka are named in known_seeds.toml, with the reason: only others make
 the exit status 1.
+
+Transactions are asked of a node in a cluster of its own, which leads all of `__consumer_offsets`;
+the broker of that cluster has the transaction coordinator.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
+import functools
 import re
 import subprocess
 import sys
 import tempfile
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from support.kafka.broker import KafkaBroker
 from support.server import PykcoordServer
+from support.waiting import eventually
 
 from diff.profiles import PROFILES, TOPICS, rig_command
+from pykcoord import cli
 
 KNOWN = Path(__file__).with_name("known_seeds.toml")
 # As the rig heads what it tells of a seed that differs.
@@ -29,14 +38,17 @@ _DIFFERS = re.compile(r"^seed848_(\d+): \d+ of \d+ steps are enough")
 _BROKER = {
     **PROFILES["base"],
     "group.consumer.assignor.offload.enable": "false",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "400",
 }
+_NODE = 100
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--seeds", default="1:100", metavar="A:B", help="inclusive (1:100)")
-    parser.add_argument("--kind", choices=("classic", "848"), default="classic",
-                        help="classic groups and offsets, or consumer groups")  # fmt: skip
+    parser.add_argument("--kind", choices=("classic", "848", "txn", "txn44"), default="classic",
+                        help="classic groups and offsets, consumer groups, or commits in "
+                        "transactions (txn44: with TxnOffsetCommit v6)")  # fmt: skip
     parser.add_argument("--traces", metavar="FILE", help="compared answers, for rig/coverage.py")
     parser.add_argument("--steps", type=int, default=60, metavar="K", help="per seed (60)")
     parser.add_argument("--jobs", type=int, default=6, help="scenarios at a time (6)")
@@ -50,9 +62,43 @@ def main() -> int:
     ) as kafka:  # fmt: skip
         if options.self:
             return _compare(kafka.address, kafka.address, options)
-        directory = Path(scratch) / "pykcoord"
-        with PykcoordServer(directory, topics=TOPICS, settings=PROFILES["base"]) as candidate:
-            return _compare(kafka.address, candidate.address, options)
+        served = _served_by_a_node if options.kind.startswith("txn") else _served
+        with served(Path(scratch)) as candidate:
+            return _compare(kafka.address, candidate, options)
+
+
+@contextlib.contextmanager
+def _served(scratch: Path) -> Iterator[str]:
+    directory = scratch / "pykcoord"
+    with PykcoordServer(directory, topics=TOPICS, settings=PROFILES["base"]) as server:
+        yield server.address
+
+
+@contextlib.contextmanager
+def _served_by_a_node(scratch: Path) -> Iterator[str]:
+    """The address of a node that was given all partitions of a cluster of one broker."""
+    with KafkaBroker(scratch / "cluster", settings=_BROKER, topics=TOPICS) as broker:
+        eventually(functools.partial(_first_commit, broker.address))
+        settings = {**PROFILES["base"], "node.id": str(_NODE)}
+        joins = ["--kafka", broker.address, "--as", "node"]
+        with PykcoordServer(scratch / "node", settings=settings, arguments=joins) as node:
+            of_the_node = ["--bootstrap-servers", broker.address, "--node", str(_NODE)]
+            if cli.run(["kafka", "take", *of_the_node]) != 0:
+                raise SystemExit("the node was not given its partitions")
+            yield node.address
+
+
+def _first_commit(bootstrap: str) -> bool:
+    """Makes `__consumer_offsets`; false while it is being made."""
+    topic = next(iter(TOPICS))
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
+    try:
+        consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
+    except KafkaException:
+        return False
+    finally:
+        consumer.close()
+    return True
 
 
 def _compare(reference: str, candidate: str, options: argparse.Namespace) -> int:
