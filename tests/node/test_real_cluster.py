@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from confluent_kafka import ConsumerGroupTopicPartitions, TopicPartition
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.kafka import jars
 from support.kafka.broker import KafkaBroker
@@ -28,6 +28,7 @@ from pykcoord import cli
 from pykcoord.kafka import ClientProperties, Cluster
 from pykcoord.node.joining import look_around
 from pykcoord.node.moving import Mover
+from pykcoord.zookeeper.assignment import java_hash
 
 from .committing import Committing, JavaConsumer
 
@@ -188,6 +189,14 @@ def test_kafkas_tools_see_an_ordinary_cluster(brokers: list[KafkaBroker], tmp_pa
             assert "seen" in groups
             assert "orders" in groups
             assert "first" in tool("consumer-groups", "--bootstrap-server", address, "--list")
+            configured = tool(
+                "configs", "--bootstrap-server", address, "--describe", "--all",
+                "--entity-type", "topics", "--entity-name", "__consumer_offsets",
+            )  # fmt: skip
+            assert "cleanup.policy=compact" in configured
+            reassigned = tool("reassign-partitions", "--bootstrap-server", address, "--list")
+            assert "No partition reassignments found" in reassigned
+            _see_a_transaction(brokers, address)
         told = tool(
             "metadata-quorum", "--bootstrap-server", node.address,
             "describe", "--replication",
@@ -203,6 +212,47 @@ def test_kafkas_tools_see_an_ordinary_cluster(brokers: list[KafkaBroker], tmp_pa
         member.go_on()
     assert member.stop() == member.acknowledged
     assert [text for text in member.failures if "LOAD_IN" not in text] == []
+
+
+def _see_a_transaction(brokers: list[KafkaBroker], address: str) -> None:
+    """One that commits to a group that node 101 coordinates: while it is open, and then."""
+
+    def producers() -> list[list[str]]:
+        told = tool(
+            "transactions", "--bootstrap-server", address, "describe-producers",
+            "--topic", "__consumer_offsets", "--partition", str(number),
+        )  # fmt: skip
+        return [line.split() for line in told.splitlines()[1:]]
+
+    bootstrap, name = _bootstrap(brokers), f"tool-{address.rpartition(':')[2]}"
+    group = next(f"{name}-{one}" for one in range(99) if _partition_of(f"{name}-{one}") < 5)
+    number = _partition_of(group)
+    before = len(producers())
+    producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
+    producer.init_transactions(_WAIT_S)
+    producer.begin_transaction()
+    metadata = consumer.consumer_group_metadata()
+    producer.send_offsets_to_transaction([TopicPartition("orders", 0, 7)], metadata, _WAIT_S)
+    columns = producers()[-1]
+    assert len(producers()) == before + 1
+    assert columns[-1].isdigit(), columns  # CurrentTransactionStartOffset
+    listed = tool("transactions", "--bootstrap-server", address, "list")
+    (line,) = [line for line in listed.splitlines() if line.startswith(name)]
+    assert line.split()[-1] == "Ongoing"
+    hanging = tool(
+        "transactions", "--bootstrap-server", address, "find-hanging", "--broker-id", "101",
+        "--max-transaction-timeout", "0",
+    )  # fmt: skip
+    assert name not in hanging  # its coordinator knows of it
+    producer.commit_transaction(_WAIT_S)
+    _until(lambda: producers()[-1][-1] == "None")
+    assert consumer.committed([TopicPartition("orders", 0)], _WAIT_S)[0].offset == 7
+    consumer.close()
+
+
+def _partition_of(group: str) -> int:
+    return int(abs(java_hash(group)) % 10)
 
 
 def _refused(brokers: list[KafkaBroker], directory: Path, *words: str) -> str:

@@ -19,6 +19,8 @@ CLASSES = {
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
     "metadata-quorum": "org.apache.kafka.tools.MetadataQuorumCommand",
+    "reassign-partitions": "org.apache.kafka.tools.reassign.ReassignPartitionsCommand",
+    "transactions": "org.apache.kafka.tools.TransactionsCommand",
     "broker-api-versions": "org.apache.kafka.tools.BrokerApiVersionsCommand",
 }
 _TIMEOUT_S = 120
