@@ -11,6 +11,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from clients import build
 from confluent_kafka import Consumer, Producer, TopicPartition
 from support import orphans
 from support.kafka.tools import java
@@ -68,6 +69,13 @@ def librdkafka(bootstrap: str, name: str) -> Loop:
     program = os.fspath(Path(__file__).with_name("mover.py"))
     source, target = f"{name}-in", f"{name}-out"
     words = [sys.executable, program, bootstrap, f"{name}-group", f"{name}-id", source, target]
+    return Loop(words, source, target)
+
+
+def franz_go(bootstrap: str, name: str) -> Loop:
+    client, _ = build.command("franz-go")
+    source, target = f"{name}-in", f"{name}-out"
+    words = [client, "move", bootstrap, f"{name}-group", f"{name}-id", source, target]
     return Loop(words, source, target)
 
 

@@ -11,7 +11,7 @@ import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 from support.kafka.broker import KafkaBroker
 
-from .exactly_once import PARTITIONS, Moving, java_client, librdkafka
+from .exactly_once import PARTITIONS, Moving, franz_go, java_client, librdkafka
 from .test_real_cluster import _bootstrap, _kafka, _leaders, _node, brokers
 
 __all__ = ["brokers"]
@@ -24,7 +24,7 @@ _ID = 120
 def test_what_comes_out_is_what_went_in(brokers: list[KafkaBroker], tmp_path: Path) -> None:
     bootstrap = _bootstrap(brokers)
     admin = AdminClient({"bootstrap.servers": bootstrap})
-    names = [f"{name}-{end}" for name in ("rd", "java") for end in ("in", "out")]
+    names = [f"{name}-{end}" for name in ("rd", "java", "franz") for end in ("in", "out")]
     for future in admin.create_topics([NewTopic(name, PARTITIONS, 3) for name in names]).values():
         future.result(60)
     node = _node(brokers, tmp_path / "node", _ID)
@@ -33,7 +33,8 @@ def test_what_comes_out_is_what_went_in(brokers: list[KafkaBroker], tmp_path: Pa
         node.start()
         assert _kafka(brokers, "take", node_id=_ID) == 0
         assert _leaders(brokers) == {_ID}
-        loops = [librdkafka(bootstrap, "rd"), java_client(bootstrap, "java")]
+        programs = [(librdkafka, "rd"), (java_client, "java"), (franz_go, "franz")]
+        loops = [program(bootstrap, name) for program, name in programs]
         moving += [Moving(bootstrap, loop) for loop in loops]
         for one in moving:
             one.go_on()

@@ -1,4 +1,5 @@
-// Consumers of the library that is named as the argument, steered over lines of JSON as tests/clients/driver.py says.
+// Consumers of the library that is named as the argument, steered over lines of JSON as tests/clients/driver.py says;
+// with the argument `move`, the loop of mover.go.
 package main
 
 import (
@@ -23,6 +24,9 @@ var libraries = map[string]func(request) (consumer, error){
 }
 
 func main() {
+	if os.Args[1] == "move" {
+		move(os.Args[2:])
+	}
 	open := libraries[os.Args[1]]
 	consumers := map[string]consumer{}
 	lines := bufio.NewScanner(os.Stdin)
