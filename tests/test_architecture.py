@@ -21,7 +21,7 @@ MAX_LINES = 500
 
 # A part may import itself and the parts above it in this list; `cli` may import all.
 LAYERS = [
-    {"errors", "kafka_names", "properties", "clock", "arrow", "events", "observers"},
+    {"_kio", "errors", "kafka_names", "properties", "clock", "arrow", "events", "observers"},
     {"assignment_rules", "_arguments", "_setting", "gathering"},
     {"config", "catalogue", "log"},
     {"transactions", "group_config", "runtime", "runtime_parts", "leading", "session", "_native"},
@@ -95,6 +95,7 @@ RESERVED = {
     "socketserver": set(),
     "time": {"clock"},
     "kio": {
+        "_kio",
         "server",
         "errors",
         "protocol",

@@ -28,9 +28,6 @@ from support.ports import free_port
 TOPIC = "topic"
 PARTITIONS = 100
 _HERE = Path(__file__).parent
-# kio imports hypothesis where it is installed, as in this environment of tests: half of the time of
-# all imports. An installation that serves does not have it.
-_AS_INSTALLED = "import sys; sys.modules['hypothesis'] = None; from pykcoord import cli; cli.main()"
 # KAFKA_JVM_PERFORMANCE_OPTS of kafka-run-class.sh, without -XX:+ExplicitGCInvokesConcurrent: it
 # concerns only collections on request, and live_bytes() needs a full one.
 _JVM_OPTIONS = (
@@ -155,7 +152,7 @@ class Pykcoord(Server):
     def command(self) -> list[str]:
         return [
             *self._pin,
-            *(sys.executable, "-c", _AS_INSTALLED, "serve", os.fspath(self.directory)),
+            *(sys.executable, "-m", "pykcoord", "serve", os.fspath(self.directory)),
             *("--listen", self.address, "--flush", self._flush),
             *(f"--topic={name}:{partitions}" for name, partitions in self._topics.items()),
             *(f"--set={name}={value}" for name, value in _SETTINGS.items()),

@@ -12,7 +12,10 @@ from collections.abc import Sequence
 
 import click
 
+from pykcoord._kio import import_kio
 from pykcoord.cli.running import load_command, run_commands
+
+import_kio()
 
 _COMMANDS = (
     "assign", "cluster", "demo", "explain", "kafka", "lab", "log", "offsets", "replay", "serve",
