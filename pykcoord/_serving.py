@@ -22,10 +22,12 @@ from pykcoord.config import Config
 from pykcoord.engine import Directory, Engine
 from pykcoord.errors import ArgumentError, CoordinatorClosedError, LogError
 from pykcoord.event_stream import EventStream, EventStreams
+from pykcoord.keeping import Events, keep_in
 from pykcoord.lag_watch import LagWatch
 from pykcoord.leading import FixedShards
 from pykcoord.log.protocol import Log
-from pykcoord.recorder import RecordedFiles, Recorder
+from pykcoord.recorded import Recorded
+from pykcoord.recorder import Recorder
 from pykcoord.runtime import Runtime
 from pykcoord.server_assignors import Given
 
@@ -56,8 +58,10 @@ class Serving:
         config: Config,
         topics: Mapping[str, int],
         assignors: Given | None,
+        events: Events | None = None,
     ) -> None:
         self._store = store
+        self._events = events
         self._assignors = assignors
         self.name = str(store.path) if isinstance(store, Directory) else f"a {_kind(store)}"
         self._config = config
@@ -75,7 +79,7 @@ class Serving:
         self._parts: Parts | None = None
         self._streams = EventStreams()
         self.recorder: Recorder | None = None
-        self.event_files: RecordedFiles | None = None
+        self.event_files: Recorded | None = None
         self.lag: LagWatch | None = None
         self.clock = Clock()
         self.closed = False
@@ -214,9 +218,11 @@ class Serving:
         self._streams.end(self._not_serving() if self._failure is not None else None)
 
     async def _main(self, started: concurrent.futures.Future[None]) -> None:
+        events, config = self._events, self._config
         engine = Engine.open(
-            self._store, self._config, self._topics, clock=self.clock, assignors=self._assignors
-        )
+            self._store, config, self._topics, clock=self.clock, assignors=self._assignors,
+            keep=None if events is None else lambda: keep_in(events, config),
+        )  # fmt: skip
         runtime = self._runtime = engine.runtime
         self.recorder, self.event_files = engine.recorder, engine.event_files
         self.lag = engine.lag

@@ -26,6 +26,7 @@ from pykcoord.engine import Directory
 from pykcoord.errors import ArgumentError
 from pykcoord.event_stream import EventStream
 from pykcoord.explain import explain
+from pykcoord.keeping import Events
 from pykcoord.log.protocol import Flush, Log, OnCorruption
 from pykcoord.member import Listener, Member
 from pykcoord.protocol import decode_response, encode_request
@@ -64,6 +65,7 @@ class Coordinator:
         on_corruption: OnCorruption = "refuse",
         assignors: Sequence[str | Assignor] | None = None,
         web: str | WebOptions | None = None,
+        events: Events | None = None,
     ) -> None:
         """`store`: the directory that holds the log (created if missing; one process at a time), or
         a log of another kind (`pykcoord.log.Log`): all its shards are led here, and it is closed
@@ -73,7 +75,10 @@ class Coordinator:
         of `pykcoord serve`, for a directory. `assignors`: names and `pykcoord.Assignor`s, in the
         place of `group.consumer.assignors`: what members of consumer groups may name, and first the
         one for groups whose members name none. `web`: HOST:PORT of a console (docs/console.md), on
-        loopback; or its `pykcoord.web.WebOptions`. Raises ArgumentError for what cannot be right.
+        loopback; or its `pykcoord.web.WebOptions`. `events`: where what happens to groups is kept
+        beside a log of another kind: a directory, which no other process may have; or an object
+        store's URL, or a `pykcoord.log.shared.Store`, for a log whose epochs rise with each `take`.
+        A directory's is beside its log. Raises ArgumentError for what cannot be right.
         """
         if config is not None and not isinstance(config, Config):
             raise ArgumentError("config", f"{config!r} is no pykcoord.Config")
@@ -92,7 +97,9 @@ class Coordinator:
                 opened = Directory(Path(store), flush, on_corruption)
         known = {} if topics is None else arguments.topics("topics", topics)
         own = None if assignors is None else server_assignors.given(assignors)
-        self._serving = Serving(opened, self.config, known, own)
+        if events is not None and isinstance(opened, Directory):
+            raise ArgumentError("events", "a directory keeps them beside its log")
+        self._serving = Serving(opened, self.config, known, own, events)
         self._web = None if web is None else self._web_options(web)
         self._console = contextlib.ExitStack()
         self.web_url: str | None = None
@@ -311,15 +318,16 @@ class Coordinator:
         """Why a group rebalanced: what `pykcoord explain --json` prints (docs/explain.md), of what
         the directory keeps. `since_ms` (ms since the epoch): only what happened then or later.
         Blocks for a moment; from any thread but the coordinator's. Raises ArgumentError where
-        nothing is kept: over another kind of store, or with `group.events.enable` off; and
+        nothing is kept: over another kind of store without `events`, or with `group.events.enable`
+        off; and
         CoordinatorClosedError in a child of fork."""
         arguments.text("group_id", group_id)
         self.check_process()
-        recorder = self._serving.recorder
-        if recorder is None:
+        recorder, files = self._serving.recorder, self._serving.event_files
+        if recorder is None or files is None:
             raise ArgumentError("group_id", "this coordinator keeps no events of groups")
         recorder.flush()
-        return explain(recorder.events_of(group_id), group_id, since_ms).fields()
+        return explain(files.events_of(group_id)[0], group_id, since_ms).fields()
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """Run a coroutine on the coordinator's loop; its future, for any thread."""

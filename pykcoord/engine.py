@@ -29,15 +29,16 @@ from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
 from pykcoord.gathering import Store
 from pykcoord.group_config import native_group_configs
+from pykcoord.keeping import Keeping, keep_in_files
 from pykcoord.lag import LagLimits
 from pykcoord.lag_watch import LagWatch
 from pykcoord.leading import FixedShards
 from pykcoord.log import Holding, LogDirectory, Part
-from pykcoord.log.events import EventLimits
 from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
 from pykcoord.log.state_file import StateFile
 from pykcoord.observers import tell
-from pykcoord.recorder import RecordedFiles, Recorder, watch_topics
+from pykcoord.recorded import Recorded
+from pykcoord.recorder import Recorder, watch_topics
 from pykcoord.runtime import Runtime
 from pykcoord.runtime_parts import RuntimeMetrics
 from pykcoord.server_assignors import Given, ServerAssignors, configured
@@ -91,7 +92,7 @@ class Engine:
         self.runtime = runtime
         self.catalogue = catalogue
         self.recorder: Recorder | None = None
-        self.event_files: RecordedFiles | None = None
+        self.event_files: Recorded | None = None
         self.lag: LagWatch | None = None
 
     @classmethod
@@ -106,6 +107,7 @@ class Engine:
         tells_events: bool = False,
         new_runtime: Callable[..., Runtime] = Runtime,
         assignors: Given | None = None,
+        keep: Callable[[], Keeping] | None = None,
     ) -> Engine:
         """Open the log, load what it holds, and have the node know the topics. Blocks.
 
@@ -114,6 +116,8 @@ class Engine:
         that are to be there at least, or the catalogue of a cluster. `tells_events`: whether
         `Runtime.on_event` hears of rebalances that loading starts, too. `new_runtime` makes the
         loop (a kind of `Runtime`). `assignors` stand in the place of `group.consumer.assignors`.
+        `keep` says where what happens to groups is kept, where `group.events.enable` wants that; of
+        a directory this is beside its log, and otherwise None keeps nothing.
 
         Raises LogLockedError, CorruptLogError, ConfigError, OSError and ReplayError for a
         directory, StoredCatalogueError and ArgumentError for its topics. Nothing is left open then,
@@ -143,6 +147,8 @@ class Engine:
             engine = assemble(node, store, _catalogue(catalogue, None))
             for shard in range(store.shards):
                 engine.runtime.release(shard)
+            if keep is not None and config.group_events_enable:
+                engine._record(keep(), clock)
             return engine
         node = Node(native, config.offsets_topic_num_partitions, seed)
         log = _open_directory(store, config, node, observer)
@@ -151,7 +157,7 @@ class Engine:
                 node, log, _catalogue(catalogue, store.topics_in(log.state_file(STATE_FILE)))
             )
             if config.group_events_enable:
-                engine._record(store.path, clock)
+                engine._record(keep_in_files(store.path, config), clock)
             engine._load(log)
         except BaseException:
             log.close()
@@ -166,19 +172,13 @@ class Engine:
             self.recorder.close()
         self.log.close()
 
-    def _record(self, directory: Path, clock: Clock) -> None:
-        """Keep what happens from now on, beside the log."""
+    def _record(self, keeping: Keeping, clock: Clock) -> None:
+        """Keep what happens from now on."""
         of, node = self.config, self.node
-        limits = EventLimits(
-            of.group_events_segment_bytes,
-            of.group_events_retention_ms,
-            of.group_events_retention_bytes,
-            of.group_events_group_bytes,
-        )
         self.recorder = Recorder(
-            directory, limits, clock.now_ms, lambda: int(node.stats()["events_dropped_total"])
+            keeping.keeper, clock.now_ms, lambda: int(node.stats()["events_dropped_total"])
         )
-        self.event_files = RecordedFiles(directory, of.offsets_topic_num_partitions)
+        self.event_files = Recorded(keeping.place, node.shards)
         self.runtime.record(self.recorder)
         watch_topics(self.recorder, self.catalogue)
         include = tuple(one.strip() for one in of.group_lag_metrics_include.split(","))

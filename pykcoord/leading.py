@@ -40,7 +40,7 @@ class FixedShards:
             runtime.leave(shard)
         for shard in self._shards:
             taken = runtime.log.take(shard, runtime.node.loader)
-            runtime.adopt(shard, taken.loader, taken.next_offset)
+            runtime.adopt(shard, *taken)
         if isinstance(runtime.log, WatchedLog):
             runtime.log.start_watching(runtime.lose_log)
 
@@ -89,7 +89,7 @@ class FixedShards:
                 )
             await asyncio.sleep(pause_seconds)
             pause_seconds = min(2 * pause_seconds, longest_seconds)
-        runtime.adopt(shard, taken.loader, taken.next_offset)
+        runtime.adopt(shard, *taken)
         logger.info("shard %d is loaded again", shard, extra={"event": "reload", "shard": shard})
 
 

@@ -1,7 +1,8 @@
-"""The flight recorder: keeps what happens to groups, in a log of its own (`pykcoord.log.events`).
+"""The flight recorder: keeps what happens to groups, in a place of its own
+(`pykcoord.log.event_keeping`).
 
 It is handed events on the loop and writes them on a thread of its own. Where it falls behind, or
-the disk takes nothing, it drops events and counts them; no request ever waits for it.
+the place takes nothing, it drops events and counts them; no request ever waits for it.
 """
 
 from __future__ import annotations
@@ -11,22 +12,16 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from operator import itemgetter
-from pathlib import Path
 from typing import Any
 
-from pykcoord._native import partition_of
 from pykcoord.catalogue import Changed, TopicCatalogue
-from pykcoord.events import REBALANCE_STARTS, Event
-from pykcoord.log.events import EVENTS_TOPIC, EventLimits, EventLog, event_shards
+from pykcoord.log.event_keeping import EventKeeper, Kept
 
-__all__ = ["RecordedFiles", "Recorder", "watch_topics"]
+__all__ = ["Recorder", "watch_topics"]
 
 logger = logging.getLogger("pykcoord.recorder")
 
-# How long events wait for others, so that a batch has several.
-_LINGER_SECONDS = 0.25
 _MAX_EVENTS = 50_000
 _MAX_BYTES = 16 << 20
 _MAX_NOTES = 1_000
@@ -36,14 +31,13 @@ _EXPIRE_MS = 60_000
 _CLOSE_SECONDS = 5.0
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
-_STARTS = tuple(kind.encode() for kind in REBALANCE_STARTS)
 
 Recorded = tuple[int, int, bytes, bytes]
 """Shard, time in ms, group id and JSON of an event, as the native node has it."""
 
 
 class Recorder:
-    """Keeps the events of the shards of one process in `directory`.
+    """Keeps the events of the shards of one process by a `keeper`.
 
     `take`, `note` and `shard_loaded` are for the loop's thread and return at once. `now_ms` is the
     clock, `dropped_before` says how many events were dropped before they came here.
@@ -51,13 +45,11 @@ class Recorder:
 
     def __init__(
         self,
-        directory: Path,
-        limits: EventLimits,
+        keeper: EventKeeper,
         now_ms: Callable[[], int],
         dropped_before: Callable[[], int] = lambda: 0,
     ) -> None:
-        self.directory = directory
-        self._limits = limits
+        self._keeper = keeper
         self._now_ms = now_ms
         self._dropped_before = dropped_before
         self._changed = threading.Condition()
@@ -70,10 +62,11 @@ class Recorder:
         self._forgotten = 0
         self._noted: dict[int, int] = {}
         self._loaded: dict[int, int] = {}
-        self._logs: dict[int, EventLog] = {}
+        self._led_since: dict[int, int] = {}
         self._expired_ms = 0
         self._told_before = 0
         self._told: set[int] = set()
+        self._written: set[int] = set()
         self.not_kept = {"behind": 0, "disk": 0, "group": 0, "shard": 0}
         """Events that are not in the log, or not any more, by why: too many waited, here or before;
         the disk did not take them; a group, or all of a shard, had more than it may have."""
@@ -105,18 +98,12 @@ class Recorder:
         with self._changed:
             self._add_note(kind, **fields)
 
-    def shard_loaded(self, shard: int) -> None:
-        """A shard is led here from now on: told with its next event. The sessions of its members
-        have begun anew."""
+    def shard_loaded(self, shard: int, epoch: int) -> None:
+        """A shard is led here from now on, in that epoch: told with its next event. The sessions of
+        its members have begun anew."""
+        self._keeper.leads(shard, epoch)
         with self._changed:
-            self._loaded[shard] = self._now_ms()
-
-    def events_of(self, group_id: str) -> list[Event]:
-        """What is kept of a group, and of the whole coordinator beside it. For any thread."""
-        for shard in event_shards(self.directory):
-            if found := _events_of(self.directory, shard, group_id)[0]:
-                return found
-        return []
+            self._loaded[shard] = self._led_since[shard] = self._now_ms()
 
     def flush(self, timeout_seconds: float = _CLOSE_SECONDS) -> bool:
         """Wait until all that was taken is written; False: not in time."""
@@ -163,7 +150,7 @@ class Recorder:
                 self._changed.notify_all()
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 if not self._closed:
-                    self._changed.wait_for(lambda: self._closed, _LINGER_SECONDS)
+                    self._changed.wait_for(lambda: self._closed, self._keeper.linger_seconds)
                 taken, self._waiting = self._waiting, deque()
                 self._bytes = 0
                 self._idle = False
@@ -177,124 +164,68 @@ class Recorder:
                 return
 
     def _write(self, taken: deque[Recorded]) -> None:
-        by_shard: dict[int, list[tuple[int, bytes, bytes]]] = {}
+        by_shard: dict[int, list[Kept]] = {}
         for shard, timestamp_ms, key, value in taken:
             by_shard.setdefault(shard, []).append((timestamp_ms, key, value))
-        for shard, records in by_shard.items():
-            self._append(shard, records)
+        self._append(by_shard)
         now_ms = self._now_ms()
         if now_ms - self._expired_ms >= _EXPIRE_MS:
             self._expired_ms = now_ms
-            for shard, log in list(self._logs.items()):
-                self._safely(shard, partial(log.expire, now_ms))
-                self._count_over(log)
+            self._tell(self._keeper.expire(now_ms))
+            self._count_cut()
 
     def _write_last(self) -> None:
-        for shard in list(self._logs):
-            self._append(shard, [])
+        # The next process that keeps events of a shared place says when it began.
+        if not self._keeper.is_shared:
+            self._append({shard: [] for shard in self._written})
+        self._keeper.close()
 
-    def _append(self, shard: int, records: list[tuple[int, bytes, bytes]]) -> None:
+    def _append(self, by_shard: dict[int, list[Kept]]) -> None:
         with self._changed:
-            if self._lost:
+            if self._lost or not by_shard:
                 return
-            since = self._noted.get(shard, 0)
-            notes = [
-                (at, b"", value) for at, value in self._notes[max(0, since - self._forgotten) :]
-            ]
-            self._noted[shard] = self._forgotten + len(self._notes)
-            if (loaded_ms := self._loaded.pop(shard, None)) is not None:
-                notes.append((loaded_ms, b"", _note("shard_loaded", loaded_ms, shard=shard)))
-                notes.sort()
-
-        def append() -> None:
-            if shard not in self._logs:
-                self._logs[shard] = EventLog(self.directory, shard, self._limits, writes=True)
-            self._logs[shard].append([*notes, *records])
-
-        if not self._safely(shard, append):
-            self._logs.pop(shard, None)
-            with self._changed:
-                self.not_kept["disk"] += len(records)
-        elif log := self._logs.get(shard):
-            self._count_over(log)
-
-    def _count_over(self, log: EventLog) -> None:
+            told = {shard: [*self._notes_for(shard), *of] for shard, of in by_shard.items()}
+        failed = self._keeper.append(told)
+        self._written |= told.keys()
+        self._tell(failed)
+        self._told -= told.keys() - failed.keys()
         with self._changed:
-            self.not_kept["group"] += log.over_group
-            self.not_kept["shard"] += log.over_shard
-        log.over_group = log.over_shard = 0
+            self.not_kept["disk"] += sum(len(by_shard[shard]) for shard in failed)
+        self._count_cut()
 
-    def _safely(self, shard: int, work: Callable[[], None]) -> bool:
-        """Whatever is wrong with this log, groups are served on; it is said once for a shard."""
-        try:
-            work()
-        except Exception as error:
-            if shard not in self._told:
-                self._told.add(shard)
-                logger.warning(
-                    "%s: events of shard %d are not kept: %s",
-                    self.directory,
-                    shard,
-                    error,
-                    extra={"event": "recorder", "shard": shard, "error": str(error)},
-                )
-            return False
-        self._told.discard(shard)
-        return True
+    def _notes_for(self, shard: int) -> list[Kept]:
+        """What concerns the whole coordinator, and was not told with an event of this shard yet."""
+        since = self._noted.get(shard, 0)
+        notes = [(at, b"", value) for at, value in self._notes[max(0, since - self._forgotten) :]]
+        self._noted[shard] = self._forgotten + len(self._notes)
+        if self._keeper.is_shared:  # before that others kept what was of this shard
+            led_since = self._led_since.get(shard, 0)
+            notes = [one for one in notes if one[0] >= led_since]
+        if (loaded_ms := self._loaded.pop(shard, None)) is not None:
+            notes.append((loaded_ms, b"", _note("shard_loaded", loaded_ms, shard=shard)))
+            notes.sort()
+        return notes
 
+    def _count_cut(self) -> None:
+        of_group, of_shard = self._keeper.take_cut()
+        with self._changed:
+            self.not_kept["group"] += of_group
+            self.not_kept["shard"] += of_shard
 
-class RecordedFiles:
-    """What is kept in a directory, as the server reads it: of all shards, also those that other
-    processes of this machine lead. Raises OSError."""
-
-    topic = EVENTS_TOPIC
-
-    def __init__(self, directory: Path, shards: int) -> None:
-        self._directory = directory
-        self.shards = shards
-
-    def ends(self, shard: int) -> tuple[int, int]:
-        """Its first offset, and that of its next record."""
-        log = EventLog(self._directory, shard)
-        return log.start_offset, log.end_offset
-
-    def read(self, shard: int, offset: int, max_bytes: int) -> bytes:
-        """Whole batches from an offset on."""
-        return EventLog(self._directory, shard).read(offset, max_bytes)
-
-    def offset_at(self, shard: int, timestamp_ms: int) -> tuple[int, int] | None:
-        """The first record of that time or later: its offset and time."""
-        return EventLog(self._directory, shard).offset_at(timestamp_ms)
-
-    def events_of(self, group_id: str) -> tuple[list[Event], int | None]:
-        """What is kept of a group and of the whole coordinator beside it, and since when (ms since
-        the epoch; None: nothing is)."""
-        return _events_of(self._directory, partition_of(group_id, self.shards), group_id)
-
-    def rebalanced_since(self, since_ms: int, most: int = 200_000) -> list[tuple[str, int]]:
-        """When groups began to rebalance since then, as far as it is kept: group id and time; the
-        newest where there are more than `most`."""
-        found: list[tuple[str, int]] = []
-        for shard in event_shards(self._directory):
-            for record in EventLog(self._directory, shard).records():
-                # Most events are others, and taking them apart costs far more than the search.
-                if record.timestamp_ms >= since_ms and any(one in record.value for one in _STARTS):
-                    event = Event.of_json(json.loads(record.value))
-                    if event.kind in REBALANCE_STARTS:
-                        found.append((event.group_id, event.timestamp_ms))
-        return sorted(found, key=lambda one: one[1])[-most:]
-
-
-def _events_of(directory: Path, shard: int, group_id: str) -> tuple[list[Event], int | None]:
-    """Empty where nothing is kept of the group itself."""
-    key = group_id.encode("utf-8", "surrogatepass")
-    found, since_ms, has_own = [], None, False
-    for record in EventLog(directory, shard).records():
-        since_ms = record.timestamp_ms if since_ms is None else since_ms
-        if record.key in (key, b""):
-            has_own = has_own or record.key == key
-            found.append(Event.of_json(json.loads(record.value)))
-    return (found if has_own else []), since_ms
+    def _tell(self, failed: dict[int, Exception]) -> None:
+        """Whatever is wrong with these logs, groups are served on; it is said once for a shard. A
+        shared store says itself what is wrong with it."""
+        for shard, error in failed.items():
+            if self._keeper.is_shared or shard in self._told:
+                continue
+            self._told.add(shard)
+            logger.warning(
+                "%s: events of shard %d are not kept: %s",
+                self._keeper.name,
+                shard,
+                error,
+                extra={"event": "recorder", "shard": shard, "error": str(error)},
+            )
 
 
 def watch_topics(recorder: Recorder, catalogue: TopicCatalogue) -> None:

@@ -115,15 +115,15 @@ class Runtime:
         """The shard is being loaded to be led here: who asks hears COORDINATOR_LOAD_IN_PROGRESS."""
         self.node.set_away(shard, False)
 
-    def adopt(self, shard: int, loader: Any, next_offset: int) -> None:
-        """Serve the shard from the state in `loader`, of which all below `next_offset` is durable.
-        No append of it may be on its way: see `Log.take`."""
+    def adopt(self, shard: int, loader: Any, next_offset: int, epoch: int = 0) -> None:
+        """Serve the shard from the state in `loader`, of which all below `next_offset` is durable,
+        as its leader in `epoch`. No append of it may be on its way: see `Log.take`."""
         assert shard not in self._appends_in_flight, f"shard {shard}: an append is in flight"
         self.node.adopt(shard, loader)
         self.node.loaded(shard, self._clock.now_ms(), next_offset)
         self._dropped.discard(shard)
         if self.recorder is not None:
-            self.recorder.shard_loaded(shard)
+            self.recorder.shard_loaded(shard, epoch)
         self.wake()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:

@@ -15,6 +15,7 @@ from pykcoord.cli.opening import opened
 from pykcoord.cli.plain import counted, time_text
 from pykcoord.cli.topic_names import topic_names
 from pykcoord.cli.types import MomentType
+from pykcoord.cluster.looking import is_cluster, read_cluster
 from pykcoord.errors import KcoordError
 from pykcoord.events import Event
 from pykcoord.explain import Cost, Report, costliest, costliest_of, explain
@@ -23,6 +24,8 @@ from pykcoord.explain.text import duration, safe
 from pykcoord.log import Past
 from pykcoord.log.events import EVENTS_TOPIC, EventRecord, event_shards, read_events
 from pykcoord.log.folders import TOPIC
+from pykcoord.log.shared import open_store
+from pykcoord.log.shared.events import EventObjects
 from pykcoord.transfer import readable
 
 _COLUMNS = ("group", "rebalances", "without owner", "rebalancing", "refused", "patterns")
@@ -59,9 +62,9 @@ def command(
     """Say why GROUP rebalanced: a story in the order of time, then what repeats, each with one
     thing to do. Without GROUP: the ten groups that cost most.
 
-    Read from a running server, or from the data directory PATH, running or not: pykcoord's, one of
-    `pykcoord watch`, or a Kafka broker's. The exit code is 0 where nothing needs to be done, 1
-    where something does.
+    Read from a running server, or from the data directory PATH, running or not: pykcoord's, the
+    folder of a cluster, one of `pykcoord watch`, or a Kafka broker's. The exit code is 0 where
+    nothing needs to be done, 1 where something does.
 
     \b
     Example:
@@ -93,7 +96,11 @@ def command(
 
 
 def _is_data(path: Path) -> bool:
-    return path.is_dir() and (bool(event_shards(path)) or any(path.glob("__consumer_offsets-*")))
+    return path.is_dir() and (
+        bool(event_shards(path))
+        or any(path.glob("__consumer_offsets-*"))
+        or is_cluster(open_store(path))
+    )
 
 
 def _has(events: list[Event], group_id: str) -> bool:
@@ -110,6 +117,11 @@ def _partitions(
             raise KcoordError(f"{path}: name a data directory")
         if event_shards(path):
             return [read(records) for records in read_events(path).values()], []
+        store = open_store(path)
+        if is_cluster(store):
+            place = EventObjects(store, fresh_seconds=60.0)
+            shards = range(read_cluster(str(path)).shards)
+            return [read(place.of(shard, lambda log: [*log.records()])) for shard in shards], []
         return told_by_log(path, group_id), []
     from pykcoord.cli.events_client import fetch_events  # Kafka's messages: a third of a second
 

@@ -305,7 +305,7 @@ class Driver(Journaling):
         taken = self._taken.pop(shard, None)
         if taken is not None and taken.epoch == epoch:
             self._runtime.expect(shard)
-            self._runtime.adopt(shard, taken.loader, taken.next_offset)
+            self._runtime.adopt(shard, *taken)
             self._served.add(shard)
             self._watch.serves(shard, epoch)
 

@@ -37,6 +37,7 @@ from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
+from pykcoord.keeping import keep_beside
 from pykcoord.log.shared import open_store
 from pykcoord.server import Broker, Server
 
@@ -203,9 +204,13 @@ class _Member:
         log = JournalLog(self._store, self._shards, incarnation, hearing)
         self._catalogue = open_topics(self._topics, self._options.topics)
         metrics = self._metrics.begin_server() if self._metrics is not None else None
-        engine = Engine.open(log, self._config, self._catalogue, metrics, new_runtime=LeasedRuntime)
+        store, config, location = self._store, self._config, self._options.location
+        engine = Engine.open(
+            log, config, self._catalogue, metrics, new_runtime=LeasedRuntime,
+            keep=lambda: keep_beside(location, store, incarnation, config),
+        )  # fmt: skip
         assert isinstance(engine.runtime, LeasedRuntime)
-        server = self._server(engine.runtime, self._catalogue, metrics)
+        server = self._server(engine, self._catalogue, metrics)
         try:
             await server.start()
             driver: Driver | None = None
@@ -257,6 +262,8 @@ class _Member:
                 others.close()
         finally:
             await server.stop(_STOP_SECONDS)
+            if engine.recorder is not None:
+                await asyncio.to_thread(engine.recorder.close)
             log.close()
 
     def _settings(self) -> tuple[int, int, int, int, int, int]:
@@ -267,11 +274,11 @@ class _Member:
         return (*of_store, snapshot_ms, rounds, _SNAPSHOTS_A_LOOK * snapshot_ms)
 
     def _server(
-        self, runtime: LeasedRuntime, catalogue: TopicCatalogue, metrics: ServerMetrics | None
+        self, engine: Engine, catalogue: TopicCatalogue, metrics: ServerMetrics | None
     ) -> Server:
         return Server(
             self._config,
-            runtime,
+            engine.runtime,
             catalogue,
             cluster_id=catalogue.cluster_id,
             listen=self._options.listen,
@@ -279,6 +286,7 @@ class _Member:
             metrics=metrics,
             broker_configs=self._options.broker_configs,
             peers=self._peers,
+            event_files=engine.event_files,
         )
 
     async def _until_ended(

@@ -21,15 +21,15 @@ _MUCH = 256
 
 class EventShares:
     """Of the segments in `folder` that begin at `bases`. `group_bytes`: what one group may have in
-    all of them. Raises OSError where it writes."""
+    all of them. Without a folder nothing is written. Raises OSError where it writes."""
 
-    def __init__(self, folder: Path, bases: Iterable[int], group_bytes: int) -> None:
+    def __init__(self, folder: Path | None, bases: Iterable[int], group_bytes: int) -> None:
         self._folder = folder
         self._much = max(1, group_bytes // _MUCH)
         self._by_base: dict[int, dict[bytes, int]] = {}
-        for base in bases:
-            if known := _read(self._path(base)):
-                self._by_base[base] = known
+        if folder is not None:
+            known = {base: _read(folder / _name(base)) for base in bases}
+            self._by_base = {base: of for base, of in known.items() if of}
 
     def put(self, base: int, sizes: Mapping[bytes, int]) -> list[bytes]:
         """A segment is full: the bytes of each group in it. Those that have much of it."""
@@ -61,15 +61,19 @@ class EventShares:
     def forget(self, base: int) -> None:
         """The segment is gone."""
         self._by_base.pop(base, None)
-        self._path(base).unlink(missing_ok=True)
+        if self._folder is not None:
+            (self._folder / _name(base)).unlink(missing_ok=True)
 
     def _write(self, base: int) -> None:
+        if self._folder is None:
+            return
         texts = {key.hex(): size for key, size in self._by_base[base].items()}
-        with open(self._path(base), "w", opener=private) as file:
+        with open(self._folder / _name(base), "w", opener=private) as file:
             json.dump(texts, file)
 
-    def _path(self, base: int) -> Path:
-        return self._folder / f"{base:020}.shares"
+
+def _name(base: int) -> str:
+    return f"{base:020}.shares"
 
 
 def _read(path: Path) -> dict[bytes, int]:

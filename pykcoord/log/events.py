@@ -26,8 +26,8 @@ from pykcoord.log.event_shares import EventShares
 from pykcoord.log.record_area import encode_record, read_varint
 
 __all__ = [
-    "EVENTS_TOPIC", "EventLimits", "EventLog", "EventRecord", "decode_batch", "decode_batches",
-    "encode_batch", "event_shards", "read_events",
+    "EVENTS_TOPIC", "EventLimits", "EventLog", "EventRecord", "batches_from", "bounded",
+    "decode_batch", "decode_batches", "encode_batch", "event_shards", "merged", "read_events",
 ]  # fmt: skip
 
 EVENTS_TOPIC = "__pykcoord_group_events"
@@ -92,7 +92,7 @@ class EventLog:
         if self._segments:
             last = self._segments[-1]
             data = _path(self.folder, last).read_bytes()
-            found = scan(data, 0, last)
+            found = scan(data, 0, last, last)
             self.end_offset = max(last, found.next_offset)
             self._size = found.end
             if found.stop is not Stop.END and writes:
@@ -151,12 +151,10 @@ class EventLog:
                 data = _path(self.folder, base).read_bytes()
             except FileNotFoundError:
                 continue  # it was too old meanwhile
-            for position, size, next_offset in _sound(data, base):
-                if next_offset <= offset:
-                    continue
-                if out and len(out) + size > max_bytes:
+            for batch in batches_from(data, offset, base):
+                if out and len(out) + len(batch) > max_bytes:
                     return out
-                out += data[position : position + size]
+                out += batch
         return out
 
     def offset_at(self, timestamp_ms: int) -> tuple[int, int] | None:
@@ -166,8 +164,8 @@ class EventLog:
                 return record.offset, record.timestamp_ms
         return None
 
-    def records(self) -> Iterator[EventRecord]:
-        """All that can be read, in order."""
+    def records(self, since_ms: int = 0) -> Iterator[EventRecord]:
+        """All that can be read, in order; what is older than `since_ms` may be left out."""
         for base in _segments(self.folder):
             try:
                 data = _path(self.folder, base).read_bytes()
@@ -213,14 +211,14 @@ class EventLog:
         records: list[EventRecord] = []
         for position, size, _ in _sound(data, base):
             records += decode_batch(memoryview(data)[position : position + size])
-        kept, dropped = _bounded(records, most)
+        kept, dropped = bounded(records, most)
         self.over_group += dropped
         changed = full.stat().st_mtime
-        merged = full.with_suffix(".cleaned")
-        with open(merged, "wb", opener=private) as file:
-            file.writelines(_merged(kept))
-        os.utime(merged, (changed, changed))
-        os.replace(merged, full)
+        cleaned = full.with_suffix(".cleaned")
+        with open(cleaned, "wb", opener=private) as file:
+            file.writelines(merged(kept))
+        os.utime(cleaned, (changed, changed))
+        os.replace(cleaned, full)
         sizes: dict[bytes, int] = {}
         for record in kept:
             sizes[record.key] = sizes.get(record.key, 0) + len(record.value)
@@ -298,7 +296,15 @@ def _batch(records: list[EventRecord]) -> bytes:
     return _HEAD.pack(base, len(body) + 9, 0, 2, crc32c(body)) + body
 
 
-def _merged(records: list[EventRecord]) -> Iterator[bytes]:
+def batches_from(data: bytes, offset: int, base: int = 0) -> Iterator[bytes]:
+    """Each sound batch that has the record of `offset` or later ones. No offset is below `base`."""
+    for position, size, next_offset in _sound(data, base):
+        if next_offset > offset:
+            yield data[position : position + size]
+
+
+def merged(records: list[EventRecord]) -> Iterator[bytes]:
+    """The records in few large batches."""
     waiting: list[EventRecord] = []
     size = 0
     for record in records:
@@ -311,7 +317,7 @@ def _merged(records: list[EventRecord]) -> Iterator[bytes]:
         yield _batch(waiting)
 
 
-def _bounded(
+def bounded(
     records: list[EventRecord], most: Callable[[bytes], int | None]
 ) -> tuple[list[EventRecord], int]:
     """The newest of each group, up to so many bytes; of what goes, one record says how much. And
@@ -361,13 +367,15 @@ def _sound(data: bytes, base: int) -> Iterator[tuple[int, int, int]]:
     """Position, size and next offset of each sound batch; damage between them is passed over."""
     position, expected = 0, base
     while position < len(data):
-        end = scan(data, position, expected).end
+        # Offsets of another leader of a shard may be far beyond.
+        first = int.from_bytes(data[position : position + 8], signed=True)
+        began, end = position, scan(data, position, expected, max(expected, first)).end
         while position < end:
             of = header(data, position)
             expected = of.base_offset + of.last_offset_delta + 1
             yield position, of.size, expected
             position += of.size
-        if position < len(data):
+        if position == began:
             found = find_sound(data, position + 1, expected)
             if found < 0:
                 return

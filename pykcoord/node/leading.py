@@ -190,7 +190,7 @@ class Leadership:
             return
         if self._log.led.get(number) is not led:
             return
-        self._runtime.adopt(number, taken.loader, taken.next_offset)
+        self._runtime.adopt(number, *taken)
         self.serving.add(number)
         logger.info(
             "%s-%d: led in epoch %d, groups are served after %.0f ms",

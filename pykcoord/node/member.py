@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Self
 from pykcoord.config import Config
 from pykcoord.engine import Engine
 from pykcoord.kafka import ClientProperties, Cluster, Connector
+from pykcoord.keeping import keep_in_files
 from pykcoord.log.folders import TOPIC
 from pykcoord.log.replicas import ReplicaDirectory
 from pykcoord.node.alterations import Alterations
@@ -130,6 +131,7 @@ class KafkaNode:
         self.engine = Engine.open(
             self.log, config, self.catalogue, metrics,
             tells_events=logging.getLogger("pykcoord.groups").isEnabledFor(logging.INFO),
+            keep=lambda: keep_in_files(directory.path, config),
         )  # fmt: skip
         self.connector = Connector(self.cluster.properties)
         self.forwarding = Forwarding(self.connector, self._brokers)

@@ -18,7 +18,8 @@ from pykcoord.lag import Lags
 from pykcoord.lag_metrics import lag_metrics
 from pykcoord.lag_watch import LagWatch
 from pykcoord.node_metrics import metrics_of
-from pykcoord.recorder import RecordedFiles, Recorder
+from pykcoord.recorded import Recorded
+from pykcoord.recorder import Recorder
 from pykcoord.web.exposition import exposed
 from pykcoord.web.source import Ends, Figures, NodeAddress, Past
 
@@ -34,7 +35,7 @@ class Host(Protocol):
 
     closed: bool
     recorder: Recorder | None
-    event_files: RecordedFiles | None
+    event_files: Recorded | None
     lag: LagWatch | None
     clock: Clock
 

@@ -8,15 +8,18 @@ not kept: session id 0 makes every client send whole requests.
 
 from __future__ import annotations
 
+import asyncio
 import datetime
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from itertools import islice
 from typing import Any
 
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Topic
 from pykcoord.server._seen import Seen
-from pykcoord.server.api.messages import NONE, PAUSE, Fields
+from pykcoord.server.api.events_topic import read_question
+from pykcoord.server.api.messages import NONE, PAUSE, SLICE_ELEMENTS, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
 
@@ -25,6 +28,8 @@ _MILLISECOND = datetime.timedelta(milliseconds=1)
 _UNKNOWN = -1
 # Zero length, not null: librdkafka calls null "invalid MessageSetSize -1" (pitfall 9).
 _NO_RECORDS = b""
+# Topics of a request among which that of events is looked for, where these are far away.
+_MOST_ASKED = 1_000
 
 
 def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
@@ -97,9 +102,10 @@ class _Responses:
         if events is None or fields["error_code"] is not NONE:
             return fields
         self.is_repeatable = False
-        start, end, records = events.read(
-            asked.partition, asked.fetch_offset, asked.partition_max_bytes
-        )
+        found = events.read(asked.partition, asked.fetch_offset, asked.partition_max_bytes)
+        if found is None:
+            return fields  # not now: nothing is known of its ends
+        start, end, records = found
         self._has_records |= bool(records)
         if not start <= asked.fetch_offset <= end:
             return {**fields, "error_code": ErrorCode.offset_out_of_range}
@@ -145,4 +151,23 @@ def is_repeatable(fields: Fields) -> bool:
     return isinstance(responses, list) or responses.is_repeatable
 
 
-API = NodeApi(KEY, "Fetch", 4, 18, _answer, wait_ms=_wait_ms)
+def _asks(request: Any, cluster: Cluster) -> Generator[None, None, asyncio.Future[Any] | None]:
+    """Events of groups, where these are far away."""
+    events = cluster.events
+    if events is None or not events.is_far or getattr(request, "session_id", 0) != 0:
+        return None
+    questions = []
+    for number, topic in enumerate(islice(request.topics, _MOST_ASKED), 1):
+        name, topic_id = getattr(topic, "topic", None), getattr(topic, "topic_id", None)
+        if events.by_name(name) is not None or events.by_id(topic_id) is not None:
+            questions += [
+                read_question(one.partition, one.fetch_offset, one.partition_max_bytes)
+                for one in islice(topic.partitions, events.topic.partitions)
+                if 0 <= one.partition < events.topic.partitions and one.fetch_offset >= 0
+            ]
+        if number % SLICE_ELEMENTS == 0:
+            yield
+    return events.ask(questions[: events.topic.partitions])
+
+
+API = NodeApi(KEY, "Fetch", 4, 18, _answer, wait_ms=_wait_ms, asks=_asks)

@@ -16,6 +16,7 @@ from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Topic
 from pykcoord.server._seen import Seen
+from pykcoord.server.api.events_topic import Question, at_question, ends_question
 from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, SLICE_ELEMENTS, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.server.api.topic_fields import NO_LEADER_EPOCH
@@ -132,19 +133,33 @@ def _partition(topic: Topic | None, asked: Any, version: int) -> dict[str, Any]:
 
 
 def _asks(request: Any, cluster: Cluster) -> Generator[None, None, asyncio.Future[Any] | None]:
-    """Other nodes, of the latest offsets: groups of theirs may be further."""
-    if cluster.peers is None:
+    """Other nodes, of the latest offsets: groups of theirs may be further. And events of groups,
+    where these are far away."""
+    events = cluster.events if cluster.events is not None and cluster.events.is_far else None
+    if cluster.peers is None and events is None:
         return None
     topics = cluster.catalogue.topics()
     wanted: dict[str, list[int]] = {}
+    questions: list[Question] = []
     asked = ((of.name, one) for of in request.topics for one in of.partitions)
     for number, (name, one) in enumerate(islice(asked, _MOST_ASKED), 1):
         topic = topics.get(name)
         if one.timestamp == _LATEST and topic and 0 <= one.partition_index < topic.partitions:
             wanted.setdefault(name, []).append(one.partition_index)
+        elif events is not None and events.by_name(name) and one.partition_index >= 0:
+            questions += _questions(one.partition_index, one.timestamp, events.topic.partitions)
         if number % SLICE_ELEMENTS == 0:
             yield
-    return cluster.ask_ends(wanted)
+    told = events.ask(questions) if events is not None else None
+    waits = [one for one in (cluster.ask_ends(wanted), told) if one is not None]
+    return asyncio.gather(*waits) if waits else None
+
+
+def _questions(partition: int, timestamp: int, partitions: int) -> list[Question]:
+    if partition >= partitions:
+        return []
+    ends = ends_question(partition)
+    return [ends] if timestamp < 0 else [ends, at_question(partition, timestamp)]
 
 
 API = NodeApi(2, "ListOffsets", 1, 11, _answer, asks=_asks)
