@@ -11,25 +11,47 @@ import fnmatch
 import heapq
 from array import array
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 __all__ = [
+    "Behind",
     "EndTimes",
     "GroupLag",
+    "LagHistory",
     "LagLimits",
     "Lags",
     "Owner",
     "PartitionLag",
+    "Stalls",
     "matching",
     "widest",
 ]
 
 _MOST_PLACES = 200_000
 _MOST_SAMPLES = 48
+# A partition is told of when nothing was committed for so long while its lag grew, and again when
+# the lag has doubled.
+_STILL_MS = 60_000
+# Of the history of lag: partitions, samples of each, and the least time between two.
+_MOST_HISTORIES = 5_000
+_MOST_LAGS = 120
+_BETWEEN_MS = 10_000
 
 Place = tuple[str, int]
+"""A topic and a partition."""
+GroupPlace = tuple[str, str, int]
+"""A group, a topic and a partition."""
+
+
+class Behind(NamedTuple):
+    """For how long the end of a partition has been beyond what is committed: `ms`, None where no
+    end was known yet, and at least so long where `is_at_least`."""
+
+    ms: int | None
+    is_at_least: bool
 
 
 class Owner(NamedTuple):
@@ -156,6 +178,78 @@ class _Samples:
         start, end = self.lasts[at - 1], self.firsts[at]
         passed = start + (end - start) * (offset - before) // (after - before)
         return max(0, now_ms - passed), False
+
+
+class Stalls:
+    """Finds partitions that fall behind while nothing is committed of them. `look` is told what is
+    committed now and then."""
+
+    def __init__(self) -> None:
+        self._known: dict[GroupPlace, _Still] = {}
+
+    def look(self, place: GroupPlace, offset: int, lag: int, now_ms: int) -> int | None:
+        """For how long nothing was committed, where that is to be told; then `told` is called, if
+        it was."""
+        still = self._known.get(place)
+        if still is None or still.offset != offset or lag <= 0:
+            if lag > 0 and len(self._known) < _MOST_PLACES:
+                self._known[place] = _Still(offset, lag, now_ms)
+            else:
+                self._known.pop(place, None)
+            return None
+        still_ms = now_ms - still.since_ms
+        is_late = still_ms >= _STILL_MS and lag > max(still.lag, 2 * still.told_lag)
+        return still_ms if is_late else None
+
+    def told(self, place: GroupPlace, lag: int) -> None:
+        """It was told of: the next time when the lag has doubled."""
+        self._known[place].told_lag = lag
+
+    def clear(self) -> None:
+        """Forget all."""
+        self._known.clear()
+
+
+class _Still:
+    """A partition that is where it was: since when, and how far behind it was then."""
+
+    __slots__ = ("lag", "offset", "since_ms", "told_lag")
+
+    def __init__(self, offset: int, lag: int, since_ms: int) -> None:
+        self.offset, self.lag, self.since_ms = offset, lag, since_ms
+        self.told_lag = 0
+
+
+class LagHistory:
+    """The lag of partitions over time: some hours of each, the older the coarser. Of more than
+    5,000 partitions those stay that were sampled last."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[GroupPlace, tuple[array[int], array[int]]] = OrderedDict()
+
+    def put(self, place: GroupPlace, lag: int, at_ms: int) -> None:
+        """It was so far behind then (ms since the epoch). Within ten seconds of the last sample
+        nothing is noted."""
+        times, lags = self._known.setdefault(place, (array("q"), array("q")))
+        self._known.move_to_end(place)
+        if times and at_ms < times[-1] + _BETWEEN_MS:
+            return
+        times.append(at_ms)
+        lags.append(lag)
+        if len(times) > _MOST_LAGS:
+            # Every second of the older half goes.
+            for at in range(_MOST_LAGS // 2, 0, -2):
+                del times[at], lags[at]
+        if len(self._known) > _MOST_HISTORIES:
+            self._known.popitem(last=False)
+
+    def of(self, group_id: str) -> dict[Place, list[tuple[int, int]]]:
+        """The samples of a group by partition: time and lag, the oldest first."""
+        return {
+            place[1:]: list(zip(*of, strict=True))
+            for place, of in self._known.items()
+            if place[0] == group_id
+        }
 
 
 def widest(groups: Iterable[tuple[str, int]], most: int) -> tuple[list[str], int]:

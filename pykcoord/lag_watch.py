@@ -12,16 +12,25 @@ from typing import Any, Protocol
 
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.consumer_protocol import decode_assignment
-from pykcoord.lag import EndTimes, GroupLag, LagLimits, Lags, Owner, PartitionLag, matching, widest
+from pykcoord.lag import (
+    Behind,
+    EndTimes,
+    GroupLag,
+    GroupPlace,
+    LagHistory,
+    LagLimits,
+    Lags,
+    Owner,
+    PartitionLag,
+    Place,
+    Stalls,
+    matching,
+    widest,
+)
 
 __all__ = ["LagWatch"]
 
-# A partition is told of when nothing was committed for so long while its lag grew, and again when
-# the lag has doubled.
-_STILL_MS = 60_000
-_MOST_PARTITIONS = 200_000
 _FRESH_OFFSETS = 20_000
-_Place = tuple[str, str, int]
 
 
 class Views(Protocol):
@@ -32,16 +41,6 @@ class Views(Protocol):
     def offsets(self, shard: int) -> list[tuple[Any, ...]]: ...
     def groups(self, shard: int) -> list[tuple[Any, ...]]: ...
     def stats(self) -> dict[str, Any]: ...
-
-
-class _Still:
-    """A partition that is where it was: since when, and how far behind it was then."""
-
-    __slots__ = ("lag", "offset", "since_ms", "told_lag")
-
-    def __init__(self, offset: int, lag: int, since_ms: int) -> None:
-        self.offset, self.lag, self.since_ms = offset, lag, since_ms
-        self.told_lag = 0
 
 
 class LagWatch:
@@ -60,7 +59,9 @@ class LagWatch:
         self._take = take
         self.limits = limits or LagLimits()
         self._wanted = matching(self.limits.include)
-        self._still: dict[_Place, _Still] = {}
+        self._stalls = Stalls()
+        self.history = LagHistory()
+        """Of the groups that are furthest behind."""
         self._next = 0
         self._times = EndTimes()
         # Of each shard what the groups furthest behind had committed, and how many others it has.
@@ -82,10 +83,10 @@ class LagWatch:
         if shard == 0:
             self._sample(ends, now_ms)
         if not ends:
-            self._still.clear()
+            self._stalls.clear()
             self._committed.clear()
             return
-        late: list[tuple[_Place, int, _Still]] = []
+        late: list[tuple[GroupPlace, int, int]] = []
         committed: dict[str, dict[tuple[str, int], int]] = {}
         for group, topic, partition, offset, *_ in self._node.offsets(shard):
             end = ends.get(topic, {}).get(partition)
@@ -93,15 +94,10 @@ class LagWatch:
                 continue
             place, lag = (group, topic, partition), end - offset
             committed.setdefault(group, {})[topic, partition] = offset
-            still = self._still.get(place)
-            if still is None or still.offset != offset or lag <= 0:
-                if lag > 0 and len(self._still) < _MOST_PARTITIONS:
-                    self._still[place] = _Still(offset, lag, now_ms)
-                else:
-                    self._still.pop(place, None)
-            elif now_ms - still.since_ms >= _STILL_MS and lag > max(still.lag, 2 * still.told_lag):
-                late.append((place, lag, still))
-        self._keep(shard, ends, committed)
+            still_ms = self._stalls.look(place, offset, lag, now_ms)
+            if still_ms is not None:
+                late.append((place, lag, still_ms))
+        self._keep(shard, ends, committed, now_ms)
         if late:
             self._tell(shard, now_ms, late)
 
@@ -136,6 +132,14 @@ class LagWatch:
             found.append(GroupLag(group, partitions))
         return Lags(found, left_out + sum(self._others.values()))
 
+    def behind(self, committed: Sequence[tuple[Place, int]], now_ms: int) -> list[Behind]:
+        """Of each partition with the offset that is committed, since when its end is beyond it."""
+        topics = self._catalogue.topics()
+        for (topic, partition), _ in committed:
+            if (known := topics.get(topic)) and (end := known.end_offsets.get(partition)):
+                self._times.put((topic, partition), end, now_ms)
+        return [Behind(*self._times.behind_ms(place, at, now_ms)) for place, at in committed]
+
     def _ends(self) -> dict[str, Mapping[int, int]]:
         topics = self._catalogue.topics().items()
         return {name: topic.end_offsets for name, topic in topics if topic.end_offsets}
@@ -148,12 +152,16 @@ class LagWatch:
 
     def _keep(
         self, shard: int, ends: Mapping[str, Mapping[int, int]],
-        committed: dict[str, dict[tuple[str, int], int]],
+        committed: dict[str, dict[tuple[str, int], int]], now_ms: int,
     ) -> None:  # fmt: skip
         known = {group: of for group, of in committed.items() if self._wanted(group)}
         sums = ((group, _sum(ends, of)) for group, of in known.items())
         chosen, self._others[shard] = widest(sums, self.limits.groups)
         self._committed[shard] = {group: known[group] for group in chosen}
+        for group, of in self._committed[shard].items():
+            for (topic, partition), offset in of.items():
+                lag = max(0, ends[topic][partition] - offset)
+                self.history.put((group, topic, partition), lag, now_ms)
 
     def _owners(self, shard: int, group: str) -> dict[tuple[str, int], Owner]:
         """Of all partitions of a group, by its members' state."""
@@ -176,14 +184,14 @@ class LagWatch:
                 found |= dict.fromkeys(((name, one) for one in partitions), owner)
         return found
 
-    def _tell(self, shard: int, now_ms: int, late: list[tuple[_Place, int, _Still]]) -> None:
+    def _tell(self, shard: int, now_ms: int, late: list[tuple[GroupPlace, int, int]]) -> None:
         recorded = []
         self._rows.pop(shard, None)
-        for (group, topic, partition), lag, still in late:
+        for (group, topic, partition), lag, still_ms in late:
             owner = self._owners(shard, group).get((topic, partition))
             if owner is None:
                 continue  # nobody is there to commit
-            still.told_lag = lag
+            self._stalls.told((group, topic, partition), lag)
             member = {
                 "member_id": owner.member_id, "group_instance_id": owner.instance_id,
                 "client_id": owner.client_id, "client_host": owner.client_host,
@@ -194,7 +202,7 @@ class LagWatch:
                 "timestamp_ms": now_ms,
                 "detail": f"{topic}-{partition}",
                 "count": lag,
-                "silent_ms": now_ms - still.since_ms,
+                "silent_ms": still_ms,
                 "member": {name: value for name, value in member.items() if value is not None},
             }
             value = json.dumps(fields, separators=(",", ":")).encode()

@@ -27,6 +27,7 @@ from pykcoord.log.folders import TOPIC
 from pykcoord.log.shared import open_store
 from pykcoord.log.shared.events import EventObjects
 from pykcoord.transfer import readable
+from pykcoord.watch.lags import kept_lags
 
 _COLUMNS = ("group", "rebalances", "without owner", "rebalancing", "refused", "patterns")
 
@@ -141,11 +142,14 @@ def told_by_log(path: Path, group_id: str | None) -> list[list[Event]]:
     if not any(path.glob(f"{TOPIC}-*")):
         raise KcoordError(f"{path}: neither events of groups nor a log of {TOPIC} are here")
     reader, names = opened(path, "refuse"), topic_names(path)
-    found = []
+    found: list[list[Event]] = []
+    lags = kept_lags(path)
     for partition in reader.partitions if group_id is None else likely(reader, group_id):
         with readable(partition):
             events = list(logged_events(Past(reader, partition).read(), names, group_id))
-        found.append(events)
+        known = {event.group_id for event in events}
+        events += [one for one in lags if one.group_id in known]
+        found.append(sorted(events, key=lambda one: one.timestamp_ms))
         if group_id is not None and _has(events, group_id):
             break
     return found

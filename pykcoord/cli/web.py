@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pykcoord.catalogue import Topic
 from pykcoord.clock import Clock
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
 from pykcoord.event_stream import EventStream, EventStreams
+from pykcoord.lag import Behind, Place
+from pykcoord.lag_watch import LagWatch
 from pykcoord.server import Broker, Peers
 from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions
 
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
 
 __all__ = ["ServerSource", "console"]
+
+T = TypeVar("T")
 
 _EVENTS = 10_000
 _HERE = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -125,6 +129,29 @@ class ServerSource:
         from pykcoord.web.ends import list_ends
 
         return await list_ends(self.ask, self._own, wanted)
+
+    async def behind(self, committed: Sequence[tuple[Place, int]]) -> Sequence[Behind]:
+        """By the ends that were said (`--end-offsets`)."""
+
+        async def look(lag: LagWatch) -> Sequence[Behind]:
+            return lag.behind(committed, Clock().now_ms())
+
+        if (lag := self._engine.lag) is None:
+            return [Behind(None, False)] * len(committed)
+        return await self._on_loop(look(lag))
+
+    async def lag_history(self, group_id: str) -> Mapping[Place, Sequence[tuple[int, int]]]:
+        """Of the groups of this process that are furthest behind, by the same ends."""
+
+        async def look(lag: LagWatch) -> Mapping[Place, Sequence[tuple[int, int]]]:
+            return lag.history.of(group_id)
+
+        if (lag := self._engine.lag) is None:
+            return {}
+        return await self._on_loop(look(lag))
+
+    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
 
     def events(self) -> EventStream:
         """What happens to groups of this process from now on."""

@@ -3,15 +3,17 @@ that the next one stands by itself."""
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+from typing import Any
 
 from pykcoord.log import durable
 from pykcoord.log.naming import naming
 
-__all__ = ["append_lines"]
+__all__ = ["append_lines", "read_lines"]
 
 
 def append_lines(path: Path, documents: Iterable[object]) -> None:
@@ -25,3 +27,14 @@ def append_lines(path: Path, documents: Iterable[object]) -> None:
         file.write(text.encode())
         file.flush()
         os.fsync(file.fileno())
+
+
+def read_lines(path: Path) -> Iterator[Any]:
+    """All documents that can be read; none where there is no file. Raises OSError."""
+    try:
+        lines = path.read_bytes().splitlines()
+    except FileNotFoundError:
+        return
+    for line in lines:
+        with contextlib.suppress(ValueError):
+            yield json.loads(line)

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 from pykcoord._native import partition_of
 from pykcoord.catalogue import Topic
-from pykcoord.clock import monotonic_seconds
+from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.errors import KcoordError
 from pykcoord.event_stream import EventStream, EventStreams
+from pykcoord.lag import Behind
 from pykcoord.watch.following import TOPIC
 from pykcoord.watch.metrics import WatchMetrics
 from pykcoord.watch.model import WatchedGroup, WatchedOffset
@@ -109,6 +110,23 @@ class WatchSource:
             if (end := known.get((topic, one))) and (now - end.as_of) * 1000 <= oldest_ms
         }
 
+    async def behind(self, committed: Sequence[tuple[Place, int]]) -> Sequence[Behind]:
+        """By the ends that leaders told."""
+
+        async def look() -> Sequence[Behind]:
+            now_ms, times = Clock().now_ms(), self._watcher.end_times
+            return [Behind(*times.behind_ms(place, at, now_ms)) for place, at in committed]
+
+        return await asyncio.wrap_future(self.run(look()))
+
+    async def lag_history(self, group_id: str) -> Mapping[Place, Sequence[tuple[int, int]]]:
+        """Of the groups that are furthest behind, by the same ends."""
+
+        async def look() -> Mapping[Place, Sequence[tuple[int, int]]]:
+            return self._watcher.lag_history.of(group_id)
+
+        return await asyncio.wrap_future(self.run(look()))
+
     def events(self) -> EventStream:
         """What the log told so far, and what it tells from now on; nothing where it may not be
         read."""
@@ -156,7 +174,7 @@ class WatchSource:
         if self._watcher.telling is not None:
             self._watcher.telling.end()
 
-    def run(self, coroutine: Any) -> concurrent.futures.Future[_Tables]:
+    def run(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
         """On the watcher's loop."""
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 

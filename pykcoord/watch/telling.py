@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
+from collections.abc import Sequence
 
 from pykcoord._native import ReplayError
 from pykcoord.event_stream import EventStream, EventStreams
@@ -66,6 +67,13 @@ class Telling:
                     self._tell(number, event)
         except ReplayError as error:
             logger.warning("%s: no events are told of it", error, extra={"event": "telling"})
+
+    def tell(self, events: Sequence[Event]) -> None:
+        """Of something that is not in the log."""
+        with self._lock:
+            for event in events:
+                self._told.append(event)
+                self._streams.put(event)
 
     def _tell(self, number: int, event: Event) -> None:
         self._newest_ms[number] = max(event.timestamp_ms, self._newest_ms.get(number, -1))

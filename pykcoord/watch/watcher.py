@@ -19,10 +19,11 @@ from kio.schema.types import TopicName
 
 from pykcoord.catalogue import INTERNAL_TOPICS, MAX_PARTITIONS, STATE_FILE, Topic, store_topics
 from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.events import Event, EventMember
 from pykcoord.kafka.cluster import Cluster
 from pykcoord.kafka.ends import Ends
 from pykcoord.kafka.errors import ClusterError, NotAllowedError
-from pykcoord.lag import EndTimes, matching
+from pykcoord.lag import EndTimes, LagHistory, Place, Stalls, matching, widest
 from pykcoord.log.copied_directory import CopiedDirectory
 from pykcoord.log.lines import append_lines
 from pykcoord.log.state_file import StateFile
@@ -30,6 +31,7 @@ from pykcoord.watch.checking import Checker
 from pykcoord.watch.copies import Kept, NotKept
 from pykcoord.watch.following import TOPIC, Follower
 from pykcoord.watch.history import checked_origin
+from pykcoord.watch.lags import keep_lags
 from pykcoord.watch.model import Source
 from pykcoord.watch.polling import Poller
 from pykcoord.watch.settings import WatchSettings
@@ -43,6 +45,8 @@ logger = logging.getLogger("pykcoord.watch")
 
 POLLED_FILE = "polled.jsonl"
 _NOT_AUTHORIZED = 29
+# Groups of which the history of lag is kept.
+_MOST_HISTORIES = 100
 
 
 class Watcher:
@@ -59,6 +63,8 @@ class Watcher:
         self.cluster = cluster
         self.ends = Ends(cluster)
         self.end_times = EndTimes()
+        self.lag_history = LagHistory()
+        self._stalls = Stalls()
         self.state: WatchedState | None = WatchedState()
         self.telling: Telling | None = None
         self.poller: Poller | None = None
@@ -137,6 +143,53 @@ class Watcher:
             if place in furthest and furthest[place][0] < end.offset:
                 self.end_times.seed(place, *furthest[place])
             self.end_times.put(place, end.offset, told_ms)
+        self.look_at_lags(now_ms)
+
+    def look_at_lags(self, now_ms: int) -> None:
+        """Note the lags of the groups that are furthest behind, and which partitions fall behind
+        while their owner commits nothing."""
+        lags: dict[str, dict[Place, tuple[int, int]]] = {}
+        for of in self.source.offsets():
+            end = self.ends.known.get((of.topic, of.partition))
+            if end is not None and self.wanted(of.group_id):
+                lag = max(0, end.offset - of.offset)
+                lags.setdefault(of.group_id, {})[of.topic, of.partition] = (of.offset, lag)
+        sums = ((group, sum(lag for _, lag in of.values())) for group, of in lags.items())
+        for group in widest(sums, _MOST_HISTORIES)[0]:
+            for place, (_, lag) in lags[group].items():
+                self.lag_history.put((group, *place), lag, now_ms)
+        late: dict[str, list[tuple[Place, int, int]]] = {}
+        for group, committed in lags.items():
+            for place, (offset, lag) in committed.items():
+                still_ms = self._stalls.look((group, *place), offset, lag, now_ms)
+                if still_ms is not None:
+                    late.setdefault(group, []).append((place, lag, still_ms))
+        if late:
+            self._tell_late(late, now_ms)
+
+    def _tell_late(self, late: dict[str, list[tuple[Place, int, int]]], now_ms: int) -> None:
+        told: list[Event] = []
+        for group in self.source.groups():
+            owners = {
+                (topic, one): member
+                for member in group.members
+                for topic, partitions in member.owned.items()
+                for one in partitions
+            }
+            for place, lag, still_ms in late.get(group.group_id, ()):
+                if (owner := owners.get(place)) is None:
+                    continue  # nobody is there to commit
+                self._stalls.told((group.group_id, *place), lag)
+                member = EventMember(
+                    owner.member_id, owner.instance_id, owner.client_id, owner.client_host, None
+                )
+                detail = f"{place[0]}-{place[1]}"
+                of = group.group_id, group.epoch or -1, None, member, lag, detail, now_ms, still_ms
+                told.append(Event("lag_grows", *of))
+        if self.telling is not None:
+            self.telling.tell(told)
+        if self._directory is not None:
+            keep_lags(self._directory.path, told)
 
     async def run(self) -> None:
         """Keeps everything up to date until it is cancelled. Raises what ends the watching:

@@ -100,6 +100,7 @@ class Application:
             Route("/api/session", self._session),
             Route("/api/groups", self._groups),
             Route("/api/group", self._group),
+            Route("/api/group/lag", self._lag),
             Route("/api/cluster", self._cluster),
             Route("/api/events", self._events),
             Route("/api/openapi.json", self._openapi),
@@ -201,6 +202,9 @@ class Application:
         if page is None:
             return _json({"error": "There is no such group."}, 404)
         return _json(page)
+
+    async def _lag(self, request: Request) -> Response:
+        return _json(await self._pages.lag(Query.of(request).group_id()))
 
     async def _cluster(self, request: Request) -> Response:
         return _json(await self._pages.cluster())

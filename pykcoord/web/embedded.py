@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from pykcoord.catalogue import Topic
 from pykcoord.clock import Clock
 from pykcoord.event_stream import EventStream
-from pykcoord.lag import Lags
+from pykcoord.lag import Behind, Lags, Place
 from pykcoord.lag_metrics import lag_metrics
 from pykcoord.lag_watch import LagWatch
 from pykcoord.node_metrics import metrics_of
@@ -89,6 +89,26 @@ class EmbeddedSource:
     async def ends(self, wanted: Mapping[str, Sequence[int]]) -> Ends:
         """What was said of them, and never less than was committed."""
         return await asyncio.wrap_future(self._host.run(self._ends(wanted)))
+
+    async def behind(self, committed: Sequence[tuple[Place, int]]) -> Sequence[Behind]:
+        """By the ends that were said (`Coordinator.set_end_offsets`)."""
+
+        async def look(lag: LagWatch) -> Sequence[Behind]:
+            return lag.behind(committed, self._host.clock.now_ms())
+
+        if (lag := self._host.lag) is None:
+            return [Behind(None, False)] * len(committed)
+        return await asyncio.wrap_future(self._host.run(look(lag)))
+
+    async def lag_history(self, group_id: str) -> Mapping[Place, Sequence[tuple[int, int]]]:
+        """Of the groups that are furthest behind, by the same ends."""
+
+        async def look(lag: LagWatch) -> Mapping[Place, Sequence[tuple[int, int]]]:
+            return lag.history.of(group_id)
+
+        if (lag := self._host.lag) is None:
+            return {}
+        return await asyncio.wrap_future(self._host.run(look(lag)))
 
     def events(self) -> EventStream:
         """What happens to groups from now on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pykcoord.web.pages import MOST_SORTED, SORTS
+from pykcoord.web.pages import MOST_CURVES, MOST_SORTED, SORTS
 
 __all__ = ["description"]
 
@@ -130,6 +130,12 @@ def _paths() -> Schema:
             _parameter("skip", _NUMBER, "sorted otherwise: how many rows are before the page"),
         ),
         "/api/group": _get("One group; 404 where there is none.", _ref("Group"), an_id),
+        "/api/group/lag": _get(
+            f"The lag of a group over time, and of the {MOST_CURVES} partitions that are furthest "
+            "behind; empty where ends are not known.",
+            _ref("Lag"),
+            an_id,
+        ),
         "/api/cluster": _get("Nodes, shards and counts.", _ref("Cluster")),
         "/api/events": {
             "get": {
@@ -172,6 +178,7 @@ def _schemas() -> Schema:
             "protocol": _TEXT,
             "members": _NUMBER,
             "lag": _MAYBE_NUMBER,
+            "behind_ms": _MAYBE_NUMBER,
             "committed": _MAYBE_NUMBER,
             "rebalances": _NUMBER,
         }
@@ -201,6 +208,8 @@ def _schemas() -> Schema:
             "metadata": _TEXT,
             "end": _MAYBE_NUMBER,
             "lag": _MAYBE_NUMBER,
+            "behind_ms": _MAYBE_NUMBER,
+            "behind_is_at_least": _TRUTH,
             "owners": _list({"type": "integer", "description": "place in members"}),
         }
     )
@@ -224,6 +233,7 @@ def _schemas() -> Schema:
         }
     )
     line = _object({"at_ms": _MS, "text": _TEXT})
+    samples = _list({**_list(_NUMBER), "description": "time in ms, and records"})
     pattern = _object({"text": _TEXT, "suggestion": _TEXT, "evidence": _TEXT})
     counts = _object({"states": _COUNTS, "types": _COUNTS})
     return {
@@ -269,6 +279,7 @@ def _schemas() -> Schema:
                 "offsets": _list(offset),
                 "places_left_out": _NUMBER,
                 "lag": _MAYBE_NUMBER,
+                "behind_ms": _MAYBE_NUMBER,
                 "spans": _list(span),
                 "why": _object(
                     {
@@ -283,6 +294,15 @@ def _schemas() -> Schema:
                 "rebalances": _NUMBER,
                 "events_since_ms": _MS,
                 "events_are_all": _TRUTH,
+                "at_ms": _MS,
+            }
+        ),
+        "Lag": _object(
+            {
+                "lag": samples,
+                "partitions": _list(
+                    _object({"topic": _TEXT, "partition": _NUMBER, "lag": samples})
+                ),
                 "at_ms": _MS,
             }
         ),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from pykcoord._native import partition_of
 from pykcoord.errors import KcoordError
@@ -18,11 +18,15 @@ from pykcoord.web.past import Pasts
 from pykcoord.web.reading import Group, Place, Reads
 from pykcoord.web.source import Ends, Figures, Source
 
-__all__ = ["MOST_SORTED", "SORTS", "Pages", "lag_of"]
+__all__ = ["MOST_CURVES", "MOST_SORTED", "SORTS", "Pages", "lag_of", "lag_over_time"]
 
 SORTS = ("group", "members", "lag", "rebalances")
 MOST_SORTED = 3_000
 """Of more groups none are sorted by what only a description of each one says."""
+MOST_CURVES = 200
+"""Partitions of a group whose lag over time is told: those that are furthest behind."""
+MOST_SAMPLES = 240
+"""Of the lag of a group over time."""
 # Offsets that are read at most for the lags of one page.
 _MOST_OFFSETS = 200_000
 _KEPT_SECONDS = 0.4
@@ -115,9 +119,12 @@ class Pages:
             topics = self._source.topics()
             page = group_page(group_id, group, committed, topics, events)
             ends = await self._ends(page["places"])
-            page["offsets"] = _with_ends(page.pop("places"), committed, ends, page["owners"])
+            rows = _with_ends(page.pop("places"), committed, ends, page["owners"])
+            await self._put_behind(rows)
+            page["offsets"] = rows
             del page["owners"]
-            page["lag"] = _sum(one["lag"] for one in page["offsets"])
+            page["lag"] = _sum(one["lag"] for one in rows)
+            page["behind_ms"] = _most(one["behind_ms"] for one in rows)
             shard = partition_of(group_id, self._source.shards)
             return page | {
                 "shard": shard,
@@ -131,6 +138,34 @@ class Pages:
 
         page: Page | None = await self._kept.get(("group", group_id), compute)
         return page
+
+    async def lag(self, group_id: str) -> Page:
+        """The lag of a group over time: of its partitions, those that are furthest behind, and of
+        all together."""
+
+        async def compute() -> Page:
+            found = await self._source.lag_history(group_id)
+            shown = heapq.nsmallest(MOST_CURVES, found, key=lambda at: (-found[at][-1][1], at))
+            return {
+                "lag": lag_over_time(found.values()),
+                "partitions": [
+                    {"topic": topic, "partition": partition, "lag": found[topic, partition]}
+                    for topic, partition in sorted(shown)
+                ],
+                "at_ms": self._now_ms(),
+            }
+
+        page: Page = await self._kept.get(("lag", group_id), compute)
+        return page
+
+    async def _put_behind(self, rows: list[Page]) -> None:
+        """Since when each is behind; 0 where it is not."""
+        late = [one for one in rows if one["lag"]]
+        told = await self._source.behind(
+            [((one["topic"], one["partition"]), one["offset"]) for one in late]
+        )
+        for row, behind in zip(late, told, strict=True):
+            row["behind_ms"], row["behind_is_at_least"] = behind
 
     async def cluster(self) -> Page:
         """Nodes, shards, counts."""
@@ -245,14 +280,27 @@ class Pages:
             if (group := described.get(entry.group_id)) is not None
         ]
 
-    async def _lags(self, group_ids: list[str]) -> dict[str, tuple[int | None, int]]:
-        """Lag and number of committed partitions, by group. None where that is too much to read."""
+    async def _lags(self, group_ids: list[str]) -> dict[str, _Lag]:
+        """By group; none where that is too much to read."""
         partitions = sum(topic.partitions for topic in self._source.topics().values())
         if partitions * len(group_ids) > _MOST_OFFSETS:
             return {}
         offsets = await self._reading.offsets(group_ids)
         ends = await self._ends({place for of in offsets.values() for place in of})
-        return {group_id: (lag_of(of, ends), len(of)) for group_id, of in offsets.items()}
+        late = [
+            (group_id, place, offset)
+            for group_id, of in offsets.items()
+            for place, (offset, _) in of.items()
+            if ends.get(place, 0) > offset
+        ]
+        told = await self._source.behind([one[1:] for one in late])
+        behind: dict[str, int | None] = {}
+        for (group_id, *_), of in zip(late, told, strict=True):
+            behind[group_id] = _most((behind.get(group_id), of.ms))
+        return {
+            group_id: _Lag(lag := lag_of(of, ends), len(of), behind.get(group_id, lag and None))
+            for group_id, of in offsets.items()
+        }
 
     async def _ends(self, places: Iterable[Place]) -> Ends:
         topics = self._source.topics()
@@ -272,20 +320,48 @@ def lag_of(committed: Mapping[Place, tuple[int, str]], ends: Ends) -> int | None
     )
 
 
+def lag_over_time(histories: Iterable[Sequence[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """The lag of several partitions together: at each time at which one was sampled, what was known
+    of all then; those that begin later count from then on."""
+    told = sorted((at, which, lag) for which, of in enumerate(histories) for at, lag in of)
+    now: dict[int, int] = {}
+    total = 0
+    found: dict[int, int] = {}
+    for at, which, lag in told:
+        total += lag - now.get(which, 0)
+        now[which] = lag
+        found[at] = total
+    every = list(found.items())
+    return every[:: -(-len(every) // MOST_SAMPLES) or 1]
+
+
+def _most(figures: Iterable[int | None]) -> int | None:
+    return max((one for one in figures if one is not None), default=None)
+
+
 def _sum(figures: Iterable[int | None]) -> int | None:
     known = [one for one in figures if one is not None]
     return sum(known) if known else None
 
 
-def _row(entry: Entry, group: Group, lag: tuple[int | None, int] | None, rebalances: int) -> Page:
+class _Lag(NamedTuple):
+    """Of a group: records, committed partitions, and for how long it has been behind."""
+
+    records: int | None
+    committed: int
+    behind_ms: int | None
+
+
+def _row(entry: Entry, group: Group, lag: _Lag | None, rebalances: int) -> Page:
     return {
         "id": entry.group_id,
         "type": group.type if group.protocol_type or group.members else "simple",
         "state": group.state,
         "protocol": group.protocol,
         "members": len(group.members),
-        "lag": lag[0] if lag else None,
-        "committed": lag[1] if lag else None,
+        "lag": lag.records if lag else None,
+        "behind_ms": lag.behind_ms if lag else None,
+        "committed": lag.committed if lag else None,
         "rebalances": rebalances,
     }
 
@@ -309,6 +385,8 @@ def _with_ends(
                 "metadata": metadata,
                 "end": end,
                 "lag": lag,
+                "behind_ms": lag if lag == 0 else None,
+                "behind_is_at_least": False,
                 "owners": owners.get(place, []),
             }
         )

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from pykcoord.catalogue import Topic
 from pykcoord.event_stream import EventStream
 from pykcoord.events import Event
+from pykcoord.lag import Behind, Place
 
 __all__ = ["Ends", "Figures", "NodeAddress", "Past", "Source"]
 
@@ -73,6 +74,14 @@ class Source(Protocol):
 
     async def ends(self, wanted: Mapping[str, Sequence[int]]) -> Ends:
         """Where partitions end, by topic; what is not known is missing."""
+
+    async def behind(self, committed: Sequence[tuple[Place, int]]) -> Sequence[Behind]:
+        """Of each partition with the offset that is committed, since when its end is beyond it, as
+        far as ends are known."""
+
+    async def lag_history(self, group_id: str) -> Mapping[Place, Sequence[tuple[int, int]]]:
+        """The lag of a group by partition, as it was sampled: times in ms and lags, the oldest
+        first."""
 
     def events(self) -> EventStream:
         """What happens to groups from now on."""

@@ -20,10 +20,12 @@ from support.scripted_broker import OFFSETS, ScriptedCluster
 from pykcoord._machine import _topic_id
 from pykcoord.cli.explain import command as explain_command
 from pykcoord.clock import Clock
+from pykcoord.events import Event
 from pykcoord.shard import record_batch
 from pykcoord.virtual import World
 from pykcoord.watch import Watcher
 from pykcoord.watch.console import WatchReading, WatchSource
+from pykcoord.watch.lags import keep_lags, kept_lags
 from pykcoord.watch.metrics import WatchMetrics
 from pykcoord.web import WebOptions
 from pykcoord.web.listener import serve_console
@@ -147,3 +149,61 @@ def test_without_a_right_to_the_log_pages_have_no_history(tmp_path: Path) -> Non
             assert (await asyncio.to_thread(console.ask, "GET", "/readyz"))[0] == 200
 
     asyncio.run(story())
+
+
+def test_a_partition_that_falls_behind_while_its_owner_commits_nothing(tmp_path: Path) -> None:
+    world = World({"orders": 6})
+    members = settled(world, 3)
+    for member in members:
+        member.commit()
+    world.run(SECOND)
+    _, late = members[1].partitions[0]
+
+    async def story() -> None:
+        cluster = cluster_of(world)
+        path = tmp_path / "copy"
+        async with cluster.running():
+            watcher = await Watcher.open(settings(cluster.bootstrap), path, tells_events=True)
+            try:
+                now_ms = Clock().now_ms()
+                cluster.partition("orders", late).start = 5_000
+                await watcher.refresh_ends()
+                assert watcher.telling is not None
+                watcher.look_at_lags(now_ms + 50_000)
+                assert kept_lags(path) == []  # not long enough yet
+                watcher.look_at_lags(now_ms + 70_000)
+                watcher.look_at_lags(now_ms + 90_000)  # once, until it has doubled
+                (event,) = kept_lags(path)
+                assert (event.kind, event.detail) == ("lag_grows", f"orders-{late}")
+                assert (event.silent_ms or 0) >= 60_000
+                assert event.member is not None
+                with watcher.telling.events() as told:
+                    watcher.telling.end()
+                    assert event in [one async for one in told]
+                history = watcher.lag_history.of("g")["orders", late]
+                assert history[-1] == (now_ms + 90_000, event.count)
+                assert history[0][1] < history[-1][1]
+            finally:
+                await watcher.close()
+        report = CliRunner().invoke(explain_command, ["g", str(path), "--json"])
+        (pattern,) = json.loads(report.output)["patterns"]
+        assert pattern["pattern"] == "lag_without_commits"
+        owner = event.member.client_id
+        assert f"Partition orders-{late} falls behind, and its owner, {owner}" in pattern["text"]
+        assert json.loads(report.output)["told_by"] == "log"
+
+    asyncio.run(story())
+
+
+def test_what_is_kept_of_lag_is_bounded_and_survives_damage(tmp_path: Path) -> None:
+    many = [Event("lag_grows", f"g{n}", 3, None, None, n, "x" * 200, n, 60_000) for n in range(900)]
+    for _ in range(20):
+        keep_lags(tmp_path, many)
+    found = kept_lags(tmp_path)
+    assert found[-900:] == many
+    assert sum(of.stat().st_size for of in tmp_path.glob("lags*")) < 3 << 20
+    with open(tmp_path / "lags.jsonl", "ab") as file:
+        file.write(b'{"kind": "lag_gr')
+    assert kept_lags(tmp_path) == found
+    keep_lags(tmp_path, many[:1])
+    assert kept_lags(tmp_path)[-1] == many[0]

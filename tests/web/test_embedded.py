@@ -341,3 +341,36 @@ def test_what_happened_before_the_console_began_is_told(tmp_path: Path) -> None:
             one["text"] for one in page["why"]["rebalances"]
         ]
         assert len(after["story"]) == len({(of["at_ms"], of["text"]) for of in after["story"]})
+
+
+def test_how_long_a_group_has_been_behind_and_its_lag_over_time(
+    coordinator: Coordinator, console: Console
+) -> None:
+    places = {("orders", number) for number in range(12)}
+    with coordinator.join("billing", ["orders"], client_id="ann") as ann:
+        _until(lambda: ann.assignment == places)
+        coordinator.set_end_offsets(dict.fromkeys(places, 40))
+        ann.commit(dict.fromkeys(places, 40))
+        page = _until(lambda: _with_lag(console, "billing", 0))
+        assert (page["behind_ms"], {one["behind_ms"] for one in page["offsets"]}) == (0, {0})
+        # The end is seen at 40; when it is seen beyond, time begins to count.
+        console.ask("GET", "/metrics")
+        coordinator.set_end_offsets({("orders", 3): 50})
+        first = _until(lambda: _with_lag(console, "billing", 10))
+        later = _until(lambda: _behind_more(console, first["behind_ms"] or 0))
+        (late,) = [one for one in later["offsets"] if one["behind_ms"]]
+        assert (late["partition"], late["behind_is_at_least"]) == (3, False)
+        assert later["behind_ms"] == late["behind_ms"] <= later["at_ms"]
+        (row,) = console.get("/api/groups")["groups"]
+        assert (row["lag"], row["behind_ms"] >= late["behind_ms"]) == (10, True)
+        told = console.get("/api/group/lag", id="billing")
+        assert [(one["topic"], one["partition"]) for one in told["partitions"]] == sorted(places)
+        assert all(of["lag"][0][1] == 0 for of in told["partitions"])
+        assert told["lag"][0][1] == 0
+    nobody = console.get("/api/group/lag", id="nobody")
+    assert (nobody["lag"], nobody["partitions"]) == ([], [])
+
+
+def _behind_more(console: Console, than_ms: int) -> Any:
+    page = console.get("/api/group", id="billing")
+    return page if (page["behind_ms"] or 0) > than_ms else None

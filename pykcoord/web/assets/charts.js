@@ -50,16 +50,29 @@ export function timeline(spans, from, to, knownSince) {
   return h("div", { class: "timeline" }, h("div", { class: "bar", role: "img", "aria-label": "Generations over time" }, parts), h("div", { class: "axis", "aria-hidden": "true" }, ticks));
 }
 
-// Of fewer values, a curve begins further to the right.
+// Of fewer values, a curve begins further to the right; of a shorter time, likewise.
 const FEWEST = 20;
+const SHORTEST = 60_000;
 
 // A curve of the last values, the newest at the right.
 export function curve(values, words, { width = 96, height = 22, most = 120 } = {}) {
   const shown = values.slice(-most).map((one) => one ?? 0);
-  const top = Math.max(...shown, 1);
   const step = width / Math.max(Math.min(most, shown.length) - 1, FEWEST - 1);
   const start = width - step * (shown.length - 1);
-  const points = shown.map((one, at) => `${(start + at * step).toFixed(1)},${(height - 2 - (one / top) * (height - 4)).toFixed(1)}`);
+  return drawn(shown.map((one, at) => [start + at * step, one]), words, width, height);
+}
+
+// The same of values with their times (ms), by time.
+export function timed(samples, words, { width = 96, height = 22 } = {}) {
+  const end = samples.at(-1)[0];
+  const scale = width / Math.max(end - samples[0][0], SHORTEST);
+  return drawn(samples.map(([at, value]) => [width - (end - at) * scale, value]), words, width, height);
+}
+
+function drawn(shown, words, width, height) {
+  const top = Math.max(...shown.map(([, value]) => value), 1);
+  const start = shown[0][0];
+  const points = shown.map(([at, value]) => `${at.toFixed(1)},${(height - 2 - (value / top) * (height - 4)).toFixed(1)}`);
   return svg("svg", { class: "curve", viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": words, preserveAspectRatio: "none" },
     svg("title", null, words),
     shown.length > 1 ? svg("polygon", { class: "under", points: `${start.toFixed(1)},${height} ${points.join(" ")} ${width},${height}` }) : null,

@@ -1,14 +1,15 @@
 // One group: who owns what, what happened, and how far it is.
 
-import { curve, tile, timeline } from "./charts.js";
+import { tile, timed, timeline } from "./charts.js";
 import { confirmed, resetDialog } from "./dialogs.js";
-import { badge, count, h, many, plain, post, replace, stamp, text } from "./dom.js";
+import { badge, clock, count, get, h, many, plain, post, replace, span, stamp, text } from "./dom.js";
 import { chip, memberTable, picture } from "./owners.js";
 
 const RANGES = [["1 min", 60_000], ["15 min", 900_000], ["1 h", 3_600_000], ["All", null]];
 const KINDS = { classic: "classic group", consumer: "consumer group", simple: "offsets only", share: "share group", streams: "streams group" };
 const MOST_ROWS = 200;
-const CURVE = 120;
+const CURVE = 240;
+const RECALL_MS = 30_000;
 const MOST_SPANS = 60;
 
 export function groupPage(query, session, app) {
@@ -23,6 +24,8 @@ export function groupPage(query, session, app) {
   const story = h("ol", { class: "story", id: "story" });
   const offsets = h("div");
   const curves = new Map();
+  const pasts = new Map();
+  let recalled = 0;
   let range = null;
   let isWhole = false;
   let last = null;
@@ -63,25 +66,47 @@ export function groupPage(query, session, app) {
     replace(facts,
       tile("Members", of.members.length + of.members_left_out),
       tile("Partitions", partitions),
-      tile("Lag", of.lag ?? "–", of.lag === null ? "ends are not known" : null, trace("all", of.lag, "Lag of the group")),
+      tile("Lag", of.lag ?? "–", of.lag === null ? "ends are not known" : since(of), trace("all", of.lag, "Lag of the group")),
       tile(isConsumer ? "Epoch" : "Generation", of.generation ?? "–", of.generation === null ? "not seen yet" : null),
       tile("Rebalances", of.rebalances, "last hour"),
       tile(isConsumer ? "Assignor" : "Protocol", of.protocol ? text(of.protocol) : "–"),
       tile("Shard", of.shard, of.node === null ? null : `node ${of.node}`));
   }
 
+  // For how long it has been behind; at least so long where the begin was not seen.
+  function since(of) {
+    if (of.behind_ms === null || of.lag === 0) return null;
+    return `${of.behind_is_at_least ? "≥ " : ""}${span(of.behind_ms)}${of.offsets ? " behind" : ""}`;
+  }
+
   function trace(key, value, words) {
-    if (value === null) return null;
-    if (!curves.has(key)) curves.set(key, []);
-    const values = curves.get(key);
-    return values.length > 1 ? curve(values, `${words}, since this page was opened`, { width: key === "all" ? 120 : 84, most: CURVE }) : null;
+    const live = curves.get(key) ?? [];
+    const before = (pasts.get(key) ?? []).filter(([at]) => at < (live[0]?.[0] ?? Infinity));
+    const samples = [...before, ...live];
+    if (value === null || samples.length < 2) return null;
+    return timed(samples, `${words}, from ${clock(samples[0][0])} on`, { width: key === "all" ? 120 : 84 });
+  }
+
+  // What was sampled before this page was opened, and more coarsely since.
+  async function recall(of) {
+    if (of.at_ms < recalled + RECALL_MS) return;
+    recalled = of.at_ms;
+    try {
+      const told = await get("/api/group/lag", { id });
+      pasts.clear();
+      pasts.set("all", told.lag);
+      for (const one of told.partitions) pasts.set(`${one.topic}-${one.partition}`, one.lag);
+      if (last) [showFacts, showOffsets].forEach((show) => show(last));
+    } catch {
+      recalled = 0; // it is asked again with the next change
+    }
   }
 
   function remember(of) {
     const put = (key, value) => {
       if (!curves.has(key)) curves.set(key, []);
       const values = curves.get(key);
-      values.push(value);
+      values.push([of.at_ms, value]);
       if (values.length > CURVE) values.shift();
     };
     if (of.lag !== null) put("all", of.lag);
@@ -111,7 +136,7 @@ export function groupPage(query, session, app) {
   function showOffsets(of) {
     const shown = isWhole ? of.offsets : of.offsets.slice(0, MOST_ROWS);
     const most = Math.max(...of.offsets.map((one) => one.lag ?? 0), 1);
-    const heads = [["Partition"], ["Owner"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["", "trace"]];
+    const heads = [["Partition"], ["Owner"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["Behind", "behind"], ["", "trace"]];
     const rows = shown.map((one) => {
       const meter = h("span", { class: "meter", "aria-hidden": "true" }, h("i"));
       meter.firstChild.style.inlineSize = `${((one.lag ?? 0) / most) * 100}%`;
@@ -122,6 +147,7 @@ export function groupPage(query, session, app) {
         h("td", { class: "number", "data-label": "Committed", title: one.metadata ? plain(one.metadata) : null }, count(one.offset)),
         h("td", { class: "number", "data-label": "End" }, count(one.end)),
         h("td", { class: "number", "data-label": "Lag" }, h("span", { class: one.lag ? null : "muted" }, count(one.lag))),
+        h("td", { class: "behind", "data-label": "Behind" }, one.behind_ms === null ? h("span", { class: "muted" }, "–") : h("span", { class: one.behind_ms ? null : "muted" }, one.lag ? since(one) : "0")),
         h("td", { class: "trace", "data-label": "" }, one.lag === null ? null : trace(key, one.lag, `Lag of ${plain(key)}`) ?? meter));
     });
     const left = of.offsets.length - shown.length;
@@ -133,6 +159,7 @@ export function groupPage(query, session, app) {
   function render(of) {
     last = of;
     remember(of);
+    recall(of);
     showHead(of);
     const words = [];
     if (!of.is_there) words.push("This group is gone. What is known of it stays below for a while.");

@@ -1,6 +1,6 @@
 // All groups, by the page.
 
-import { badge, count, h, many, plain, replace, stateName, stamp, text } from "./dom.js";
+import { badge, count, h, many, plain, replace, span, stateName, stamp, text } from "./dom.js";
 
 const COLUMNS = [
   ["group", "Group", "asc"],
@@ -116,7 +116,8 @@ export function groupsPage(query, session, app) {
 
 function lag(of) {
   if (of.lag === null) return h("span", { class: "muted" }, "–");
-  return h("span", { class: of.lag > 0 ? null : "muted" }, count(of.lag));
+  const behind = of.lag > 0 && of.behind_ms !== null ? h("small", { class: "behind muted" }, span(of.behind_ms)) : null;
+  return h("span", { class: of.lag > 0 ? null : "muted" }, behind, count(of.lag));
 }
 
 function chips(answer, state, link) {
