@@ -33,6 +33,8 @@ pub enum Event {
     Boot,
     /// The host has computed targets, which were asked for by the process of that boot.
     Computed(u64, Box<TargetJob>),
+    /// The boot, and the ticket of a commit whose transaction coordinator has answered.
+    Verified(u64, u64),
     Fault(Fault),
     Sweep,
     Calm,

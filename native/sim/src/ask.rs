@@ -4,15 +4,17 @@ use std::fmt;
 use std::rc::Rc;
 
 use kcoord_core::consumer_protocol::Subscription;
+use kcoord_core::record::{Producer, TransactionResult};
 use kcoord_core::request::{
     ConsumerGroupHeartbeatRequest, DeleteGroupsRequest, HeartbeatRequest, JoinGroupProtocol,
     JoinGroupRequest, LeaveGroupMember, LeaveGroupRequest, ListGroupsRequest,
     OffsetCommitPartition, OffsetCommitRequest, OffsetCommitTopic, OffsetDeleteRequest,
     OffsetDeleteTopic, OffsetFetchRequest, OffsetFetchTopic, Preferences, SyncGroupAssignment,
-    SyncGroupRequest, Uuid,
+    SyncGroupRequest, TransactionMarker, TxnOffsetCommitRequest, Uuid,
 };
 use kcoord_core::topic_partition::TopicPartition;
 use kcoord_wire::api::describing::DescribeGroupsRequest;
+use kcoord_wire::api::write_txn_markers::{self, Markers};
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{APIS, ApiKey, begin_request, finish_response};
 use rand::RngExt;
@@ -70,6 +72,16 @@ pub enum Body {
         retention_ms: i64,
         metadata: &'static str,
     },
+    CommitInTransaction {
+        offsets: Vec<Commit>,
+        producer_epoch: i16,
+    },
+    /// In all shards.
+    EndTransaction {
+        commits: bool,
+        producer_epoch: i16,
+        transaction_version: i8,
+    },
     Fetch {
         /// `None`: all.
         topics: Option<Vec<Named>>,
@@ -93,6 +105,8 @@ impl Body {
             Body::Beat { .. } => ApiKey::ConsumerGroupHeartbeat,
             Body::Leave => ApiKey::LeaveGroup,
             Body::Commit { .. } => ApiKey::OffsetCommit,
+            Body::CommitInTransaction { .. } => ApiKey::TxnOffsetCommit,
+            Body::EndTransaction { .. } => ApiKey::WriteTxnMarkers,
             Body::Fetch { .. } => ApiKey::OffsetFetch,
             Body::DeleteOffsets(_) => ApiKey::OffsetDelete,
             Body::Describe(_) => ApiKey::DescribeGroups,
@@ -129,6 +143,16 @@ impl Versions {
 impl Ask {
     pub fn api(&self) -> ApiKey {
         self.body.api()
+    }
+
+    /// Of whoever commits in transactions.
+    pub fn producer_id(&self) -> i64 {
+        100 + self.client as i64
+    }
+
+    /// Whether a fetch asks for stable offsets only.
+    pub fn is_stable(&self) -> bool {
+        self.client.is_multiple_of(2)
     }
 
     /// All groups that it names.
@@ -230,9 +254,25 @@ impl Ask {
                 encode(&RequestBody::DeleteGroups(DeleteGroupsRequest { groups_names }));
             }
             Body::List => encode(&RequestBody::ListGroups(ListGroupsRequest::default())),
-            Body::Commit { .. } | Body::Fetch { .. } | Body::DeleteOffsets(_) => {
-                self.with_offsets(catalogue, encode);
+            Body::EndTransaction { commits, producer_epoch, transaction_version } => {
+                let result = match commits {
+                    true => TransactionResult::Commit,
+                    false => TransactionResult::Abort,
+                };
+                let marker = TransactionMarker {
+                    producer: Producer { id: self.producer_id(), epoch: *producer_epoch },
+                    result,
+                    coordinator_epoch: 0,
+                    transaction_version: *transaction_version,
+                };
+                let topics = vec![("__consumer_offsets", vec![0, 1, 2])];
+                let markers = vec![Markers { marker, topics }];
+                encode(&RequestBody::WriteTxnMarkers(write_txn_markers::Request { markers }));
             }
+            Body::Commit { .. }
+            | Body::CommitInTransaction { .. }
+            | Body::Fetch { .. }
+            | Body::DeleteOffsets(_) => self.with_offsets(catalogue, encode),
         }
     }
 
@@ -240,25 +280,35 @@ impl Ask {
         let group_id = GROUPS[self.group];
         let id_of =
             |topic: usize| Uuid(catalogue.topics[topic].map_or(u128::MAX, |found| found.id));
+        let commit = |offsets: &[Commit], retention_ms, metadata| {
+            let topic = |(topic, partition, offset): &Commit| OffsetCommitTopic {
+                name: TOPICS[*topic],
+                topic_id: id_of(*topic),
+                partitions: vec![OffsetCommitPartition {
+                    partition_index: *partition,
+                    committed_offset: *offset,
+                    committed_leader_epoch: -1,
+                    committed_metadata: Some(metadata),
+                }],
+            };
+            OffsetCommitRequest {
+                group_id,
+                generation_id_or_member_epoch: self.generation_id,
+                member_id: &self.member_id,
+                group_instance_id: self.instance_id,
+                retention_time_ms: retention_ms,
+                topics: offsets.iter().map(topic).collect(),
+            }
+        };
         match &self.body {
             Body::Commit { offsets, retention_ms, metadata } => {
-                let topic = |(topic, partition, offset): &Commit| OffsetCommitTopic {
-                    name: TOPICS[*topic],
-                    topic_id: id_of(*topic),
-                    partitions: vec![OffsetCommitPartition {
-                        partition_index: *partition,
-                        committed_offset: *offset,
-                        committed_leader_epoch: -1,
-                        committed_metadata: Some(metadata),
-                    }],
-                };
-                encode(&RequestBody::OffsetCommit(OffsetCommitRequest {
-                    group_id,
-                    generation_id_or_member_epoch: self.generation_id,
-                    member_id: &self.member_id,
-                    group_instance_id: self.instance_id,
-                    retention_time_ms: *retention_ms,
-                    topics: offsets.iter().map(topic).collect(),
+                encode(&RequestBody::OffsetCommit(commit(offsets, *retention_ms, metadata)));
+            }
+            Body::CommitInTransaction { offsets, producer_epoch } => {
+                encode(&RequestBody::TxnOffsetCommit(TxnOffsetCommitRequest {
+                    transactional_id: "transactions",
+                    producer: Producer { id: self.producer_id(), epoch: *producer_epoch },
+                    commit: commit(offsets, -1, ""),
                 }));
             }
             Body::Fetch { topics, .. } => {
@@ -277,7 +327,7 @@ impl Ask {
                     member_id: None,
                     member_epoch: -1,
                     topics: topics.clone(),
-                    require_stable: self.client.is_multiple_of(2),
+                    require_stable: self.is_stable(),
                 };
                 encode(&RequestBody::OffsetFetch(groups.into_iter().map(group).collect()));
             }
@@ -350,6 +400,17 @@ impl fmt::Display for Ask {
                     write!(f, " retention={retention_ms}ms")?;
                 }
                 if metadata.is_empty() { Ok(()) } else { write!(f, " note={metadata:?}") }
+            }
+            Body::CommitInTransaction { offsets, producer_epoch } => {
+                write!(f, " producer={}/{producer_epoch}", self.producer_id())?;
+                offsets.iter().try_for_each(|(topic, partition, offset)| {
+                    write!(f, " {}-{partition}={offset}", TOPICS[*topic])
+                })
+            }
+            Body::EndTransaction { commits, producer_epoch, transaction_version } => {
+                let end = if *commits { "commit" } else { "abort" };
+                let producer_id = self.producer_id();
+                write!(f, " {end} producer={producer_id}/{producer_epoch} v{transaction_version}")
             }
             Body::Fetch { topics: None, .. } => f.write_str(" all"),
             Body::Fetch { topics: Some(topics), .. } => write!(f, " {topics:?}"),

@@ -108,9 +108,15 @@ pub enum Break {
     KeepClassic,
     /// From the calm on, classic members of groups of both protocols are not told to join again.
     SwallowRebalances,
+    /// A fetch of stable offsets is answered where a transaction is open.
+    ReadUndecided,
+    /// A marker that commits is written as one that aborts.
+    OtherMarker,
+    /// A batch of a transaction is written with another epoch than the one that is applied.
+    MangleEpoch,
 }
 
-pub const BREAKS: [Break; 19] = [
+pub const BREAKS: [Break; 22] = [
     Break::TwoOwners,
     Break::PhantomPartition,
     Break::ForgetLastBatch,
@@ -130,6 +136,9 @@ pub const BREAKS: [Break; 19] = [
     Break::BeginAnew,
     Break::KeepClassic,
     Break::SwallowRebalances,
+    Break::ReadUndecided,
+    Break::OtherMarker,
+    Break::MangleEpoch,
 ];
 
 impl Break {
@@ -154,6 +163,9 @@ impl Break {
             Break::BeginAnew => "begin-anew",
             Break::KeepClassic => "keep-classic",
             Break::SwallowRebalances => "swallow-rebalances",
+            Break::ReadUndecided => "read-undecided",
+            Break::OtherMarker => "other-marker",
+            Break::MangleEpoch => "mangle-epoch",
         }
     }
 
@@ -166,18 +178,21 @@ impl Break {
         match self {
             Break::TwoOwners | Break::ReadsOn | Break::ClassicReadsOn => Invariant::OneOwner,
             Break::PhantomPartition => Invariant::Exists,
-            Break::ForgetLastBatch | Break::StaleRead | Break::ExpireEarly => {
-                Invariant::Acknowledged
-            }
+            Break::ForgetLastBatch
+            | Break::StaleRead
+            | Break::ExpireEarly
+            | Break::ReadUndecided
+            | Break::OtherMarker => Invariant::Acknowledged,
             Break::ReleaseEarly => Invariant::Durable,
             Break::OtherEntropy => Invariant::SameTrace,
             Break::MangleRecord | Break::MangleRack | Break::KeepClassic => Invariant::Replay,
             Break::EarlierEpoch | Break::BeginAnew => Invariant::Epoch,
             Break::StaleGeneration => Invariant::Generation,
             Break::ForgiveHeartbeat => Invariant::Member,
-            Break::SwallowCommits | Break::SwallowAssignments | Break::SwallowRebalances => {
-                Invariant::Liveness
-            }
+            Break::SwallowCommits
+            | Break::SwallowAssignments
+            | Break::SwallowRebalances
+            | Break::MangleEpoch => Invariant::Liveness,
         }
     }
 }

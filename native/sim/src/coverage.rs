@@ -178,5 +178,4 @@ impl Coverage {
 }
 
 /// What no client here asks for.
-const NOT_ASKED: [ApiKey; 3] =
-    [ApiKey::ConsumerGroupDescribe, ApiKey::TxnOffsetCommit, ApiKey::WriteTxnMarkers];
+const NOT_ASKED: [ApiKey; 1] = [ApiKey::ConsumerGroupDescribe];

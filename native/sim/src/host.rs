@@ -4,9 +4,11 @@
 use std::rc::Rc;
 use std::sync::Arc;
 
+use kcoord_core::outbox::Append;
+use kcoord_core::record::batch::BatchKind;
 use kcoord_core::request::Uuid;
 use kcoord_core::{Config, ErrorCode};
-use kcoord_node::{Frame, Node, Session, Topic, Turn};
+use kcoord_node::{Frame, Node, Session, Topic, Transactions, Turn};
 use kcoord_wire::api::{self, ResponseBody};
 use kcoord_wire::header::open_response;
 use rand::RngExt;
@@ -91,6 +93,7 @@ impl Host {
             node.hand_targets_out(above);
         }
         node.set_topics(topics(catalogue, self.broken));
+        node.serve_transactions(Transactions::Verified);
         self.node = Some(node);
     }
 
@@ -180,6 +183,16 @@ impl Host {
             {
                 *code = ErrorCode::None;
             }
+            (Some(Break::ReadUndecided), ResponseBody::OffsetFetch(groups)) => {
+                for group in groups {
+                    *group = group.map_partitions(group.error_code(), |mut partition| {
+                        if partition.error_code == ErrorCode::UnstableOffsetCommit {
+                            partition.error_code = ErrorCode::None;
+                        }
+                        partition
+                    });
+                }
+            }
             (Some(Break::StaleRead), ResponseBody::OffsetFetch(groups)) => {
                 for group in groups {
                     *group = group.map_partitions(group.error_code(), |mut partition| {
@@ -193,7 +206,17 @@ impl Host {
     }
 
     /// Deliberate breaks of what the node writes.
-    pub fn mangle_records(&self, records: &mut [u8]) {
+    pub fn mangle_records(&self, append: &mut Append) {
+        let records = &mut append.records;
+        if self.broken == Some(Break::OtherMarker) && matches!(append.kind, BatchKind::EndMarker(_))
+        {
+            records[MARKER_TYPE_AT] = 0;
+        }
+        if self.broken == Some(Break::MangleEpoch)
+            && let BatchKind::Transactional(producer) = &mut append.kind
+        {
+            producer.epoch += 1;
+        }
         if self.broken == Some(Break::KeepClassic)
             && let Some(at) = upgrade(records)
         {
@@ -239,6 +262,10 @@ impl Host {
 
 /// Bytes of a key that has a group's id and nothing else.
 const KEY_BYTES: usize = 6;
+
+/// Of an end marker's record: the low byte of the type in its key, behind five varints of a byte
+/// each and the key's version.
+const MARKER_TYPE_AT: usize = 8;
 
 /// Where the key of a record of a group stands.
 fn position(records: &[u8], key_type: u8, group: [u8; 2]) -> Option<usize> {

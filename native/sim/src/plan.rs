@@ -50,6 +50,8 @@ pub enum Role {
     Migrant,
     /// Commits and fetches without being a member.
     Simple,
+    /// Commits in transactions, without being a member.
+    Transactional,
     Admin,
 }
 
@@ -106,6 +108,7 @@ impl Plan {
         let mut native = random(seed, 4);
         natives(&mut native, &mut clients);
         migrants(&mut random(seed, 5), &mut clients);
+        producers(&mut random(seed, 6), &mut clients);
         let members = largest_group(&clients);
         let config = Config {
             group_min_session_timeout_ms: 1_000,
@@ -227,6 +230,15 @@ fn migrants(rng: &mut XorShiftRng, clients: &mut Vec<Spec>) {
             client.instance_id = None;
         }
         clients.push(client);
+    }
+}
+
+/// They commit in transactions to the groups that only hold offsets.
+fn producers(rng: &mut XorShiftRng, clients: &mut Vec<Spec>) {
+    for _ in 0..rng.random_range(0..=3) {
+        let group = rng.random_range(CONSUMER_GROUPS..FIRST_NATIVE);
+        let (role, quirk) = (Role::Transactional, Quirk::None);
+        clients.push(Spec { role, quirk, group, instance_id: None, ..consumer(rng, 1) });
     }
 }
 

@@ -20,6 +20,9 @@ pub fn made(bytes: &[u8]) -> Result<Vec<(usize, Kind)>, Violation> {
     let mut made = Vec::new();
     for batch in Batches::new(bytes) {
         let batch = batch.map_err(|error| unread(&error))?;
+        if batch.header.attributes.is_control() {
+            continue;
+        }
         for record in batch.records() {
             let record = record.map_err(|error| unread(&error))?;
             let Some(value) = record.value else { continue };

@@ -7,13 +7,14 @@ mod mixed;
 pub mod native;
 mod offsets;
 pub mod replay;
+mod transactions;
 
 use std::rc::Rc;
 
 use kcoord_core::ErrorCode;
 use kcoord_core::outbox::Append;
 use kcoord_core::record::batch::{BatchHeader, Batches};
-use kcoord_core::record::{GroupMetadataValue, OffsetCommitValue, RecordKey};
+use kcoord_core::record::{GroupMetadataValue, OffsetCommitValue, RecordKey, TransactionResult};
 use kcoord_node::routing::shard_of;
 use kcoord_wire::api::ResponseBody;
 
@@ -26,7 +27,8 @@ use crate::tickets::Tickets;
 use groups::GroupModel;
 use mixed::Kind;
 use native::NativeModel;
-use offsets::{Cell, Expected};
+use offsets::{Cell, Expected, Key};
+use transactions::Transactions;
 
 pub struct Checker {
     /// By group.
@@ -43,6 +45,8 @@ pub struct Checker {
     pub natives: Vec<NativeModel>,
     /// By group, topic and partition.
     cells: Vec<Cell>,
+    /// By shard.
+    transactions: Vec<Transactions>,
     /// Next offset of each shard's log when the turn began.
     turn_start: Vec<i64>,
     /// What was asked in this turn.
@@ -68,6 +72,8 @@ pub struct Checker {
 struct Owed {
     /// What the answer to a fetch may be.
     expected: Vec<Expected>,
+    /// Partitions that a transaction holds all through the turn.
+    unstable: Vec<Key>,
     /// Its member was one.
     by_member: bool,
     /// Partitions of a deletion that had no offset to delete.
@@ -98,6 +104,7 @@ impl Checker {
             groups: GROUPS.iter().map(|_| GroupModel::default()).collect(),
             natives: GROUPS.iter().map(|_| NativeModel::default()).collect(),
             cells: vec![Cell::default(); GROUPS.len() * offsets::CELLS],
+            transactions: vec![Transactions::default(); plan.shards],
             turn_start: vec![0; plan.shards],
             asked: Vec::new(),
             owed: Tickets::default(),
@@ -146,6 +153,8 @@ impl Checker {
         if let Body::DeleteOffsets(named) = &ask.body {
             self.owed.entry(ticket).absent = self.absent_offsets(ask.group, named);
         }
+        let shard = self.shards[ask.group];
+        self.transactions[shard].asked(ask);
         self.asked.push((ticket, Rc::clone(ask)));
     }
 
@@ -186,6 +195,14 @@ impl Checker {
             let batch = batch.map_err(|error| unreadable(&error.to_string()))?;
             for record in batch.records() {
                 let record = record.map_err(|error| unreadable(&error.to_string()))?;
+                let producer_id = batch.header.producer_id;
+                if batch.header.attributes.is_control() {
+                    let result = TransactionResult::parse_key(record.key.unwrap_or_default());
+                    let result = result.map_err(|error| unreadable(&error.to_string()))?;
+                    let commits = result == Some(TransactionResult::Commit);
+                    self.marker_written(shard, producer_id, record.offset, commits);
+                    continue;
+                }
                 let key = RecordKey::parse(record.key.unwrap_or_default());
                 match key.map_err(|error| unreadable(&error.to_string()))? {
                     RecordKey::OffsetCommit(key) => {
@@ -193,7 +210,15 @@ impl Checker {
                         let value = value.map_err(|error| unreadable(&error.to_string()))?;
                         let cell = (number(&GROUPS, key.group), number(&TOPICS, key.topic));
                         let at = (cell.0, cell.1, key.partition);
-                        self.offset_written(shard, at, record.offset, value.as_ref(), now)?;
+                        match &value {
+                            Some(value) if producer_id >= 0 => {
+                                self.pending_written(shard, at, record.offset, value, producer_id)?;
+                            }
+                            value => {
+                                let value = value.as_ref();
+                                self.offset_written(shard, at, record.offset, value, now)?;
+                            }
+                        }
                     }
                     RecordKey::GroupMetadata(key) => {
                         let group = number(&GROUPS, key.group);
@@ -257,7 +282,12 @@ impl Checker {
         for (ticket, ask) in &asked {
             if let Body::Fetch { topics, .. } = &ask.body {
                 let expected = self.expect_fetch(ask, topics.as_deref());
-                self.owed.entry(*ticket).expected = expected;
+                let shards = ask.groups().into_iter().map(|group| self.shards[group]);
+                let unstable = shards
+                    .flat_map(|shard| self.transactions[shard].open_before(self.turn_start[shard]));
+                let unstable = unstable.collect();
+                let owed = self.owed.entry(*ticket);
+                (owed.expected, owed.unstable) = (expected, unstable);
             }
             self.note_member(*ticket, ask, now);
         }
@@ -277,7 +307,7 @@ impl Checker {
         answer: &ResponseBody,
         now: &Now<'_>,
     ) -> Check {
-        let Owed { expected, by_member, absent, meant, meant_consumer_group } =
+        let Owed { expected, unstable, by_member, absent, meant, meant_consumer_group } =
             self.owed.remove(ticket).unwrap_or_default();
         let shard = self.shard_of(ask.group);
         let log = &now.logs[shard];
@@ -309,7 +339,14 @@ impl Checker {
                 Ok(())
             }
             ResponseBody::OffsetCommit(committed) => self.committed(ask, committed, by_member, now),
-            ResponseBody::OffsetFetch(groups) => self.fetched(ask, groups, &expected, now),
+            ResponseBody::TxnOffsetCommit(answer) => {
+                self.committed_in_transaction(ask, answer, now)
+            }
+            ResponseBody::WriteTxnMarkers(written) => self.transaction_ended(ask, written, now),
+            ResponseBody::OffsetFetch(groups) => {
+                self.fetched_stable(ask, groups, &unstable)?;
+                self.fetched(ask, groups, &expected, now)
+            }
             ResponseBody::OffsetDelete(deleted) => self.offsets_deleted(ask, deleted, &absent, now),
             ResponseBody::DeleteGroups(deleted) => {
                 for (name, code) in &deleted.results {
@@ -363,7 +400,7 @@ impl Checker {
             self.natives[group].reloaded(group, loaded)?;
             self.offsets_reloaded(group, next_offset, loaded)?;
         }
-        Ok(())
+        self.transactions_reloaded(shard, next_offset, loaded)
     }
 
     /// All requests in flight are lost with the node.

@@ -13,17 +13,19 @@ use crate::plan::{GROUPS, PARTITIONS, TOPICS};
 pub const CELLS: usize = TOPICS.len() * PARTITIONS;
 
 /// Group, topic, partition.
-type Key = (usize, usize, i32);
+pub type Key = (usize, usize, i32);
 
 /// A record that was appended for a partition.
 #[derive(Clone, Copy, Debug)]
-struct Entry {
-    log_offset: i64,
+pub struct Entry {
+    pub log_offset: i64,
+    /// Of the record that holds it: a marker stands behind it.
+    pub record_offset: i64,
     /// `None`: a tombstone.
-    value: Option<i64>,
-    commit_ms: i64,
-    expire_ms: i64,
-    acknowledged: bool,
+    pub value: Option<i64>,
+    pub commit_ms: i64,
+    pub expire_ms: i64,
+    pub acknowledged: bool,
 }
 
 /// One partition's offset in one group: the records since the last that was acknowledged.
@@ -36,6 +38,14 @@ impl Cell {
     /// What all records together give.
     pub fn value(&self) -> Option<i64> {
         self.entries.last().and_then(|entry| entry.value)
+    }
+
+    pub fn last_record_offset(&self) -> Option<i64> {
+        self.entries.last().map(|entry| entry.record_offset)
+    }
+
+    pub fn push(&mut self, entry: Entry) {
+        self.entries.push(entry);
     }
 
     /// The entry that counted before `log_offset` was written.
@@ -61,7 +71,7 @@ pub struct Expected {
 }
 
 impl Checker {
-    fn cell(&mut self, (group, topic, partition): Key) -> &mut Cell {
+    pub(super) fn cell(&mut self, (group, topic, partition): Key) -> &mut Cell {
         &mut self.cells[group * CELLS + topic * PARTITIONS + partition as usize]
     }
 
@@ -81,6 +91,7 @@ impl Checker {
     ) -> Check {
         let entry = Entry {
             log_offset,
+            record_offset: log_offset,
             value: value.map(|value| value.offset),
             commit_ms: value.map_or(-1, |value| value.commit_timestamp),
             expire_ms: value.map_or(-1, |value| value.expire_timestamp),
@@ -88,6 +99,7 @@ impl Checker {
         };
         if entry.value.is_none() {
             self.check_reason(shard, key, now)?;
+            self.pending_deleted(shard, key, log_offset);
         } else {
             let offset = entry.value.unwrap_or_default();
             let commits = |ask: &Ask| match &ask.body {
@@ -228,7 +240,7 @@ impl Checker {
             self.groups[ask.group].contact(ask, ErrorCode::None, now);
         }
         for &(topic, partition, offset) in offsets {
-            if !is_accepted(committed, ask.version, topic, partition, offsets) {
+            if !is_accepted(committed, ask.version >= 10, topic, partition, offsets) {
                 continue;
             }
             let key = (ask.group, topic, partition);
@@ -351,16 +363,16 @@ fn told(answer: &OffsetFetchResponse, version: i16, key: Key) -> Option<Option<i
     }
 }
 
-/// By id (v10) topics have no names in the answer: then all must have been accepted.
-fn is_accepted(
+/// By id topics have no names in the answer: then all must have been accepted.
+pub fn is_accepted(
     committed: &OffsetCommitResponse,
-    version: i16,
+    by_id: bool,
     topic: usize,
     partition: i32,
     offsets: &[(usize, i32, i64)],
 ) -> bool {
     let is_fine = |(_, code): &(i32, ErrorCode)| *code == ErrorCode::None;
-    if version >= 10 {
+    if by_id {
         let all = committed.topics.iter().flat_map(|topic| &topic.partitions);
         return all.clone().all(is_fine) && all.count() == offsets.len();
     }
@@ -369,6 +381,6 @@ fn is_accepted(
     partitions.any(|answer| answer.0 == partition && is_fine(answer))
 }
 
-fn shown((group, topic, partition): Key) -> String {
+pub fn shown((group, topic, partition): Key) -> String {
     format!("{}/{}-{partition}", GROUPS[group], TOPICS[topic])
 }

@@ -42,6 +42,10 @@ pub fn compare(live: &Shard, bytes: &[u8]) -> Check {
             format!("{id}: live {live:?}, replayed {loaded:?}")
         })?;
     }
+    let open = |shard: &Shard| (shard.open_transactions(), shard.unstable());
+    check(open(live) == open(&loaded), Invariant::Replay, || {
+        format!("transactions: live {:?}, replayed {:?}", open(live), open(&loaded))
+    })?;
     for id in GROUPS {
         check(live.offsets(id).eq(loaded.offsets(id)), Invariant::Replay, || {
             let [live, loaded] = [live, &loaded].map(|shard| shard.offsets(id).collect::<Vec<_>>());

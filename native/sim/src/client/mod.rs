@@ -7,6 +7,7 @@ mod migrant;
 pub mod native;
 mod reading;
 mod simple;
+mod transactional;
 
 use kcoord_wire::api::ResponseBody;
 use rand::RngExt;
@@ -46,6 +47,7 @@ pub struct Client {
     pub wake_ms: i64,
     consumer: Consumer,
     pub native: Native,
+    producer: transactional::Producer,
     migrant: Migrant,
 }
 
@@ -57,7 +59,17 @@ impl Client {
         let wake_ms = rng.random_range(0..3_000);
         let native = Native::new(&mut random(seed, 30_000 + id as u64), id);
         let migrant = Migrant::new(&mut random(seed, 40_000 + id as u64), spec.role);
-        Client { id, spec: spec.clone(), rng, versions, wake_ms, consumer, native, migrant }
+        Client {
+            id,
+            spec: spec.clone(),
+            rng,
+            versions,
+            wake_ms,
+            consumer,
+            native,
+            migrant,
+            producer: Default::default(),
+        }
     }
 
     /// Whether it must be served well once it is calm.
@@ -76,6 +88,7 @@ impl Client {
             Role::Native => self.consume_natively(around),
             Role::Migrant => self.migrate(around),
             Role::Simple => self.use_simply(around),
+            Role::Transactional => self.transact(around),
             Role::Admin => self.administer(around),
         }?;
         Some(self.ask(body))
@@ -90,6 +103,7 @@ impl Client {
             (_, ResponseBody::ConsumerGroupHeartbeat(answer)) => {
                 self.learn_natively(around, answer)
             }
+            (_, ResponseBody::WriteTxnMarkers(written)) => self.learn_of_end(around, written),
             (Role::Simple, ResponseBody::OffsetCommit(committed)) => {
                 let mut codes = committed.topics.iter().flat_map(|topic| &topic.partitions);
                 if codes.all(|(_, code)| !code.is_error()) {

@@ -135,6 +135,7 @@ impl World {
             Event::Load(shard, epoch) => return self.load(shard, epoch),
             Event::Boot => self.boot(),
             Event::Computed(boot, job) => self.computed(boot, &job),
+            Event::Verified(boot, ticket) => self.verified(boot, ticket),
             Event::Fault(fault) => return self.fault_is_due(fault),
             Event::Sweep => return self.sweep(),
             Event::Calm => self.calm(),

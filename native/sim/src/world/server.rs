@@ -121,6 +121,7 @@ impl World {
         }
         self.server.timeout_ms = turn.next_timeout_ms;
         self.compute_targets();
+        self.ask_coordinators(&turn);
         (0..self.host.shards).for_each(|shard| self.begin_sync(shard));
         self.reply(&turn)?;
         if self.crashes(Moment::Answered) {
@@ -134,6 +135,24 @@ impl World {
             self.compare_all()?;
         }
         Ok(())
+    }
+
+    /// The host asks transaction coordinators, which take their time.
+    fn ask_coordinators(&mut self, turn: &Turn) {
+        for of in &turn.verifications {
+            let in_ms = self.server.rng.random_range(0..300);
+            self.plan(self.now_ms + in_ms, Event::Verified(self.host.boots, of.ticket));
+        }
+    }
+
+    pub fn verified(&mut self, boot: u64, ticket: u64) {
+        if boot == self.host.boots
+            && let Some(node) = &mut self.host.node
+        {
+            node.verified(ticket, None);
+            self.server.is_stirred = true;
+            self.plan_turn(self.now_ms);
+        }
     }
 
     /// The host computes what the node hands out, and takes its time.
@@ -186,9 +205,15 @@ impl World {
             }
             let end = append.end_offset();
             match self.broken {
-                Some(Break::MangleRecord | Break::MangleRack | Break::KeepClassic) => {
+                Some(
+                    Break::MangleRecord
+                    | Break::MangleRack
+                    | Break::KeepClassic
+                    | Break::OtherMarker
+                    | Break::MangleEpoch,
+                ) => {
                     let mut mangled = append.clone();
-                    self.host.mangle_records(&mut mangled.records);
+                    self.host.mangle_records(&mut mangled);
                     self.host.logs[*shard].write(&mangled);
                 }
                 _ => log.write(append),
