@@ -54,6 +54,13 @@ def mortal_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[C
         yield Cluster(server)
 
 
+# Where a node may be away: who does not hear of a rebalance then is waited for.
+SEVERAL_SETTINGS = {"rebalance_timeout_ms": 20_000}
+# They say once that they leave. A node that is away does not hear it: the session has to end.
+LEAVE_ONCE = ("sarama", "kafka-go")
+LEAVE_ONCE_SESSION_MS = 20_000
+
+
 class Programs:
     """The client programs of a session: one a library, and further ones to be killed."""
 
@@ -100,12 +107,19 @@ class Crew:
         self, library: str, name: str, *, program: Program | None = None, **settings: Any
     ) -> ClientConsumer:
         program = program or self.programs.of(library)
+        settings = {**self._defaults(library), **settings}
         consumer = program.open(
             f"{self.group}-{name}-{len(self.consumers)}", bootstrap=self.address,
-            group=self.group, **{**SETTINGS, **settings},
+            group=self.group, **settings,
         )  # fmt: skip
         self.consumers.append(consumer)
         return consumer
+
+    def _defaults(self, library: str) -> dict[str, Any]:
+        if "," not in self.address:
+            return SETTINGS
+        shorter = {"session_timeout_ms": LEAVE_ONCE_SESSION_MS} if library in LEAVE_ONCE else {}
+        return {**SETTINGS, **SEVERAL_SETTINGS, **shorter}
 
     def close(self) -> None:
         # kafka-go leaves without a word when it is closed in the middle of a join. Others, which

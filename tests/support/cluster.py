@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
@@ -22,6 +22,9 @@ Server = PykcoordServer | KafkaBroker | NodesServer | MembersServer
 
 _NAMES = itertools.count(1)
 _TIMEOUT_S = 60.0
+# That a broker was killed while it was asked.
+_AWAY = (KafkaError._DESTROY_BROKER, KafkaError._TRANSPORT)
+_Answer = TypeVar("_Answer")
 
 
 class Cluster:
@@ -34,6 +37,11 @@ class Cluster:
     @property
     def address(self) -> str:
         return self.server.address
+
+    @property
+    def is_several(self) -> bool:
+        """Whether there are nodes, of which one may be away."""
+        return "," in self.address
 
     @property
     def holds_records(self) -> bool:
@@ -50,14 +58,20 @@ class Cluster:
         return topic
 
     def raise_partitions(self, topic: str, partitions: int) -> None:
-        future = self._admin.create_partitions([NewPartitions(topic, partitions)])[topic]
-        future.result(_TIMEOUT_S)
+        def raised() -> None:
+            wanted = [NewPartitions(topic, partitions)]
+            self._admin.create_partitions(wanted)[topic].result(_TIMEOUT_S)
+
+        _whatever_becomes_of_the_broker(raised, done=KafkaError.INVALID_PARTITIONS)
 
     def log_bounds(self, topic: str, partition: int) -> tuple[int, int]:
         """Returns the offsets that `earliest` and `latest` stand for."""
         consumer = Consumer({**self._quiet(), "group.id": "log-bounds"})
+        at = TopicPartition(topic, partition)
         try:
-            bounds = consumer.get_watermark_offsets(TopicPartition(topic, partition), _TIMEOUT_S)
+            bounds = _whatever_becomes_of_the_broker(
+                lambda: consumer.get_watermark_offsets(at, _TIMEOUT_S)
+            )
         finally:
             consumer.close()
         assert bounds is not None
@@ -68,19 +82,11 @@ class Cluster:
         return {"bootstrap.servers": self.address, "log_level": 0, "error_cb": lambda error: None}
 
     def _create(self, topic: str, partitions: int) -> None:
-        """Whatever becomes of the broker that is asked."""
-        deadline = time.monotonic() + _TIMEOUT_S
-        while True:
-            try:
-                creation = self._admin.create_topics([NewTopic(topic, partitions, 1)])
-                creation[topic].result(_TIMEOUT_S)
-                return
-            except KafkaException as error:
-                code = error.args[0].code()
-                if code == KafkaError.TOPIC_ALREADY_EXISTS:
-                    return  # the answer to an earlier attempt was lost
-                if code != KafkaError._DESTROY_BROKER or time.monotonic() > deadline:
-                    raise
+        def created() -> None:
+            creation = self._admin.create_topics([NewTopic(topic, partitions, 1)])
+            creation[topic].result(_TIMEOUT_S)
+
+        _whatever_becomes_of_the_broker(created, done=KafkaError.TOPIC_ALREADY_EXISTS)
 
     def _await_partitions(self, topic: str, partitions: int) -> None:
         """A broker's metadata follows its controller with a delay; there is no event for it."""
@@ -96,6 +102,23 @@ class Cluster:
             for record in range(records):
                 producer.produce(topic, str(record), partition=partition)
         assert producer.flush(_TIMEOUT_S) == 0, f"{topic}: not all records were taken"
+
+
+def _whatever_becomes_of_the_broker(ask: Callable[[], _Answer], done: int = 0) -> _Answer | None:
+    """What `ask` returns, once a broker lives that long; None if it says `done`: then an earlier
+    answer was lost."""
+    deadline, attempts = time.monotonic() + _TIMEOUT_S, 0
+    while True:
+        attempts += 1
+        try:
+            return ask()
+        except KafkaException as error:
+            code = error.args[0].code()
+            if code == done and attempts > 1:
+                return None
+            if code not in _AWAY or time.monotonic() > deadline:
+                raise
+        time.sleep(0.02)
 
 
 def _partitions_at(address: str, topic: str) -> int:
