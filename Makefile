@@ -32,7 +32,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	$(shell find native pykcoord -not -path 'native/sim/*' -not -path 'native/cluster/tests/*' -not -path 'native/bench/*' \( \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
-.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka test-s3 native-tests rust-programs \
+.PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka test-s3 test-several side-by-side native-tests rust-programs \
 	client-programs bench bench-gate profile bench-kafka bench-scale bench-console bench-recorder bench-spark bench-assignors \
 	bench-abuse diff-kafka crash attack fault-book fault-book-kafka faults fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
@@ -96,6 +96,14 @@ test-s3: build ## a cluster over an S3 server, each fault; builds the server wit
 	@.ci/require go
 	PYTHONPATH=tests python -m support.gateway
 	python -m pytest tests/cluster/test_fault_table.py --s3 $(PYTEST_ARGS)
+
+test-several: build ## every client library on three nodes, of one machine, then of a cluster; one is killed in each test
+	python -m pytest tests/clients -n 0 --server nodes $(PYTEST_ARGS)
+	python -m pytest tests/clients -n 0 --server cluster $(PYTEST_ARGS)
+
+side-by-side: build ## the same faults for a cluster and for three real brokers; FAULTS_ARGS="--only SIGSTOP --rounds 3"
+	@.ci/require java
+	python -m tests.cluster.side_by_side $(FAULTS_ARGS)
 
 faults: build ## three nodes of a cluster, struck at random for half an hour; FAULTS_ARGS="--minutes 5 --seed 7"
 	python -m tests.cluster.faults $(FAULTS_ARGS)

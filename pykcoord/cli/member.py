@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import logging
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,7 @@ async def _serve(
     store: WatchedStore,
     metrics: ClusterMetrics | None,
 ) -> None:
-    asked = when_asked_to_end()
+    asked = when_asked_to_end(signal.SIGHUP)
 
     def ready(address: Address, shards: int) -> None:
         node = config.node_id

@@ -284,8 +284,8 @@ def _end_in_time(directory: Path, lines: LineQueue) -> None:
     timer.start()
 
 
-def when_asked_to_end() -> asyncio.Future[str]:
-    """Done with the name of the signal, at the first SIGTERM or SIGINT."""
+def when_asked_to_end(*others: signal.Signals) -> asyncio.Future[str]:
+    """Done with the name of the signal, at the first SIGTERM, SIGINT or one of `others`."""
     loop = asyncio.get_running_loop()
     asked: asyncio.Future[str] = loop.create_future()
 
@@ -293,7 +293,7 @@ def when_asked_to_end() -> asyncio.Future[str]:
         if not asked.done():
             asked.set_result(name)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, *others):
         loop.add_signal_handler(number, ask, number.name)
     return asked
 

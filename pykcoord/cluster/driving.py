@@ -34,6 +34,8 @@ logger = logging.getLogger("pykcoord.cluster")
 
 _TICK_SECONDS = 0.05
 _ASK_SECONDS = 0.3
+# A node that no controller has asked for so long may be cut off from the others: it gives way.
+_UNHEARD_SECONDS = 0.6
 _THREADS = 8
 
 
@@ -122,6 +124,11 @@ class Driver(Journaling):
         self._act()
         return answer, self.topics
 
+    @property
+    def was_asked(self) -> bool:
+        """Whether a controller has ever asked."""
+        return self._asked_at > -math.inf
+
     def is_told_news(self, seconds: float) -> bool:
         """Whether a controller has asked within so long, or this node is it."""
         is_controller = self.node.controller == self.node.incarnation
@@ -196,6 +203,7 @@ class Driver(Journaling):
 
     async def _tick(self) -> None:
         while True:
+            self.log.gives_way = not self.is_told_news(_UNHEARD_SECONDS)
             self.node.tick(boot_ms())
             self._act()
             self._watch.look(boot_ms())

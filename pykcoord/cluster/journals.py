@@ -41,6 +41,10 @@ logger = logging.getLogger("pykcoord.cluster")
 # So often a round is put before its callers are told that it failed.
 _ATTEMPTS = 3
 _RETRY_SECONDS = 0.1
+# Who puts a fence reads what it finds at a number, and tries the next: two calls of the store where
+# the owner of the journal needs one. A node that gives way pauses for so many times its last put.
+_GIVE_WAY = 3.0
+_GIVE_WAY_SECONDS = 1.0
 # Rounds that were read stay for the other shards that are in them.
 _KEPT_BYTES = 64 * 1024 * 1024
 
@@ -95,6 +99,9 @@ class JournalLog:
     ) -> None:
         self.shards = shards
         self.incarnation = incarnation
+        self.gives_way = False
+        """Whether it leaves others time to put a fence between two rounds, however much it has to
+        write. For any thread."""
         self._store = store
         self._told = told or Journaling()
         self._assigned: dict[int, tuple[int, Sequence[Stretch]]] = {}
@@ -253,9 +260,12 @@ class JournalLog:
             if not stands:
                 self._fence([(done, shard) for done, shard, _ in told])
                 return
+            took = (boot_ms() - started) / 1000
             self._told.proved(started, index + 1, [part[:2] for part in parts])
             for done, shard, end in told:
                 done([(shard, end)], [])
+            if self.gives_way:
+                self._retry.wait(min(_GIVE_WAY * took, _GIVE_WAY_SECONDS))
 
     def _new_parts(self) -> list[Part]:
         """One part a shard, of all that is being put."""

@@ -11,7 +11,7 @@ import contextlib
 import logging
 import os
 import secrets
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -39,6 +39,7 @@ from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
 from pykcoord.keeping import keep_beside
 from pykcoord.log.shared import open_store
+from pykcoord.log.shared.rounds import round_name
 from pykcoord.server import Broker, Server
 
 if TYPE_CHECKING:
@@ -57,6 +58,9 @@ _LEAVE_SECONDS = 10.0
 _INCARNATIONS = 2**64
 # Each so many snapshot intervals it is looked whether rounds can go.
 _SNAPSHOTS_A_LOOK = 5
+# A node that is fenced again and again, and that no controller reaches in between, waits so long
+# before it joins: first, and at most. Each time leaves some objects for good.
+_UNREACHED_SECONDS = (1.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +105,13 @@ async def serve_member(
         )
     require_whole_log(options.location, store)
     await _check_secret(store, options)
+    unreached = 0
     while not asked_to_end.done():
-        member = _Member(config, options, store, ready, metrics, at_once)
+        wait = _join_wait(unreached)
+        member = _Member(config, options, store, ready, metrics, at_once, join_wait_seconds=wait)
         if await member.run(asked_to_end) != "fenced":
             return
+        unreached = 0 if member.was_reached else unreached + 1
         logger.warning(
             "this node was fenced, as it did not answer for long; it begins anew",
             extra={"event": "fenced", "node": config.node_id},
@@ -113,6 +120,11 @@ async def serve_member(
             metrics.fenced()
         options = member.same_place()
         ready = _nothing
+
+
+def _join_wait(unreached: int) -> float:
+    least, most = _UNREACHED_SECONDS
+    return min(most, least * 2.0 ** min(unreached - 2, 10)) if unreached > 1 else 0.0
 
 
 async def _check_secret(store: WatchedStore, options: MemberOptions) -> None:
@@ -131,6 +143,18 @@ async def _try_secret(node: NodeState, secret: str | None) -> None:
     with contextlib.suppress(OSError, ValueError, LookupError):
         await client.ask((0, 0, 0, ()), _TRY_SECONDS)
     client.close()
+
+
+@contextlib.contextmanager
+def _naming_control(address: tuple[str, int]) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise KcoordError(
+            f"--control {address[0]}:{address[1]}: {reason[:1].lower()}{reason[1:]}; take another "
+            "port, or 0 for a free one"
+        ) from error
 
 
 def _nothing(address: tuple[str, int], shards: int) -> None:
@@ -175,7 +199,10 @@ class _Member:
         ready: Callable[[tuple[str, int], int], None],
         metrics: ClusterMetrics | None,
         at_once: Collection[str],
+        *,
+        join_wait_seconds: float = 0.0,
     ) -> None:
+        self._join_wait_seconds = join_wait_seconds
         self._metrics = metrics
         self._at_once = at_once
         self._config = config
@@ -196,6 +223,11 @@ class _Member:
     def same_place(self) -> MemberOptions:
         """Options of another incarnation at the addresses of this one."""
         return replace(self._options, listen=self._address, control=self._control, topics=None)
+
+    @property
+    def was_reached(self) -> bool:
+        """Whether a controller has asked it."""
+        return self._driver.was_asked
 
     async def run(self, asked_to_end: asyncio.Future[str]) -> str:
         """Why it has ended: "fenced", "left", "asked"."""
@@ -219,12 +251,13 @@ class _Member:
                 assert driver is not None
                 return driver.asked(ask, topics)
 
-            control = await serve_asks(
-                self._options.control,
-                answer,
-                self._options.secret,
-                lambda wanted: ends_here(engine.runtime, wanted),
-            )
+            with _naming_control(self._options.control):
+                control = await serve_asks(
+                    self._options.control,
+                    answer,
+                    self._options.secret,
+                    lambda wanted: ends_here(engine.runtime, wanted),
+                )
             self._address = server.address
             self._control = (self._options.control[0], control.sockets[0].getsockname()[1])
             node = ClusterNode(
@@ -266,12 +299,13 @@ class _Member:
                 await asyncio.to_thread(engine.recorder.close)
             log.close()
 
-    def _settings(self) -> tuple[int, int, int, int, int, int]:
+    def _settings(self) -> tuple[int, int, int, int, int, int, int]:
         waits = self._timing
         snapshot_ms = self._config.pykcoord_cluster_snapshot_interval_ms
         rounds = self._config.pykcoord_cluster_prune_rounds
         of_store = (waits.lease_ms, waits.poll_ms, waits.store_silence_ms)
-        return (*of_store, snapshot_ms, rounds, _SNAPSHOTS_A_LOOK * snapshot_ms)
+        pruning = (snapshot_ms, rounds, _SNAPSHOTS_A_LOOK * snapshot_ms)
+        return (*of_store, *pruning, int(1000 * self._join_wait_seconds))
 
     def _server(
         self, engine: Engine, catalogue: TopicCatalogue, metrics: ServerMetrics | None
@@ -313,6 +347,8 @@ class _Member:
 
     def _outcome(self, driver: Driver) -> str:
         stop = driver.failure or driver.node.stop or "asked"
+        if driver.node.lost_rounds is not None:
+            self._say_lost(*driver.node.lost_rounds)
         if stop in ("fenced", "left", "asked"):
             return stop
         raise KcoordError(
@@ -366,6 +402,18 @@ class _Member:
                 node,
                 extra={"event": "new_cluster", "node": node, "location": location},
             )
+
+    def _say_lost(self, start: int, end: int) -> None:
+        incarnation = self._driver.log.incarnation
+        first, last = round_name(incarnation, start), round_name(incarnation, end - 1)
+        logger.error(
+            "the store of node %d has lost what stood there: rounds %s to %s. Commits that were "
+            "acknowledged by them are lost",
+            self._config.node_id,
+            first,
+            last,
+            extra={"event": "rounds_lost", "node": self._config.node_id, "rounds": end - start},
+        )
 
     def _say_waits(self) -> None:
         other = self._driver.node.waits_for

@@ -234,6 +234,28 @@ def test_a_round_that_is_lost_is_named_and_nothing_behind_it_is_served(
         later.has_all(3)
 
 
+def test_a_node_that_was_ended_in_front_of_rounds_of_its_own_says_that_they_are_lost(
+    store: Manners, root: Path, lines: Callable[[], list[str]]
+) -> None:
+    """As when a store comes back without what it had taken last: nobody else can know."""
+    with serving(store, root) as node:
+        (journal,) = (root / "nodes").iterdir()
+        incarnation = int(journal.name, 16)
+        # What it puts meanwhile comes behind the gap, and is lost with it.
+        lost = max(journal.iterdir(), key=lambda path: path.name)
+        lost.unlink()
+        entry = f"pykcoord-cluster 1\nwriter {1:016x}\ngone {journal.name} {int(lost.name)}\nend\n"
+        while not store.create(
+            f"cluster/{len([*(root / 'cluster').iterdir()]):012}", entry.encode()
+        ):
+            pass
+        name = f"nodes/{incarnation:016x}/{int(lost.name):012}"
+        wait_until(lambda: [line for line in lines() if "has lost what stood there" in line], 60)
+        (line,) = [line for line in lines() if "has lost what stood there" in line]
+        assert line.startswith(f"the store of node 1 has lost what stood there: rounds {name} to ")
+        assert node.error is None
+
+
 def test_an_entry_of_the_cluster_log_that_is_lost_is_not_put_anew(
     store: Manners, root: Path
 ) -> None:

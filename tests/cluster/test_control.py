@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import socket
 import subprocess
 import sys
 from collections import Counter
@@ -21,6 +22,7 @@ from pykcoord.cli import commands
 from pykcoord.cluster.asking import AskClient, serve_asks
 from pykcoord.cluster.looking import read_cluster
 from pykcoord.cluster.secret import DifferentSecretError, SecretError, check_secret
+from pykcoord.errors import KcoordError
 from pykcoord.log.shared import FolderStore
 
 SECRET, OTHER = "a" * 20, "b" * 20
@@ -212,6 +214,21 @@ def test_a_control_port_that_others_reach_wants_a_secret(tmp_path: Path) -> None
         "--control", "127.0.0.1:9192"
     )
     assert not (tmp_path / "store").exists()
+
+
+@pytest.mark.parametrize("option", ["--listen", "--control", "--metrics"])
+def test_a_port_that_is_taken_is_named_and_nothing_is_joined(option: str, tmp_path: Path) -> None:
+    options = {"--listen": "127.0.0.1:0", "--control": "127.0.0.1:0", "--metrics": "127.0.0.1:0"}
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        options[option] = f"127.0.0.1:{taken.getsockname()[1]}"
+        words = [word for one in options.items() for word in one]
+        told = CliRunner().invoke(commands, ["serve", "--cluster", str(tmp_path / "store"), *words])
+        assert isinstance(told.exception, KcoordError)
+        assert str(told.exception) == (
+            f"{option} {options[option]}: address already in use; take another port, or 0 for a "
+            "free one"
+        )
+    assert not (tmp_path / "store" / "cluster").exists()
 
 
 @pytest.fixture

@@ -185,6 +185,21 @@ def test_the_controller_dies_or_hangs_and_another_one_leads(
 
 
 @pytest.mark.brief
+def test_a_controller_that_hears_nobody_gives_way(members: ProxiedMembers) -> None:
+    """It reaches the store, as all do, and would fence the others before they stand for it."""
+    with probing(members) as probes:
+        spread(members)
+        since, term = members.since_now(), state(members).term
+        for proxy in members.controls.values():
+            proxy.cut()
+        members.wait(lambda: state(members).term > term, "another one leads")
+        for proxy in members.controls.values():
+            proxy.join()
+        spread(members)
+        served_again(members, probes)
+        assert longest(probes, since) < SILENT_S + more(members)
+
+
 def test_there_are_two_controllers(members: ProxiedMembers) -> None:
     """The first sleeps until there is another. It hears nothing of the others, nor they of it, when
     it goes on asking."""
@@ -193,7 +208,6 @@ def test_there_are_two_controllers(members: ProxiedMembers) -> None:
         node, term = controller(members), state(members).term
         for proxy in members.controls.values():
             proxy.cut()
-        # Awake it would fence the others before they stand for controller.
         members.processes[node].send_signal(signal.SIGSTOP)
         members.wait(lambda: state(members).term > term, "another one leads")
         members.processes[node].send_signal(signal.SIGCONT)

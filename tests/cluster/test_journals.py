@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Sequence
 from typing import Any
@@ -11,6 +12,7 @@ from support.batches import data
 from support.hosting import FaultyStore
 from support.waiting import SECONDS
 
+from pykcoord.clock import boot_seconds
 from pykcoord.cluster.journals import Journaling, JournalLog
 from pykcoord.cluster.reading import Stretch
 from pykcoord.log.protocol import Append, Failure, ShardLostError
@@ -137,6 +139,30 @@ def test_what_was_told_to_have_failed_does_not_come_later() -> None:
     log.assign(0, 0, [Stretch(OWN, 0, 0, None)])
     assert log.take(0, Kept).next_offset == 0
     log.close()
+
+
+def test_who_gives_way_leaves_time_for_a_fence_between_two_rounds() -> None:
+    """Else a busy node that others do not reach is ahead of every fence: its puts are one call of
+    the store, looking for a place is two."""
+    puts: list[tuple[float, float]] = []
+
+    class Slow(FaultyStore):
+        def create(self, name: str, content: bytes) -> bool:
+            began = boot_seconds()
+            threading.Event().wait(0.03)
+            made = super().create(name, content)
+            puts.append((began, boot_seconds()))
+            return made
+
+    store, heard = Slow(), Heard()
+    log = led(store, heard, 0)
+    log.gives_way = True
+    for number in range(1, 6):
+        log.prove()
+        heard.wait(number)
+    log.close()
+    for (began, ended), (next_began, _) in itertools.pairwise(puts):
+        assert next_began - ended > 2 * (ended - began)
 
 
 def test_who_is_fenced_acknowledges_nothing_more() -> None:

@@ -105,9 +105,9 @@ class Members:
         """From now on, with what the nodes wait for a processor."""
         return Since(lambda: [one.pid for one in self.processes.values() if one.poll() is None])
 
-    def end(self, node: int) -> int:
+    def end(self, node: int, by: signal.Signals = signal.SIGTERM) -> int:
         process = self.processes.pop(node)
-        process.send_signal(signal.SIGTERM)
+        process.send_signal(by)
         return process.wait(WAIT_S)
 
     def kill(self, node: int) -> None:

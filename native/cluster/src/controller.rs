@@ -16,6 +16,8 @@ struct Peer {
     asked: Option<(u64, Millis)>,
     ask_at: Millis,
     misses: u32,
+    /// It has missed as many asks as make a node silent, since then.
+    silent_since: Option<Millis>,
     /// The port is closed, or another process has it, or the node cannot reach the store.
     is_lost: bool,
     answer: Option<Answer>,
@@ -67,14 +69,17 @@ impl Controller {
         if let Some(own) = self.peers.get_mut(&self.own) {
             own.answer = Some(answer);
         }
+        for peer in self.peers.values_mut() {
+            peer.count(now, late, settings);
+        }
+        let patience = if self.hears_few() { settings.alone_ms } else { 0 };
         let releases = self.releases(view, settings);
         for (&to, peer) in &mut self.peers {
             if to == self.own {
                 continue;
             }
             let floor = view.floor(to);
-            peer.count(now, late, settings);
-            if let Some(from) = peer.fence(now, floor, settings) {
+            if let Some(from) = peer.fence(now, floor, patience) {
                 actions.push(Action::Fence { incarnation: to, from });
             }
             if peer.asked.is_none() && peer.ask_at <= now && peer.fencing == Fencing::No {
@@ -87,6 +92,14 @@ impl Controller {
                 actions.push(Action::Ask { to, ask });
             }
         }
+    }
+
+    /// Whether less than half of the nodes answer, this one included. Of a node whose port is closed
+    /// the network has told something: it does not count.
+    fn hears_few(&self) -> bool {
+        let counts = |peer: &&Peer| !peer.is_lost && peer.fencing == Fencing::No;
+        let asked: Vec<_> = self.peers.values().filter(counts).collect();
+        2 * asked.iter().filter(|peer| peer.misses == 0).count() < asked.len()
     }
 
     /// What this node itself is to give up.
@@ -104,6 +117,7 @@ impl Controller {
         if peer.asked.is_some_and(|(number, _)| number == answer.number) {
             peer.asked = None;
             peer.misses = 0;
+            peer.silent_since = None;
             peer.answer = Some(answer);
         }
     }
@@ -239,6 +253,9 @@ impl Peer {
 
     /// Count an ask that was not answered in time.
     fn count(&mut self, now: Millis, late: bool, settings: &Settings) {
+        if late && self.silent_since.is_some() {
+            self.silent_since = Some(now);
+        }
         let Some((number, at)) = self.asked else { return };
         if late {
             self.asked = Some((number, now));
@@ -246,14 +263,19 @@ impl Peer {
             self.asked = None;
             self.misses += 1;
             self.ask_at = now;
+            if self.misses >= settings.misses {
+                self.silent_since.get_or_insert(now);
+            }
         }
     }
 
     /// Where to look for the place of a fence, if it is to be put now. One below the floor stands
-    /// in the gap of what was deleted, and stops nobody.
-    fn fence(&mut self, now: Millis, floor: u64, settings: &Settings) -> Option<u64> {
+    /// in the gap of what was deleted, and stops nobody. Who is silent has `patience` left.
+    fn fence(&mut self, now: Millis, floor: u64, patience: Millis) -> Option<u64> {
         let is_due = match self.fencing {
-            Fencing::No => self.is_lost || self.misses >= settings.misses,
+            Fencing::No => {
+                self.is_lost || self.silent_since.is_some_and(|since| now >= since + patience)
+            }
             Fencing::Waits(at) => at <= now,
             Fencing::UnderWay => false,
             Fencing::Done(end) => end < floor,
@@ -262,5 +284,99 @@ impl Peer {
             self.fencing = Fencing::UnderWay;
             self.answer.as_ref().map_or(floor, |answer| answer.journal_next.max(floor))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Entry, NodeId, Seat};
+
+    const OWN: Incarnation = 1;
+
+    fn seat(node_id: NodeId) -> Seat {
+        let host = "h".to_owned();
+        Seat { node_id, host: host.clone(), port: 1, control_host: host, control_port: 1 }
+    }
+
+    /// A cluster of so many nodes, of which the first is the controller.
+    struct Asking {
+        view: View,
+        controller: Controller,
+        nodes: u64,
+    }
+
+    impl Asking {
+        fn of(nodes: u64) -> Self {
+            let joins =
+                (1..=nodes).map(|one| Change::Join { incarnation: one, seat: seat(one as NodeId) });
+            let led = Change::Controller { term: 1, incarnation: OWN };
+            let changes = [Change::Shards(4)].into_iter().chain(joins).chain([led]).collect();
+            let mut view = View::default();
+            view.apply(&Entry { writer: OWN, changes }).expect("an entry that can stand");
+            Asking { view, controller: Controller::new(1, OWN, 0), nodes }
+        }
+
+        fn answer(incarnation: Incarnation, number: u64, journal_next: u64) -> Answer {
+            Answer {
+                incarnation,
+                number,
+                term: 1,
+                journal_next,
+                is_healthy: true,
+                leaves: false,
+                released: Vec::new(),
+            }
+        }
+
+        /// When each node is fenced, in ms from 0, and where the search begins. Those of `silent`
+        /// answer no more from 1,000 on.
+        fn run(&mut self, silent: &[Incarnation]) -> BTreeMap<Incarnation, (Millis, u64)> {
+            let settings = Settings::default();
+            let mut fenced = BTreeMap::new();
+            for now in (0..10_000).step_by(25) {
+                let mut actions = Vec::new();
+                let own = Self::answer(OWN, 0, 0);
+                self.controller.tick(now, &self.view, own, &settings, &mut actions);
+                for action in actions {
+                    match action {
+                        Action::Ask { to, ask } if now < 1_000 || !silent.contains(&to) => {
+                            let journal_next = now / 100;
+                            let answer = Self::answer(to, ask.number, journal_next);
+                            self.controller.answered(to, answer);
+                        }
+                        Action::Fence { incarnation, from } => {
+                            fenced.entry(incarnation).or_insert((now, from));
+                        }
+                        _ => {}
+                    }
+                }
+            }
+            assert!(fenced.len() as u64 <= self.nodes);
+            fenced
+        }
+    }
+
+    #[test]
+    fn who_is_silent_is_fenced_behind_all_that_it_has_told_of() {
+        let fenced = Asking::of(3).run(&[2]);
+        let &(at, from) = fenced.get(&2).expect("it is silent");
+        assert!((1_600..2_000).contains(&at), "{at}");
+        assert!(from >= 8, "a round that the store has lost is missed: {from}");
+        assert_eq!(fenced.len(), 1);
+    }
+
+    #[test]
+    fn who_hears_less_than_half_of_the_nodes_gives_the_others_time_to_have_another_controller() {
+        for (nodes, silent) in [(3, vec![2, 3]), (5, vec![2, 3, 4]), (4, vec![2, 3, 4])] {
+            let fenced = Asking::of(nodes).run(&silent);
+            assert_eq!(fenced.keys().copied().collect::<Vec<_>>(), silent);
+            assert!(fenced.values().all(|&(at, _)| at >= 1_600 + 2_000), "{fenced:?}");
+        }
+        for (nodes, silent) in [(2, vec![2]), (4, vec![2, 3]), (5, vec![2, 3])] {
+            let fenced = Asking::of(nodes).run(&silent);
+            assert!(fenced.values().all(|&(at, _)| at < 2_000), "{fenced:?}");
+            assert_eq!(fenced.len(), silent.len());
+        }
     }
 }

@@ -30,6 +30,7 @@
 
 mod action;
 mod controller;
+mod election;
 mod entry;
 mod journal;
 mod leading;

@@ -3,6 +3,7 @@
 mod keeping;
 
 use crate::controller::Controller;
+use crate::election::Election;
 use crate::leading::Leading;
 use crate::proposal::Proposal;
 use crate::pruning::Pruning;
@@ -48,12 +49,14 @@ pub struct Node {
     wanted_at: Option<Millis>,
     journal_next: u64,
     store_heard_at: Millis,
-    controller_heard_at: Millis,
+    election: Election,
     obeyed_term: u64,
     /// A process before this one, at the same address: it is being fenced.
     displaced: Option<Incarnation>,
     displaced_end: Option<u64>,
     leaves: bool,
+    join_at: Millis,
+    lost_rounds: Option<(u64, u64)>,
     stop: Option<Stop>,
     actions: Vec<Action>,
 }
@@ -81,11 +84,13 @@ impl Node {
             wanted_at: None,
             journal_next: 0,
             store_heard_at: now,
-            controller_heard_at: now,
+            election: Election::new(now),
             obeyed_term: 0,
             displaced: None,
             displaced_end: None,
             leaves: false,
+            join_at: now + settings.join_wait_ms,
+            lost_rounds: None,
             stop: None,
             actions: Vec::new(),
         }
@@ -104,6 +109,12 @@ impl Node {
     /// Whether this node has ended; then it does nothing any more.
     pub fn stop(&self) -> Option<&Stop> {
         self.stop.as_ref()
+    }
+
+    /// The rounds of the own journal, from and below, that stood there and that the store has lost:
+    /// the journal was ended in front of them. What was acknowledged by them nobody has.
+    pub fn lost_rounds(&self) -> Option<(u64, u64)> {
+        self.lost_rounds
     }
 
     /// The shards that are answered here.
@@ -233,7 +244,7 @@ impl Node {
         let known = self.obeyed_term.max(self.view.term());
         if ask.term >= known && self.stop.is_none() {
             self.obeyed_term = ask.term;
-            self.controller_heard_at = now;
+            self.election.heard(now);
             if ask.next_index > self.view.next_index() {
                 self.follow_at = now;
             }
@@ -252,6 +263,7 @@ impl Node {
         }
         if let Some(controller) = &mut self.controller {
             controller.answered(from, answer);
+            self.election.heard(now);
         }
         self.tick(now);
     }
@@ -348,11 +360,15 @@ impl Node {
 
     fn apply(&mut self, now: Millis, entry: &Entry) {
         for change in &entry.changes {
-            if let Change::Gone { incarnation, .. } = change {
+            self.election.follow(now, change, self.own);
+            if let &Change::Gone { incarnation, end } = change {
                 let clear_at = now + self.settings.lease_ms + self.settings.lease_margin_ms;
                 let led = self.view.led();
-                let its = led.iter().filter(|(_, leader)| *leader == incarnation);
+                let its = led.iter().filter(|(_, leader)| **leader == incarnation);
                 self.leading.clear_from(its.map(|(&shard, _)| shard), clear_at);
+                if incarnation == self.own && end < self.journal_next {
+                    self.lost_rounds = Some((end, self.journal_next));
+                }
             }
         }
         if let Err(error) = self.view.apply(entry) {
@@ -366,9 +382,6 @@ impl Node {
         if self.view.is_gone(self.own) {
             self.end(if self.leaves { Stop::Left } else { Stop::Fenced });
             return;
-        }
-        if Some(entry.writer) == self.view.controller() {
-            self.controller_heard_at = now;
         }
         let controls = self.view.controller() == Some(self.own);
         if !controls {
@@ -388,7 +401,7 @@ impl Node {
     fn control(&mut self, now: Millis) {
         let answer = self.answer(now);
         let Some(controller) = &mut self.controller else { return };
-        self.controller_heard_at = now;
+        self.election.is_won(now);
         controller.tick(now, &self.view, answer, &self.settings, &mut self.actions);
         for (shard, epoch) in controller.own_releases(&self.view, &self.settings) {
             self.leading.give_up(shard, epoch, &mut self.actions);
@@ -400,6 +413,9 @@ impl Node {
             self.actions.push(Action::PutEntry { index, entry });
         }
         if self.proposal.is_open() || !self.has_followed || !self.is_healthy(now) {
+            return;
+        }
+        if now < self.join_at {
             return;
         }
         let mut changes = self.join();
@@ -460,9 +476,7 @@ impl Node {
         let by_id = self.view.by_id();
         let before = |&(_, one): &(NodeId, Incarnation)| Some(one) != self.view.controller();
         let order = by_id.iter().filter(|one| before(one)).position(|&(_, one)| one == self.own);
-        let place = order.unwrap_or(by_id.len() + 1) as Millis;
-        let wait = self.settings.election_ms + place * self.settings.election_step_ms;
-        now >= self.controller_heard_at + wait
+        self.election.is_due(now, order.unwrap_or(by_id.len() + 1) as Millis, &self.settings)
     }
 
     fn end_if_left(&mut self) {

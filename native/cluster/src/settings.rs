@@ -17,11 +17,17 @@ pub struct Settings {
     pub lease_margin_ms: Millis,
     /// How often the cluster log is read where nothing says that there is news.
     pub poll_ms: Millis,
-    /// After so long without a controller's ask a node stands for controller; each further node of
-    /// the order by id so much later.
+    /// After so long without a controller's ask a node stands for controller, each further node of
+    /// the order by id so much later; twice as long, and once more, where the last one that stood
+    /// was not heard either: it must have the time to fence who is silent.
     pub election_ms: Millis,
     /// See `election_ms`.
     pub election_step_ms: Millis,
+    /// A controller that hears less than half of the nodes may be the one that is cut off: who is
+    /// silent has so much longer to have another one lead.
+    pub alone_ms: Millis,
+    /// A node that begins waits so long before it joins.
+    pub join_wait_ms: Millis,
     /// After so long what failed is tried again.
     pub retry_ms: Millis,
     /// Who has not heard of the store for so long says so, and is treated like a silent node.
@@ -53,6 +59,8 @@ impl Default for Settings {
             poll_ms: 100,
             election_ms: 1_000,
             election_step_ms: 300,
+            alone_ms: 2_000,
+            join_wait_ms: 0,
             retry_ms: 200,
             store_silence_ms: 1_000,
             moves_at_once: 4,

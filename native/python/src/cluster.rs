@@ -24,7 +24,7 @@ type Member = (u64, i32, String, u16, String, u16);
 /// is a list of (incarnation, epoch, from, end or None, needed). `settings` are the lease, how often
 /// the cluster log is read, after how long without the store a node says so, and how often a shard
 /// gets a snapshot, all in ms; how many rounds go at once at least, and how often that is looked at
-/// in ms. See the crate `kcoord-cluster`.
+/// in ms; how many ms it waits before it joins. See the crate `kcoord-cluster`.
 #[pyclass(name = "ClusterNode", module = "pykcoord._native")]
 pub struct PyClusterNode {
     node: Node,
@@ -39,13 +39,14 @@ impl PyClusterNode {
         address: (String, u16),
         control: (String, u16),
         shards: u32,
-        settings: (u64, u64, u64, u64, u64, u64),
+        settings: (u64, u64, u64, u64, u64, u64, u64),
         now: u64,
     ) -> Self {
         let (host, port) = address;
         let (control_host, control_port) = control;
         let seat = Seat { node_id, host, port, control_host, control_port };
-        let (lease_ms, poll_ms, store_silence_ms, snapshot_ms, prune_rounds, prune_ms) = settings;
+        let (lease_ms, poll_ms, store_silence_ms, snapshot_ms, ..) = settings;
+        let (.., prune_rounds, prune_ms, join_wait_ms) = settings;
         let lease_margin_ms = lease_ms / 10;
         let settings = Settings {
             lease_ms,
@@ -55,6 +56,7 @@ impl PyClusterNode {
             snapshot_ms,
             prune_rounds,
             prune_ms,
+            join_wait_ms,
             ..Settings::default()
         };
         PyClusterNode { node: Node::new(incarnation, seat, shards, settings, now) }
@@ -194,6 +196,13 @@ impl PyClusterNode {
             Stop::OtherShards(found) => format!("the cluster has {found} shards"),
             Stop::Invalid(error) => format!("the cluster log cannot be: {error}"),
         })
+    }
+
+    /// The rounds of the own journal, from and below, that the store has lost; None where nothing
+    /// says so.
+    #[getter]
+    fn lost_rounds(&self) -> Option<(u64, u64)> {
+        self.node.lost_rounds()
     }
 
     /// The shards that are answered here.

@@ -80,12 +80,14 @@ async def check(
     groups: int = 4,
     members: int = 3,
     seed: int = 1,
+    name: str | None = None,
 ) -> Outcome:
-    """Load for so long: `groups` that are only committed to, and as many with `members` each.
+    """Load for so long: `groups` that are only committed to, and as many with `members` each. They
+    are called `name`-committed-0 and on, and `name`-joined-0 and on.
 
     Raises KafkaException where the topic cannot be made.
     """
-    name = f"check-{time.time_ns():x}"
+    name = name or f"check-{time.time_ns():x}"
     await asyncio.to_thread(_make_topic, nodes, name)
     clients = Clients(nodes, name, seed)
     clients.start(

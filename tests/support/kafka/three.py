@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,8 +12,11 @@ from support.ports import free_port
 
 
 @contextmanager
-def three_brokers(directory: Path, **more: str) -> Iterator[list[KafkaBroker]]:
-    """Started together, killed at the end. `more`: settings, with `_` for `.`. Node ids 1 to 3."""
+def three_brokers(
+    directory: Path, prepare: Callable[[list[KafkaBroker]], None] | None = None, **more: str
+) -> Iterator[list[KafkaBroker]]:
+    """Started together, killed at the end. `more`: settings, with `_` for `.`; `prepare` may change
+    those of each before it starts. Node ids 1 to 3."""
     brokers = [KafkaBroker(directory / str(one), heap="400m") for one in (1, 2, 3)]
     cluster_id = new_cluster_id()
     controllers = [free_port() for _ in brokers]
@@ -32,6 +35,8 @@ def three_brokers(directory: Path, **more: str) -> Iterator[list[KafkaBroker]]:
             "min.insync.replicas": "2",
             **{name.replace("_", "."): value for name, value in more.items()},
         }
+    if prepare is not None:
+        prepare(brokers)
     starting = [threading.Thread(target=broker.start) for broker in brokers]
     try:
         for thread in starting:

@@ -74,6 +74,39 @@ fn what_all_nodes_that_leave_have_given_up_is_led_again() {
     assert!(run(5691, None).is_ok()); // the seed that has found it
 }
 
+/// It reaches the store, and would be quicker than those who want to take its place.
+#[test]
+fn a_controller_that_is_cut_off_from_all_others_gives_way_and_fences_nobody() {
+    let (begin, end) = (4_000, 16_000);
+    for seed in 1..=8 {
+        let mut world = World::new(seed, None);
+        world.calm = true;
+        assert_eq!(world.run_until(begin), Ok(()));
+        let who =
+            |world: &World, slot: usize| world.slots[slot].process.as_ref().map(|one| one.own);
+        let slots = world.slots.len();
+        let alone = (0..slots).find(|&slot| who(&world, slot) == world.store.view.controller());
+        let alone = alone.expect("there is a controller");
+        let others: Vec<_> = (0..slots).filter(|&slot| slot != alone).collect();
+        if others.len() < 2 {
+            continue; // two nodes: nobody knows which of them is cut off
+        }
+        let term = world.store.view.term();
+        let before: Vec<_> = others.iter().map(|&slot| who(&world, slot)).collect();
+        for &other in &others {
+            world.cuts.insert((alone, other), end);
+            world.cuts.insert((other, alone), end);
+        }
+        assert_eq!(world.run_until(end), Ok(()));
+        let after: Vec<_> = others.iter().map(|&slot| who(&world, slot)).collect();
+        assert_eq!(before, after, "seed {seed}: others were fenced");
+        assert!(world.store.view.term() > term, "seed {seed}: there was no other controller");
+        for (shard, leader) in world.store.view.led() {
+            assert!(after.contains(&Some(leader)), "seed {seed}: shard {shard}");
+        }
+    }
+}
+
 #[test]
 fn the_same_seed_gives_the_same_history() {
     for seed in 1..=5 {

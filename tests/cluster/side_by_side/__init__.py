@@ -1,0 +1,1 @@
+"""The same faults for a cluster of this project and for three brokers of Apache Kafka."""
