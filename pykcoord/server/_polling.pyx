@@ -122,6 +122,9 @@ cdef int64_t ROOM_BYTES = 8 * KC_READ_MOST
 # Of the second lane in one go: so many bytes, of so many sockets at a time.
 cdef int64_t MUCH_BYTES = 4 * KC_READ_MOST
 cdef int MUCH_AT_ONCE = 4
+# Sent in one go of a lane, of what sockets did not take before; and of one socket when it is written.
+# The kernel takes megabytes at once from those who were late to read, which takes milliseconds.
+cdef Py_ssize_t SENT_MOST = 2 * KC_READ_MOST
 # Of what a client did not take yet: where its next request waits, and where it is served again.
 cdef Py_ssize_t HIGH_WATER_BYTES = 65536
 cdef Py_ssize_t LOW_WATER_BYTES = 16384
@@ -137,6 +140,7 @@ cdef class Poller:
     cdef int[2] _descriptors    # of the two lanes: who sends little, and who sends much
     cdef kc_ready* _ready
     cdef char* _room
+    cdef Py_ssize_t _sendable   # in this go
 
     def __cinit__(self):
         self._descriptors = [-1, -1]
@@ -207,6 +211,7 @@ cdef class Poller:
     def _poll(self):
         """Read a little of each that is ready."""
         cdef int count
+        self._sendable = SENT_MOST
         with nogil:
             count = kc_poll(self._descriptors[0], self._ready, KC_AT_ONCE)
         self._read(count, KC_READ_LITTLE, count == KC_AT_ONCE)
@@ -215,7 +220,8 @@ cdef class Poller:
         """Read of those who send much, as much of all together as makes a short turn."""
         cdef int64_t got = 0
         cdef int count
-        while got < MUCH_BYTES:
+        self._sendable = SENT_MOST
+        while got < MUCH_BYTES and self._sendable > 0:
             with nogil:
                 count = kc_poll(self._descriptors[1], self._ready, MUCH_AT_ONCE)
             if count <= 0:
@@ -294,7 +300,7 @@ cdef class Channel:
             self._want(self._watched.wanted | KC_IN)
 
     def write(self, data not None):
-        """Send as much as the socket takes, and the rest when it takes more.
+        """Send as much as the socket takes, or as one turn does, and the rest in later ones.
 
         `data`: bytes, a bytearray that nobody changes any more, or a memoryview of one of these.
         """
@@ -303,7 +309,7 @@ cdef class Channel:
         self._left.append(data)
         self._count_left(len(data))
         if len(self._left) == 1:
-            self._send_left()
+            self._send_left(SENT_MOST)
         if self._left_bytes == 0:
             return
         self._want(self._watched.wanted | KC_OUT)
@@ -359,36 +365,43 @@ cdef class Channel:
         return 0
 
     cdef int _send_on(self) except -1:
-        self._send_left()
+        self._poller._sendable -= self._send_left(self._poller._sendable)
         if self._is_lost:
             return 0
         if self._left_bytes == 0:
             self._want(self._watched.wanted & ~KC_OUT)
             if self._is_closing:
                 self._lose(None)
+        elif self._poller._sendable <= 0:
+            self._want(self._watched.wanted)  # it may take more: it is ready again
         if self._is_pushed_back and self._left_bytes <= LOW_WATER_BYTES:
             self._is_pushed_back = False
             self._connection.resume_writing()
         return 0
 
-    cdef int _send_left(self) except -1:
-        """Send what is left, as far as the socket takes it."""
+    cdef Py_ssize_t _send_left(self, Py_ssize_t most) except -1:
+        """Send what is left, up to `most` bytes, as far as the socket takes it; how much that
+        was."""
         cdef Py_buffer data
         cdef Py_ssize_t sent, size
-        while self._left:
+        cdef Py_ssize_t all_sent = 0
+        while self._left and all_sent < most:
             PyObject_GetBuffer(self._left[0], &data, PyBUF_SIMPLE)
             size = data.len - self._taken
-            sent = self._send(<const char*>data.buf + self._taken, size)
+            sent = self._send(<const char*>data.buf + self._taken, min(size, most - all_sent))
             PyBuffer_Release(&data)
             if sent < 0:
-                return 0
+                return all_sent
             self._count_left(-sent)
-            if sent < size:
-                self._taken += sent
-                return 0
-            del self._left[0]
-            self._taken = 0
-        return 0
+            all_sent += sent
+            if sent == size:
+                del self._left[0]
+                self._taken = 0
+                continue
+            self._taken += sent
+            if all_sent < most:
+                break
+        return all_sent
 
     cdef int _count_left(self, Py_ssize_t more) except -1:
         self._left_bytes += more

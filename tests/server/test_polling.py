@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import logging
 import os
@@ -153,6 +154,34 @@ def test_a_turn_takes_little_of_those_who_send_much(run, request):
             if is_polled:
                 first = next(n for n, step in enumerate(steps) if step)
                 assert min(steps[first]) < 1_000, "who sends little is served first"
+
+    run(main())
+
+
+@pytest.mark.parametrize("run", ["asyncio", "uvloop"], indirect=True)
+def test_who_reads_late_gets_little_in_an_iteration_of_the_loop(run):
+    """The kernel once took megabytes at a time from such a client's answer: some milliseconds."""
+    size, most = 20_000_000, 2 * 65_536
+
+    async def main():
+        async with serving() as rig:
+            hub = rig.server.hub
+            rig.node._handle = lambda turn, now, ticket, data: turn.reply(ticket, data, bytes(size))
+            client = socket.create_connection(rig.server.address)
+            client.setblocking(False)
+            client.send(frame(HEARTBEAT))
+            await rig.until(lambda: hub.unsent_bytes > 0)
+            got, sent = 0, []
+            while got < size + 8:
+                with contextlib.suppress(BlockingIOError):
+                    while data := client.recv(1 << 20):
+                        got += len(data)
+                before = hub.unsent_bytes
+                await asyncio.sleep(0)
+                sent.append(before - hub.unsent_bytes)
+            assert 0 < max(sent) <= most
+            assert hub.unsent_bytes == 0
+            client.close()
 
     run(main())
 
