@@ -21,7 +21,7 @@ from pykcoord.server.api.requests import request_shape
 from pykcoord.server.budget import Budget
 from pykcoord.server.header import HEADER, BadFrameError, body_at
 from pykcoord.server.jobs import Job, Jobs, Steps
-from pykcoord.server.kept_answers import KeptAnswers, Known
+from pykcoord.server.kept_answers import KeptAnswers, Known, question_of
 from pykcoord.server.long_polls import LongPolls
 from pykcoord.session import with_software
 
@@ -88,6 +88,7 @@ class Dispatcher:
         memo = connection.memo
         if (
             memo is not None
+            and len(frame) == memo.frame_bytes
             and memo.request == (frame[:4], frame[8:])
             and memo.version == self._cluster.version
         ):
@@ -109,7 +110,8 @@ class Dispatcher:
         if (key, version) not in self._loaded:
             return None
         at = body_at(frame, flexible=request_shape(key, version).is_flexible)
-        return self._kept.find((key, version, frame[at:]))
+        question = question_of(key, version, frame, at)
+        return None if question is None else self._kept.find(question)
 
     def _start(self, job: Job) -> tuple[int, Steps]:
         is_loaded = (job.api.key, job.version) in self._loaded
@@ -152,8 +154,9 @@ class Dispatcher:
 
     def _remember(self, job: Job, cluster_version: tuple[int, int]) -> None:
         if job.api.repeatable:
-            question = (job.api.key, job.version, job.frame[job.body_at :])
-            self._kept.keep(question, cluster_version, job.body(), job.software)
+            question = question_of(job.api.key, job.version, job.frame, job.body_at)
+            if question is not None:
+                self._kept.keep(question, cluster_version, job.body(), job.software)
         elif job.api.key == fetch.KEY:
             memo = self._kept.memo(job.frame, cluster_version, job.body(), job.wait_ms)
             if memo is not None:

@@ -7,6 +7,7 @@ from support.kio_client import ask, encode
 
 from pykcoord.server.api.messages import Slicer
 from pykcoord.server.api.registry import APIS
+from pykcoord.server.kept_answers import _QUESTION_BYTES, question_of
 
 from .conftest import serving
 from .test_node_apis import metadata, topic_named
@@ -116,3 +117,19 @@ def test_questions_that_differ_are_not_mixed_up(run, monkeypatch):
             assert 100 < max(kept) < 300
 
     run(main())
+
+
+def test_a_long_question_is_not_copied_to_look_for_its_answer():
+    """A request of 2 MiB was copied and hashed, in 2 ms, before it was read."""
+
+    class Watched(bytes):
+        def __getitem__(self, at):
+            part = super().__getitem__(at)
+            assert not isinstance(at, slice) or len(part) <= _QUESTION_BYTES
+            return part
+
+    head = encode_header(10, 4)
+    for size in (_QUESTION_BYTES, _QUESTION_BYTES + 1, 2 << 20):
+        frame = Watched(head + bytes(size))
+        question = question_of(10, 4, frame, len(head))
+        assert question == ((10, 4, bytes(size)) if size == _QUESTION_BYTES else None)
