@@ -154,39 +154,38 @@ class TopicCatalogue:
 
     def reload(self) -> None:
         """Take the topics that the store has now: others may change it too. Ends of partitions are
-        kept, and changes that are gathered are not made. Raises what the store raises, and
-        StoredCatalogueError."""
+        kept. Changes that are gathered are made on top, unless others have changed the same. Raises
+        what the store raises, and StoredCatalogueError."""
         self._gathering.settle()
-        self._take(NotControllerError("another node has changed the topics; ask again"))
+        error = NotControllerError("another node has changed the topics; ask again")
+        self._gathering.others_have_stored(error)
 
-    def _take(self, dropped: Exception | None) -> None:
-        """What the store has; `dropped`: what is gathered is not made, for this reason."""
-        document = self._store.read() if self._store is not None else None
-        if document is None:
-            return
-        before, topics = self._topics.current, {topic.name: topic for topic in _topics_of(document)}
-        for name, known in before.items():
-            if name in topics and topics[name].topic_id == known.topic_id:
-                topics[name] = replace(topics[name], end_offsets=known.end_offsets)
-        self._group_configs.current = _group_configs_of(document)
-        self._topics.current = topics
-        self._by_id = {topic.topic_id: topic for topic in topics.values()}
-        if dropped is not None:
-            self._gathering.drop(dropped)
-        self._gathering.renew(self._topics)
-        self._gathering.renew(self._group_configs)
-        names = sorted(before.keys() | topics.keys())
-        pairs = {name: (before.get(name), topics.get(name)) for name in names}
-        self._tell({name: pair for name, pair in pairs.items() if pair[0] != pair[1]})
-
-    def _others_first(self, changes: Changes) -> bool:
-        before = {table: table.current for table in changes.of}
-        self._take(None)
+    def _others_first(self, pending: Sequence[Changes]) -> bool:
+        """Take what the store has. Whether it has nothing else under a name that is to change."""
+        tables: tuple[Table[Any], ...] = (self._topics, self._group_configs)
+        before = {table: table.current for table in tables}
+        self._take()
         return not any(
             before[table].get(key) != table.current.get(key)
+            for changes in pending
             for table, of in changes.of.items()
             for key in of
         )
+
+    def _take(self) -> None:
+        document = self._store.read() if self._store is not None else None
+        if document is None:
+            return
+        before = self._topics.current
+        topics = {topic.name: topic for topic in _topics_of(document, before)}
+        self._gathering.renew(self._group_configs, _group_configs_of(document))
+        self._gathering.renew(self._topics, topics)
+        self._by_id = {topic.topic_id: topic for topic in topics.values()}
+        pairs = {
+            name: (before.get(name), topics.get(name)) for name in before.keys() | topics.keys()
+        }
+        differ = sorted(name for name, (was, now) in pairs.items() if was is not now)
+        self._tell({name: pairs[name] for name in differ})
 
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
         """What is set for single groups, by group id and by the name of a setting of Kafka's
@@ -332,8 +331,7 @@ class TopicCatalogue:
             self._group_configs.current = {id_: of for id_, of in known.items() if of is not None}
         changed: dict[str, tuple[Topic | None, Topic | None]] = {}
         if topics := changes.of.get(self._topics):
-            # Others may iterate over what there was.
-            self._topics.current, self._by_id = dict(self._topics.current), dict(self._by_id)
+            self._topics.current = dict(self._topics.current)  # others may iterate over it
             changed = {name: self._change(name, topic) for name, topic in topics.items()}
         self._tell(changed)
 
@@ -455,14 +453,28 @@ def _group_configs_of(document: dict[str, Any] | None) -> dict[str, dict[str, st
         ) from error
 
 
-def _topics_of(document: dict[str, Any] | None) -> list[Topic]:
+def _topics_of(
+    document: dict[str, Any] | None, known: Mapping[str, Topic] | None = None
+) -> list[Topic]:
+    """The topics of a document. Those that are `known` as they are there are the same objects; of
+    others with the same id the ends of partitions are kept."""
+    known = known or {}
     try:
         return [
-            Topic(name, uuid.UUID(topic["topic_id"]), int(topic["partitions"]), topic["configs"])
-            for name, topic in (document or {}).get("topics", {}).items()
+            _topic_of(name, fields, known.get(name))
+            for name, fields in (document or {}).get("topics", {}).items()
         ]
     except (AttributeError, KeyError, TypeError, ValueError) as error:
         raise StoredCatalogueError(
             f"the stored topics cannot be read ({error!r}); restore the state file from a copy, "
             "or delete it to begin with new topic ids"
         ) from error
+
+
+def _topic_of(name: str, fields: Mapping[str, Any], known: Topic | None) -> Topic:
+    if known is not None and _fields_of(known) == fields:
+        return known
+    topic = Topic(name, uuid.UUID(fields["topic_id"]), int(fields["partitions"]), fields["configs"])
+    if known is not None and known.topic_id == topic.topic_id:
+        topic = replace(topic, end_offsets=known.end_offsets)
+    return topic

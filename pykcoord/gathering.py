@@ -10,7 +10,7 @@ import asyncio
 import contextlib
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
 
@@ -89,9 +89,9 @@ class Gathering:
     """What is asked of the document in `store` (None: it is only in memory).
 
     `tables` by the names of their objects; `other`: the rest of the document. `stored(changes)` is
-    called when changes are stored: it makes them current. `others_first(changes)` is called where
-    the store raises StoreConflictError: it makes current what others have stored, and says whether
-    that is apart from these changes, which are stored on top of it then.
+    called when changes are stored: it makes them current. `others_first(pending)` is called where
+    others have stored something first: it makes that current, and says whether it is apart from
+    the changes that are not stored yet, which are stored on top of it then.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class Gathering:
         other: dict[str, Any],
         tables: Mapping[str, Table[Any]],
         stored: Callable[[Changes], None],
-        others_first: Callable[[Changes], bool] = lambda changes: False,
+        others_first: Callable[[Sequence[Changes]], bool] = lambda pending: False,
     ) -> None:
         self._store = store
         self._others_first = others_first
@@ -114,7 +114,7 @@ class Gathering:
         # What the changes of a block replaced among what was gathered.
         self._undo: list[tuple[Table[Any], str, Any]] | None = None
         for table in tables.values():
-            self.renew(table)
+            self.renew(table, table.current)
 
     @property
     def is_in_block(self) -> bool:
@@ -123,7 +123,7 @@ class Gathering:
 
     def pending(self) -> list[Changes]:
         """What is not stored yet: what is written now, and the rest."""
-        writing = [self._write.changes] if self._write is not None else []
+        writing = [*self._write.changes] if self._write is not None else []
         return [*writing, self._gathered] if self._gathered else writing
 
     def next(self, table: Table[_T], key: str) -> _T | None:
@@ -164,7 +164,7 @@ class Gathering:
         """Store what is gathered, and wait for it; its changes say whether it is stored."""
         self.settle()
         if self._gathered:
-            self._begin(self._written).run()
+            self._begin([self._take_gathered()], None)
 
     def store_soon(self) -> None:
         """Begin to store what is gathered, in a thread where the store can. To be called on a
@@ -174,22 +174,28 @@ class Gathering:
         if not self._takes_text:
             self.store_now()
         elif self._write is None:
-            loop = asyncio.get_running_loop()
-            self._begin(partial(_tell_loop, loop, self._written)).start()
+            self._begin([self._take_gathered()], asyncio.get_running_loop())
         else:
             self._is_asked = True
 
     def settle(self) -> None:
         """Wait for what is written now."""
         self._is_asked = False
-        if self._write is not None:
-            self._write.join()
-            self._written(self._write)
+        while (write := self._write) is not None:
+            write.join()
+            self._written(write)
 
-    def drop(self, error: Exception, *before: Changes) -> None:
+    def others_have_stored(self, error: Exception) -> None:
+        """To be called where nothing is written now, to make current what others have stored. What
+        is gathered is stored on top of it, or not at all, for this error."""
+        if self._others_first([self._gathered]):
+            self._encode_again([self._gathered])
+        else:
+            self._drop(error)
+
+    def _drop(self, error: Exception, *before: Changes) -> None:
         """What is gathered, and these changes before it, will not be stored."""
-        dropped = [*before, self._gathered]
-        self._gathered, self._is_asked = Changes(), False
+        dropped = [*before, self._take_gathered()]
         for changes in dropped:
             for table, of in changes.of.items():
                 for key in of:
@@ -206,10 +212,17 @@ class Gathering:
         """Store the document as it is. Raises what the store raises."""
         self._writer()()
 
-    def renew(self, table: Table[Any]) -> None:
-        """What is current is another."""
-        of = table.current.items()
-        table.texts = {key: self._text(table, key, value) for key, value in of}
+    def renew(self, table: Table[_T], current: dict[str, _T]) -> None:
+        """What is current is another. What is to come is encoded later, on top of it."""
+        before, texts = table.current, table.texts
+        keys = {key for changes in self.pending() for key in changes.of.get(table, ())}
+        table.current = current
+        table.texts = {
+            key: texts[key]
+            if key in texts and key not in keys and _is_same(before.get(key), value)
+            else self._text(table, key, value)
+            for key, value in current.items()
+        }
 
     def _encode(self, table: Table[Any], key: str) -> None:
         value = self.next(table, key)
@@ -235,59 +248,87 @@ class Gathering:
                 document[name] = {key: of.fields_of(self.next(of, key)) for key in of.texts}
         return partial(store.write, document)
 
-    def _begin(self, done: Callable[[_Write], None]) -> _Write:
-        self._write = _Write(self._gathered, self._writer(), done)
-        self._gathered, self._is_asked = Changes(), False
-        return self._write
+    def _encode_again(self, pending: Iterable[Changes]) -> None:
+        """On top of another document."""
+        for changes in pending:
+            for table, of in changes.of.items():
+                for key in of:
+                    self._encode(table, key)
+
+    def _take_gathered(self) -> Changes:
+        gathered, self._gathered, self._is_asked = self._gathered, Changes(), False
+        return gathered
+
+    def _begin(self, pending: Sequence[Changes], loop: asyncio.AbstractEventLoop | None) -> None:
+        """Store these changes, on top of what is current; nothing else is gathered. In a thread,
+        where that is to tell a loop."""
+        write = self._write = _Write(pending, self._written, loop)
+        write.store = self._writer()
+        if loop is None:
+            write.run()
+        else:
+            write.start()
 
     def _written(self, write: _Write) -> None:
         """Where changes could not be stored, those that were gathered since are not either: they
         build on them."""
         if self._write is not write:
             return  # somebody has waited for it
+        if isinstance(write.error, StoreConflictError):
+            pending = [*write.changes, self._gathered]
+            try:
+                is_apart = self._others_first(pending)
+            except Exception as error:
+                write.error, is_apart = error, False
+            if is_apart:
+                self._encode_again(pending)
+                self._take_gathered()
+                self._begin(pending, write.loop)
+                return
         self._write = None
-        if isinstance(write.error, StoreConflictError) and self._others_first(write.changes):
-            assert not self._gathered, "such a store is written on the loop"
-            self._gathered = write.changes
-            for table, of in write.changes.of.items():
-                for key in of:
-                    self._encode(table, key)
-            self._begin(self._written).run()
-            return
         if write.error is not None:
-            self.drop(write.error, write.changes)
+            self._drop(write.error, *write.changes)
             return
-        write.changes.end(None)
+        for changes in write.changes:
+            changes.end(None)
         try:
-            self._stored(write.changes)
+            for changes in write.changes:
+                if changes:
+                    self._stored(changes)
         finally:
             if self._is_asked:
                 self.store_soon()
 
 
+def _is_same(before: Any, now: Any) -> bool:
+    return before is now or bool(before == now)
+
+
 class _Write(threading.Thread):
-    """Stores changes: as a thread, or at once by `run()`. `done` is called there."""
+    """Stores changes: as a thread, which tells `loop`, or at once by `run()`. `done` is called
+    there."""
 
     def __init__(
-        self, changes: Changes, write: Callable[[], None], done: Callable[[_Write], None]
+        self,
+        changes: Sequence[Changes],
+        done: Callable[[_Write], None],
+        loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         super().__init__(name="pykcoord-catalogue", daemon=True)
         self.changes = changes
         self.error: Exception | None = None
-        self._write = write
+        self.loop = loop
+        self.store: Callable[[], None] = lambda: None
         self._done = done
 
     def run(self) -> None:
         """Store, and tell."""
         try:
-            self._write()
+            self.store()
         except Exception as error:
             self.error = error
-        self._done(self)
-
-
-def _tell_loop(
-    loop: asyncio.AbstractEventLoop, written: Callable[[_Write], None], write: _Write
-) -> None:
-    with contextlib.suppress(RuntimeError):  # it has ended
-        loop.call_soon_threadsafe(written, write)
+        if self.loop is None:
+            self._done(self)
+            return
+        with contextlib.suppress(RuntimeError):  # it has ended
+            self.loop.call_soon_threadsafe(self._done, self)

@@ -327,29 +327,43 @@ def test_an_end_that_is_said_meanwhile_is_kept(tmp_path):
     assert (topics.topics()["a"].partitions, topics.topics()["a"].end_offset(0)) == (2, 5)
 
 
-def test_what_is_gathered_when_others_change_the_topics_is_not_made(tmp_path):
-    class Shared:
-        """Not a store of parts, as that of a cluster."""
+class Shared:
+    """A document that others change too; no store of parts."""
 
-        def __init__(self):
-            self.document = None
+    def __init__(self):
+        self.document = None
 
-        def read(self):
-            return self.document
+    def read(self):
+        return self.document
 
-        def write(self, document):
-            self.document = document
+    def write(self, document):
+        self.document = document
 
+
+def test_what_is_gathered_is_not_made_where_others_have_changed_the_same():
     store = Shared()
     topics = TopicCatalogue({"a": 1}, store)
     others = TopicCatalogue(store=store)
-    changes = gather(topics, "b")
+    changes = gather(topics, "b", "c")
     others.create("b", 7)
     topics.reload()
     assert isinstance(changes.error, NotControllerError)
     assert topics.topics() == others.topics()
     with pytest.raises(TopicExistsError):
         topics.create("b", 1)
+
+
+def test_what_is_gathered_is_made_on_top_of_what_others_have_changed():
+    store = Shared()
+    topics = TopicCatalogue({"a": 1}, store)
+    others = TopicCatalogue(store=store)
+    changes = gather(topics, "b")
+    others.create("c", 7)
+    topics.reload()
+    assert set(topics.topics()) == {"a", "c"}
+    topics.create("d", 1)
+    assert changes.is_stored
+    assert set(topics.topics()) == set(store.document["topics"]) == {"a", "b", "c", "d"}
 
 
 def test_nothing_is_told_once_it_is_closed(tmp_path):

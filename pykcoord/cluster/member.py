@@ -389,6 +389,9 @@ class _Member:
                 logger.debug("the topics cannot be read: %s", error)
                 continue
             if newest > self._topics.version:
+                for changes in self._catalogue.pending():  # it may be what this node writes
+                    await changes.ended()
+            if newest > self._topics.version:
                 self._catalogue.reload()
 
     def _say_new(self) -> None:

@@ -9,12 +9,13 @@ its change on top.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.gathering import StoreConflictError
 from pykcoord.log.shared import Store
+from pykcoord.log.state_file import text_of_parts
 
 __all__ = ["SharedTopics", "TopicsConflictError", "open_topics"]
 
@@ -70,8 +71,15 @@ class SharedTopics:
 
     def write(self, document: dict[str, Any]) -> None:
         """The next version. Raises TopicsConflictError if what was read is not the newest."""
+        self._write(json.dumps(document))
+
+    def write_parts(self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]) -> None:
+        """The same with more objects, of members that are encoded already."""
+        self._write(text_of_parts(document, objects))
+
+    def _write(self, text: str) -> None:
         version = self.version + 1
-        if not self._store.create(_name(version), json.dumps(document).encode()):
+        if not self._store.create(_name(version), text.encode()):
             raise TopicsConflictError(version)
         self.version = version
         for old in map(int, self._store.names(_TOPICS)):

@@ -62,11 +62,7 @@ class StateFile:
     def write_parts(self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]) -> None:
         """The same with more objects, by name, of members that are encoded already
         (`"key": value`): for what is large and changes in few places."""
-        own = [f"{json.dumps(key)}: {json.dumps(of)}" for key, of in sorted(document.items())]
-        for name, members in objects.items():
-            inner = ",\n  ".join(members)
-            own.append(f"{json.dumps(name)}: {{\n  {inner}\n }}")
-        self._replace("{\n " + ",\n ".join(own) + "\n}")
+        self._replace(text_of_parts(document, objects))
 
     def _replace(self, text: str) -> None:
         if self._check is not None:
@@ -78,3 +74,12 @@ class StateFile:
         sync_directory(self.path.parent)
         if self._check is not None:
             self._check()
+
+
+def text_of_parts(document: Mapping[str, Any], objects: Mapping[str, Iterable[str]]) -> str:
+    """A document with more objects, by name, of members that are encoded already."""
+    own = [f"{json.dumps(key)}: {json.dumps(of)}" for key, of in sorted(document.items())]
+    for name, members in objects.items():
+        inner = ",\n  ".join(members)
+        own.append(f"{json.dumps(name)}: {{\n  {inner}\n }}")
+    return "{\n " + ",\n ".join(own) + "\n}"

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.hosting import FaultyStore
@@ -68,6 +72,60 @@ def test_of_two_changes_of_one_topic_the_first_stands(
     assert second.topics()["bills"].partitions == 1
     with pytest.raises(TopicExistsError):
         second.create("bills", 3)
+
+
+class SlowTopics(SharedTopics):
+    """Writes beside the loop begin when the test says so; `began` counts them."""
+
+    def __init__(self, store: Store) -> None:
+        super().__init__(store)
+        self.began = threading.Semaphore(0)
+        self.go = threading.Semaphore(0)
+
+    def write_parts(self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]) -> None:
+        if threading.current_thread() is not threading.main_thread():
+            self.began.release()
+            assert self.go.acquire(timeout=60)
+        super().write_parts(document, objects)
+
+
+@pytest.mark.parametrize("ours", ["late", "bills"])
+def test_topics_are_stored_beside_the_loop_on_top_of_those_of_others(
+    store: Store, ours: str
+) -> None:
+    """One of the topics that this node makes is another's, or none of them."""
+
+    async def main() -> None:
+        slow = SlowTopics(store)
+        topics, others = open_topics(slow, {"orders": 2}), open_topics(SharedTopics(store))
+        with topics.gathered() as first:
+            topics.create("early", 1)
+        topics.store_soon()
+        assert await asyncio.to_thread(slow.began.acquire, timeout=60)
+        with topics.gathered() as second:
+            topics.create(ours, 1)
+            topics.add_partitions("early", 2)
+        topics.store_soon()
+        others.create("bills", 1)
+        assert set(topics.topics()) == {"orders"}
+        for _ in range(2):
+            slow.go.release()
+        await first.ended()
+        await second.ended()
+        if ours == "bills":
+            assert isinstance(first.error, StoreConflictError)
+            assert first.error is second.error
+            assert topics.topics() == others.topics()
+        else:
+            assert first.is_stored
+            assert second.is_stored
+            others.reload()
+            assert topics.topics() == others.topics()
+            assert set(topics.topics()) == {"orders", "bills", "early", "late"}
+            assert topics.topics()["early"].partitions == 2
+        assert topics.pending() == []
+
+    asyncio.run(main())
 
 
 def test_two_versions_stay(store: Store) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import re
 import signal
@@ -24,9 +25,12 @@ from support.ports import free_port
 from support.probe import Probe
 
 from pykcoord._native import partition_of
+from pykcoord.catalogue import TopicCatalogue, stored_topics
+from pykcoord.cli.nodes.node import _LedTopics
 from pykcoord.errors import LogLockedError
 from pykcoord.log import Append, LogDirectory
 from pykcoord.log.lock import DirectoryLock
+from pykcoord.log.state_file import StateFile
 
 pytestmark = [pytest.mark.client, pytest.mark.crash]
 
@@ -133,6 +137,28 @@ def test_each_node_serves_its_shards_and_knows_all_topics(new_nodes: Callable[..
     # One process can serve all of it again.
     with LogDirectory.open(nodes.directory, partitions=SHARDS) as log:
         assert all(log.next_offset(shard) > 0 for shard in range(SHARDS))
+
+
+def test_topics_are_stored_and_told_to_the_others_beside_the_loop(tmp_path: Path) -> None:
+    """The node that changes them once served nobody until the others had read them."""
+    file = StateFile(tmp_path / "catalogue.json")
+    told: list[tuple[bool, set[str]]] = []
+
+    def tell() -> None:
+        is_beside = threading.current_thread() is not threading.main_thread()
+        told.append((is_beside, {topic.name for topic in stored_topics(file)}))
+
+    async def main() -> None:
+        topics = TopicCatalogue({"a": 1}, _LedTopics(file, tell))
+        with topics.gathered() as changes:
+            topics.create("b", 1)
+        topics.store_soon()
+        assert set(topics.topics()) == {"a"}
+        await changes.ended()
+        assert set(topics.topics()) == {"a", "b"}
+
+    asyncio.run(main())
+    assert told[-1] == (True, {"a", "b"})
 
 
 def test_the_others_serve_on_while_one_hangs(new_nodes: Callable[..., Nodes]) -> None:

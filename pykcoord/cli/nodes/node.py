@@ -13,7 +13,7 @@ import logging
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any
 
@@ -122,7 +122,7 @@ class FixedPeers:
 class _LedTopics:
     """The topics in their file, of the node that changes them: the others know before a client."""
 
-    def __init__(self, file: Store, tell: Callable[[], None]) -> None:
+    def __init__(self, file: StateFile, tell: Callable[[], None]) -> None:
         self._file = file
         self._tell = tell
 
@@ -131,6 +131,10 @@ class _LedTopics:
 
     def write(self, document: dict[str, Any]) -> None:
         self._file.write(document)
+        self._tell()
+
+    def write_parts(self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]) -> None:
+        self._file.write_parts(document, objects)
         self._tell()
 
 
@@ -202,7 +206,7 @@ class _Node:
         return self._begun.result()
 
     def _tell_topics(self) -> None:
-        """On the loop, as the write before it: it goes on when the others have the change."""
+        """In the thread of the write before it, which goes on when the others have the change."""
         self._changes += 1
         self._told.clear()
         self._channel.send(topics=self._changes)
