@@ -17,7 +17,9 @@ from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, SLICE_ELEMENTS,
 
 # So many changes of a request are stored together, since the whole catalogue is written each time.
 _BATCH = 128
-_AT_ONCE = 16
+# So many are made without a pause, and each costs as much as so many elements that are written.
+_AT_ONCE = 4
+_CHANGE = (PAUSE,) * 4
 
 
 def named_twice(topics: Sequence[Any]) -> Generator[Fields, None, Seen]:
@@ -89,10 +91,12 @@ def stored_together(
                 has_more = len(some) == _AT_ONCE
                 taken += len(some)
                 for of in some:
-                    if of is not PAUSE:
-                        made.append((of, changes))
-                        are_changed = are_changed or of["error_code"] is NONE
-                    yield PAUSE
+                    if of is PAUSE:
+                        yield PAUSE
+                        continue
+                    made.append((of, changes))
+                    are_changed = are_changed or of["error_code"] is NONE
+                    yield from _CHANGE
             yield from _stored(catalogue)
             yield from _told(made, refused)
     finally:
