@@ -14,6 +14,7 @@ import logging
 import os
 import resource
 import signal
+import sys
 import threading
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
@@ -63,6 +64,8 @@ STOP_SECONDS = 10.0
 """How long a stop waits for connections and for the disk, all together."""
 # How long the ready line and the end wait for a stderr that takes nothing.
 _LINES_SECONDS = 1.0
+# Python's own is 5 ms.
+_SWITCH_SECONDS = 0.001
 
 Address = tuple[str, int]
 """Host and port."""
@@ -189,6 +192,8 @@ async def _listening(
             await server.start()
         # Objects of the start stay. To look for garbage among them takes 15 ms each time.
         gc.freeze()
+        # The loop waits so long for the interpreter where another thread has it: the log's writer.
+        sys.setswitchinterval(_SWITCH_SECONDS)
         yield
 
 
