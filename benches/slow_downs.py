@@ -146,7 +146,7 @@ SLOW_DOWNS = [
     ),
     SlowDown(
         ("turn-names",), "a list of all names is made", f"{NODE}/arrive/slices.rs",
-        "let Some(long) = long::check(api, version, &mut body)?",
+        "let Some((checking, group_id)) = Checking::begin(api, version, &mut body)?",
         "core::hint::black_box(api::decode_request(api, version, &mut body.clone()).is_ok());",
     ),
     SlowDown(

@@ -16,7 +16,7 @@ use kcoord_wire::header::begin_response;
 const PART_BYTES: usize = 64 << 10;
 
 /// Of all replies in a turn.
-const TURN_BYTES: usize = 8 * PART_BYTES;
+const TURN_BYTES: usize = 2 * PART_BYTES;
 
 /// Answers of a turn, besides those to what arrived in it. What the system does for each reply is
 /// most of its price: some microseconds.

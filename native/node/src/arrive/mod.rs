@@ -110,7 +110,7 @@ impl<'a> Arrivals<'a, '_> {
             return Err(format!("{} of {length} bytes: at most {most} are served", spec.name));
         }
         let arrival = Arrival::of(frame.ticket, frame.session, &request);
-        let malformed = |error| format!("{} v{version}: {error}", spec.name);
+        let malformed = |error| slices::unread(&arrival.header, error);
         if length > slices::LONG_FRAME_BYTES
             && self.put_names_aside(arrival, frame.bytes, body.clone()).map_err(malformed)?
         {

@@ -11,7 +11,8 @@ use super::{Arrival, Arrivals};
 use crate::Session;
 use crate::gather::Parts;
 use crate::slots::Header;
-use kcoord_wire::api::long::{Long, Unread};
+use kcoord_wire::DecodeError;
+use kcoord_wire::api::long::{Checking, Long, Unread};
 
 /// What a slice may cost, in entries; it ends with the entry that is as much or more.
 const SLICE_ENTRIES: usize = 128;
@@ -24,6 +25,10 @@ const ENTRY_OFFSETS: usize = 4;
 
 /// Offsets of a group that is deleted: more are deleted in slices of so many.
 const SLICE_OFFSETS: usize = SLICE_ENTRIES * ENTRY_OFFSETS;
+
+/// So many names cost as much as an entry when they are checked, and so many bytes.
+const ENTRY_NAMES: usize = 8;
+const ENTRY_CHECKED_BYTES: usize = 2 << 10;
 
 /// Memory that an entry takes here at most, and a request besides its frame.
 const ENTRY_BYTES: usize = 64;
@@ -45,11 +50,34 @@ pub(super) struct Sliced {
 /// What is left to do.
 #[derive(Debug)]
 pub(super) enum Rest {
-    Describe { groups: Unread, include_authorized_operations: bool },
+    /// It is checked first.
+    Check(Unchecked),
+    Describe {
+        groups: Unread,
+        include_authorized_operations: bool,
+    },
     Delete(Deleted),
-    Leave { group_id: Text, members: Unread },
-    Fetch { groups: Unread, require_stable: bool },
-    List { request: ListGroupsRequest<'static>, shard: usize, row: u32 },
+    Leave {
+        group_id: Text,
+        members: Unread,
+    },
+    Fetch {
+        groups: Unread,
+        require_stable: bool,
+    },
+    List {
+        request: ListGroupsRequest<'static>,
+        shard: usize,
+        row: u32,
+    },
+}
+
+/// A request whose names are not all checked yet.
+#[derive(Debug)]
+pub(super) struct Unchecked {
+    checking: Checking,
+    /// Of a LeaveGroup.
+    group_id: Text,
 }
 
 /// A string of the frame: where it begins, and how long it is.
@@ -116,16 +144,7 @@ impl<'a> Arrivals<'a, '_> {
         rest: Rest,
         entries: usize,
     ) -> Sliced {
-        let version = arrival.header.version;
-        let parts = match rest {
-            Rest::Describe { include_authorized_operations, .. } => {
-                Parts::describing(version, include_authorized_operations)
-            }
-            Rest::Delete(_) => Parts::deleting(version),
-            Rest::Leave { .. } => Parts::leaving(version),
-            Rest::Fetch { .. } => Parts::fetching(version),
-            Rest::List { .. } => Parts::listing(version),
-        };
+        let parts = rest.parts(arrival.header.version);
         let needs_frame = !matches!(rest, Rest::List { .. });
         Sliced {
             ticket: self.slots.open_sliced(arrival.header, parts),
@@ -151,6 +170,50 @@ impl Sliced {
 }
 
 impl Rest {
+    /// All of a request that names many, of which nothing but the beginning is checked.
+    pub fn check(checking: Checking, group_id: &str, frame: &[u8]) -> Self {
+        Rest::Check(Unchecked { checking, group_id: Text::of(frame, group_id) })
+    }
+
+    /// What the answer begins with; of a request that is not checked yet, it is another later.
+    pub fn parts(&self, version: i16) -> Parts {
+        match self {
+            Rest::Describe { include_authorized_operations, .. } => {
+                Parts::describing(version, *include_authorized_operations)
+            }
+            Rest::Delete(_) => Parts::deleting(version),
+            Rest::Leave { .. } => Parts::leaving(version),
+            Rest::Fetch { .. } => Parts::fetching(version),
+            Rest::List { .. } | Rest::Check(_) => Parts::listing(version),
+        }
+    }
+
+    /// Checks further names: what that costs in entries, and what is to be done with how many
+    /// entries once all are checked.
+    ///
+    /// # Panics
+    /// If there is nothing to check.
+    pub fn check_on(
+        &mut self,
+        frame: &[u8],
+    ) -> (usize, Result<Option<(Rest, usize)>, DecodeError>) {
+        let Rest::Check(Unchecked { checking, group_id }) = self else { unreachable!() };
+        let mut body = checking.body(frame);
+        let before = body.position();
+        let names = SLICE_ENTRIES * ENTRY_NAMES;
+        let checked = checking.go_on(&mut body, names, SLICE_ENTRIES * ENTRY_CHECKED_BYTES);
+        let bytes = body.position() - before;
+        let cost = checked.unwrap_or_default() / ENTRY_NAMES + bytes / ENTRY_CHECKED_BYTES;
+        let whole = checked.and_then(|_| {
+            if !checking.is_whole() {
+                return Ok(None);
+            }
+            let long = checking.end(&mut body, group_id.read(frame))?;
+            Ok(Some((Rest::of(long, frame), long.entries())))
+        });
+        (1 + cost, whole)
+    }
+
     /// All of a request that names many.
     pub fn of(long: Long<'_>, frame: &[u8]) -> Self {
         match long {
@@ -187,6 +250,7 @@ impl Rest {
         let header = arrival.header;
         let mut cost = 0;
         match self {
+            Rest::Check(_) => unreachable!("it is checked first"),
             Rest::Describe { groups, .. } => {
                 let most = SLICE_ENTRIES * ENTRY_COST_BYTES;
                 let mut slice = Vec::new();
@@ -277,6 +341,7 @@ impl Rest {
 
     pub fn is_done(&self, shards: usize) -> bool {
         match self {
+            Rest::Check(_) => false,
             Rest::Describe { groups, .. } | Rest::Fetch { groups, .. } => groups.count() == 0,
             Rest::Delete(deleted) => deleted.next.is_none() && deleted.groups.count() == 0,
             Rest::Leave { members, .. } => members.count() == 0,

@@ -15,7 +15,7 @@ use crate::routing::shard_of;
 use crate::slots::Header;
 use crate::{Node, Turn};
 use kcoord_wire::DecodeError;
-use kcoord_wire::api::long::{self, Long};
+use kcoord_wire::api::long::{self, Checking, Long};
 use kcoord_wire::api::{self, RequestBody};
 use kcoord_wire::header::{ApiKey, Incoming, open_request};
 use kcoord_wire::reader::Reader;
@@ -25,6 +25,9 @@ pub const MAX_FRAME_BYTES: usize = 8 << 20;
 
 /// In a shorter frame there is no room for names in such numbers that their list would matter.
 pub(super) const LONG_FRAME_BYTES: usize = 4 << 10;
+
+/// A longer one is checked in slices: of so many names the check takes long.
+const CHECKED_AT_ONCE_BYTES: usize = 16 << 10;
 
 /// Memory of all such requests that are not done yet. COORDINATOR_LOAD_IN_PROGRESS beyond, and
 /// clients come back.
@@ -42,7 +45,7 @@ const SMALL_DESCRIPTIONS_BYTES: usize = 64 << 10;
 const SMALL_LIST_ROWS: usize = 128;
 
 /// What slices of one turn may cost, in entries. What they put into answers counts too.
-pub const TURN_ENTRIES: usize = 2_048;
+pub const TURN_ENTRIES: usize = 512;
 
 /// So many entries cost as much again, all together, as one when their answer is put together and
 /// copied.
@@ -215,16 +218,27 @@ impl<'a> Arrivals<'a, '_> {
         mut body: Reader<'a>,
     ) -> Result<bool, DecodeError> {
         let Header { api, version, .. } = arrival.header;
-        let Some(long) = long::check(api, version, &mut body)? else { return Ok(false) };
-        let entries = long.entries();
-        let is_unserved = match long {
-            Long::Leave { group_id, .. } => self.unserved(self.shard_of(group_id)).is_some(),
-            _ => false,
+        let Some((checking, group_id)) = Checking::begin(api, version, &mut body)? else {
+            return Ok(false);
         };
-        if entries <= small(&long) || is_unserved || self.has_no_room(frame, entries) {
+        let is_unserved =
+            api == ApiKey::LeaveGroup && self.unserved(self.shard_of(group_id)).is_some();
+        if is_unserved || self.has_no_room(frame, checking.count()) {
             return Ok(false);
         }
-        self.push(arrival, frame, Rest::of(long, frame), entries);
+        let is_sliced = frame.len() > CHECKED_AT_ONCE_BYTES && checking.count() > 0;
+        let (rest, entries) = if is_sliced {
+            let entries = checking.count();
+            (Rest::check(checking, group_id, frame), entries)
+        } else {
+            let long = checking.at_once(&mut body, group_id)?;
+            let entries = long.entries();
+            if entries <= small(&long) || self.has_no_room(frame, entries) {
+                return Ok(false);
+            }
+            (Rest::of(long, frame), entries)
+        };
+        self.push(arrival, frame, rest, entries);
         Ok(true)
     }
 
@@ -261,6 +275,9 @@ impl Node {
 
     /// Does one slice of a request: what it cost, in entries, and whether it was the last.
     fn work_on(&mut self, now_ms: i64, sliced: &mut Sliced, turn: &mut Turn) -> (usize, bool) {
+        if let Rest::Check(_) = sliced.rest {
+            return self.check_on(sliced, turn);
+        }
         let Sliced { ticket, header, ref client_id, ref session, ref frame, .. } = *sliced;
         let topics = Arc::clone(&self.topics);
         let rows: Vec<u32> = match &sliced.rest {
@@ -288,4 +305,31 @@ impl Node {
         self.deliver(now_ms, batches, early, turn);
         (cost.max(1) + self.budget.take_worked() / ENTRY_COST_BYTES, is_done)
     }
+
+    /// Checks some names of a request; the last of them is not its last slice, unless it cannot be
+    /// read.
+    fn check_on(&mut self, sliced: &mut Sliced, turn: &mut Turn) -> (usize, bool) {
+        let Sliced { ticket, header, ref frame, .. } = *sliced;
+        let (cost, checked) = sliced.rest.check_on(frame);
+        match checked {
+            Ok(None) => (cost, false),
+            Ok(Some((rest, entries))) => {
+                if let Some((_, Some(gather), _)) = self.slots.find(ticket) {
+                    gather.parts = rest.parts(header.version);
+                }
+                (sliced.rest, sliced.entries) = (rest, entries);
+                (cost, false)
+            }
+            Err(error) => {
+                self.slots.close(ticket);
+                turn.invalid.push((header.ticket, unread(&header, error)));
+                (cost, true)
+            }
+        }
+    }
+}
+
+/// Why a request cannot be read, for the log.
+pub(super) fn unread(header: &Header, error: DecodeError) -> String {
+    format!("{} v{}: {error}", header.api.spec().name, header.version)
 }

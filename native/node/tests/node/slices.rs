@@ -33,6 +33,43 @@ fn turns_until(host: &mut Host, ticket: u64) -> usize {
     turns
 }
 
+/// So many names are checked in a turn, and somewhat more.
+const CHECKED_NAMES: usize = 8 * TURN_ENTRIES;
+
+#[test]
+fn many_names_are_checked_in_slices() {
+    let mut host = Host::new(50);
+    let names = names(10 * CHECKED_NAMES);
+    let whole = frame(5, &describe(&borrowed(&names)));
+    let mut cut = whole.clone();
+    cut.pop();
+    let ticket = host.send_frames(&[cut])[0];
+    let mut turns = 0;
+    while host.invalid.is_empty() {
+        assert!(host.waits(ticket));
+        host.sleep(0);
+        turns += 1;
+    }
+    assert!((8..12).contains(&turns), "{turns} turns");
+    let [(refused, reason)] = &host.invalid[..] else { panic!("{:?}", host.invalid) };
+    assert_eq!(*refused, ticket);
+    assert!(reason.starts_with("DescribeGroups v5: tagged"), "{reason}");
+    assert_eq!(host.node.waiting_bytes(), 0);
+    assert_ne!(host.next_timeout_ms, Some(host.now_ms), "nothing of it is left to do");
+
+    let ticket = host.send_frames(std::slice::from_ref(&whole))[0];
+    turns_until(&mut host, ticket);
+    assert_eq!(described(host.take(ticket)).len(), names.len());
+
+    let ticket = host.send_frames(&[whole])[0];
+    assert!(host.node.waiting_bytes() > 0);
+    host.node.abandon(ticket);
+    assert_eq!(host.node.waiting_bytes(), 0);
+    host.sleep(0);
+    assert_eq!(host.invalid.len(), 1);
+    assert_ne!(host.next_timeout_ms, Some(host.now_ms));
+}
+
 fn commit_to(host: &mut Host, groups: &[String]) {
     let frames: Vec<Vec<u8>> =
         groups.iter().map(|group| frame(9, &commit(group, &[("t", 0, &[0])]))).collect();

@@ -49,14 +49,18 @@ pub(super) fn decode_element<'a>(
     left: &mut usize,
 ) -> Result<OffsetFetchRequest<'a>> {
     let group = decode_group(version, body, left)?;
-    if version >= 8 {
-        body.tags()?;
-    }
+    decode_group_end(version, body)?;
     Ok(group)
 }
 
-/// Checks what [`decode_element`] reads, and makes no list of it.
-pub(super) fn check_element(version: i16, body: &mut Reader<'_>, left: &mut usize) -> Result<()> {
+/// What comes behind the topics of a group.
+pub(super) fn decode_group_end(version: i16, body: &mut Reader<'_>) -> Result<()> {
+    if version >= 8 { body.tags() } else { Ok(()) }
+}
+
+/// Checks what [`decode_element`] reads, and makes no list of it: what comes before the topics of a
+/// group, of which it says the number. [`check_topic`] and [`decode_group_end`] do the rest.
+pub(super) fn check_group(version: i16, body: &mut Reader<'_>, left: &mut usize) -> Result<usize> {
     body.string("group_id")?;
     if version >= 9 {
         body.nullable_string("member_id")?;
@@ -66,15 +70,17 @@ pub(super) fn check_element(version: i16, body: &mut Reader<'_>, left: &mut usiz
     if version < 2 && topics.is_none() {
         return Err(body.error("topics", DecodeErrorKind::Null));
     }
-    for _ in 0..topics.unwrap_or_default() {
-        decode_topic(version, body)?;
-        let Some(partitions) = body.counted_length("partition_indexes", 4, left)? else {
-            return Err(body.error("partition_indexes", DecodeErrorKind::Null));
-        };
-        body.skip("partition_index", size_of::<i32>() * partitions)?;
-        body.tags()?;
-    }
-    if version >= 8 { body.tags() } else { Ok(()) }
+    Ok(topics.unwrap_or_default())
+}
+
+/// Checks one topic of a group.
+pub(super) fn check_topic(version: i16, body: &mut Reader<'_>, left: &mut usize) -> Result<()> {
+    decode_topic(version, body)?;
+    let Some(partitions) = body.counted_length("partition_indexes", 4, left)? else {
+        return Err(body.error("partition_indexes", DecodeErrorKind::Null));
+    };
+    body.skip("partition_index", size_of::<i32>() * partitions)?;
+    body.tags()
 }
 
 fn decode_group<'a>(
