@@ -153,6 +153,22 @@ def test_a_node_is_cut_off_from_the_store(members: ProxiedMembers) -> None:
         served_again(members, probes)
 
 
+def test_a_machine_is_lost(members: ProxiedMembers) -> None:
+    """Nothing is refused; nobody hears of its node, and that of nobody."""
+    with probing(members) as probes:
+        spread(members)
+        since, node = members.since_now(), another(members)
+        members.controls[node].cut()
+        members.cut_from_store(node)
+        members.wait(lambda: not is_there(members, node), "it is fenced")
+        served_again(members, probes)
+        assert longest(probes, since) < SILENT_S + more(members)
+        members.controls[node].join()
+        members.join_to_store(node)
+        members.wait(lambda: is_there(members, node), "it begins anew")
+        served_again(members, probes)
+
+
 def test_all_are_cut_off_from_the_store(members: ProxiedMembers) -> None:
     with probing(members) as probes:
         spread(members)

@@ -18,7 +18,6 @@ pytestmark = pytest.mark.client
 OWN_MB = 36.0
 SMAPS = "smaps_rollup"
 HOW = {
-    "alone": ["{}"],
     "of several": ["--nodes", "2", "{}"],
     "of a cluster": ["--cluster", "{}"],
 }

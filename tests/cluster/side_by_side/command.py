@@ -109,13 +109,16 @@ def main() -> int:
                     is_wrong = is_wrong or bool(outcome.violations)
                     sys.stdout.write(_row(name, cluster.name, outcome) + "\n")
                     sys.stdout.flush()
+                    for one in outcome.violations:
+                        sys.stderr.write(f"WRONG ({one.rule}) {one.group}: {one.text}\n")
     return int(is_wrong)
 
 
 def _one(cluster: Cluster, fault: Fault, is_of_controller: bool) -> Outcome:
     cluster.settle()
-    name = f"check-{time.time_ns():x}"
-    node = cluster.controller() if is_of_controller else _another(cluster, name)
+    controller = cluster.controller()
+    node = controller if is_of_controller else next(one for one in NODES if one != controller)
+    name = _name_at(cluster, node)
     nodes = [
         (host, int(port)) for host, _, port in (a.rpartition(":") for a in cluster.addresses())
     ]
@@ -145,13 +148,12 @@ def _one(cluster: Cluster, fault: Fault, is_of_controller: bool) -> Outcome:
     return outcome
 
 
-def _another(cluster: Cluster, name: str) -> int:
-    """A node that coordinates a group of the check and does not lead the others, if there is one:
-    what becomes of the controller is another fault."""
-    controller = cluster.controller()
-    found = [coordinator(cluster, f"{name}-committed-{at}") for at in range(_GROUPS)]
-    others = [node for node in found if node not in (-1, controller)]
-    return others[0] if others else next(node for node in NODES if node != controller)
+def _name_at(cluster: Cluster, node: int) -> str:
+    """A name of the check by which this node coordinates one of its groups."""
+    while True:
+        name = f"check-{time.time_ns():x}"
+        if coordinator(cluster, f"{name}-committed-0") == node:
+            return name
 
 
 def _row(fault: str, name: str, outcome: Outcome) -> str:
