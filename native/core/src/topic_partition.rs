@@ -3,10 +3,12 @@
 //! One allocation a set, however many topics it has; topics are told apart where something is
 //! encoded ([`by_topic`]).
 
+use core::cmp::Ordering;
+
 use crate::request::Uuid;
 
 /// A partition of a topic with an id. 20 bytes: large groups have very many.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct TopicPartition {
     topic_id: [u8; 16],
     /// The partition.
@@ -24,6 +26,20 @@ impl TopicPartition {
     /// The topic.
     pub fn topic_id(&self) -> Uuid {
         Uuid(u128::from_be_bytes(self.topic_id))
+    }
+}
+
+impl Ord for TopicPartition {
+    fn cmp(&self, other: &Self) -> Ordering {
+        // As the bytes of the id are ordered, in two words.
+        let key = |of: &TopicPartition| (u128::from_be_bytes(of.topic_id), of.partition);
+        key(self).cmp(&key(other))
+    }
+}
+
+impl PartialOrd for TopicPartition {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
     }
 }
 
@@ -79,14 +95,36 @@ pub fn find<T: AtPartition>(set: &[T], partition: TopicPartition) -> Option<&T> 
     set.binary_search_by_key(&partition, AtPartition::at).ok().map(|at| &set[at])
 }
 
+/// Whether a set holds each of many partitions, asked in their order: both are walked together.
+pub struct Walk<'a, T> {
+    rest: &'a [T],
+}
+
+impl<'a, T: AtPartition> Walk<'a, T> {
+    /// From its first partition on.
+    pub fn of(set: &'a [T]) -> Self {
+        Walk { rest: set }
+    }
+
+    /// Whether the set holds the partition; none that is asked for later is before it.
+    pub fn holds(&mut self, partition: TopicPartition) -> bool {
+        while let [first, rest @ ..] = self.rest
+            && first.at() < partition
+        {
+            self.rest = rest;
+        }
+        self.rest.first().is_some_and(|first| first.at() == partition)
+    }
+}
+
 /// Whether both hold some partition.
 pub fn intersects<T: AtPartition, U: AtPartition>(left: &[T], right: &[U]) -> bool {
     let (mut left, mut right) = (left.iter().peekable(), right.iter().peekable());
     while let (Some(l), Some(r)) = (left.peek(), right.peek()) {
         match l.at().cmp(&r.at()) {
-            core::cmp::Ordering::Less => left.next().map(drop),
-            core::cmp::Ordering::Greater => right.next().map(drop),
-            core::cmp::Ordering::Equal => return true,
+            Ordering::Less => left.next().map(drop),
+            Ordering::Greater => right.next().map(drop),
+            Ordering::Equal => return true,
         };
     }
     false
@@ -126,5 +164,9 @@ mod tests {
         assert!(is_subset(&some[2..], &others) && !is_subset(&some, &others));
         assert!(is_subset(&some[..0], &others[..0]) && !is_subset(&some, &others[..0]));
         assert!(contains(&some, others[1]) && !contains(&some, others[0]));
+        let asked = set(&[(0, 9), (1, 0), (1, 0), (1, 1), (2, 5), (2, 6), (3, 0)]);
+        let mut walk = Walk::of(&some);
+        let held: Vec<bool> = asked.iter().map(|at| walk.holds(*at)).collect();
+        assert_eq!(held, asked.iter().map(|at| contains(&some, *at)).collect::<Vec<_>>());
     }
 }

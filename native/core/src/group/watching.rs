@@ -19,7 +19,7 @@ use crate::event::{Event, EventKind, EventMember, GoneCause, Moves, bounded_reas
 use crate::owners::Owners;
 use crate::request::{HeartbeatRequest, JoinGroupRequest, RequestContext};
 use crate::shared_bytes::SharedBytes;
-use crate::topic_partition::{TopicPartition, contains};
+use crate::topic_partition::{TopicPartition, Walk};
 
 /// Of so many is remembered how often something happened to them; then all begin anew.
 const MAX_REPEATS: usize = 4_096;
@@ -320,10 +320,14 @@ impl Machine {
         }
         let member = &self.registry.consumer_members[row];
         let released = self.watching.released.entry(member.group).or_default();
-        let has = |at| contains(&next.assigned, at) || contains(&next.revoking, at);
-        let had = member.assigned.iter().chain(&member.revoking).map(|had| had.at);
-        released.extend(had.filter(|at| !has(*at)).map(|at| (at, now_ms)));
-        let gained = next.assigned.iter().filter(|has| !contains(&member.assigned, has.at));
+        for set in [&member.assigned, &member.revoking] {
+            let (mut assigned, mut revoking) = (Walk::of(&next.assigned), Walk::of(&next.revoking));
+            let mut has = |at| assigned.holds(at) || revoking.holds(at);
+            let had = set.iter().map(|had| had.at);
+            released.extend(had.filter(|at| !has(*at)).map(|at| (at, now_ms)));
+        }
+        let mut had = Walk::of(&member.assigned);
+        let gained = next.assigned.iter().filter(|has| !had.holds(has.at));
         let gains = self.watching.gains.entry(row).or_default();
         for got in gained {
             gains.partitions += 1;

@@ -3,11 +3,11 @@
 
 use std::sync::Arc;
 
-use ahash::RandomState;
-use hashbrown::HashSet;
 use kcoord_timer::slab::Slab;
 
 use super::member::Member;
+use super::owned::Owned;
+use super::reconcile::Current;
 use super::regexes::ResolvedRegex;
 use super::subscription::TopicNames;
 use super::{ConsumerGroup, flat};
@@ -17,15 +17,15 @@ use crate::record::consumer::{
     TargetAssignmentMetadataValue,
 };
 use crate::response::MemberId;
-use crate::topic_partition::TopicPartition;
+use crate::topic_partition::{AssignedPartition, TopicPartition};
 
 /// What a member whose record of type 8 is gone has until its other records follow.
-const UNASSIGNED: CurrentMemberAssignmentValue = CurrentMemberAssignmentValue {
+const UNASSIGNED: Current<'static> = Current {
+    state: MemberState::Stable,
     member_epoch: -1,
     previous_member_epoch: -1,
-    state: MemberState::Stable,
-    assigned_partitions: Vec::new(),
-    partitions_pending_revocation: Vec::new(),
+    assigned: &[],
+    revoking: &[],
 };
 
 impl Registry {
@@ -73,12 +73,11 @@ impl Registry {
             }
             RecordChange::CurrentMemberAssignment { member_id, value: Some(value) } => {
                 let row = self.consumer_member_or_new(group, member_id);
-                self.consumer_members[row].is_there = true;
-                self.apply_current_assignment(row, value);
+                self.apply_current_value(row, value);
             }
             RecordChange::CurrentMemberAssignment { member_id, value: None } => {
                 if let Some(row) = self.find_consumer_member(group, member_id) {
-                    self.apply_current_assignment(row, &UNASSIGNED);
+                    self.apply_current(row, &UNASSIGNED);
                 }
             }
             RecordChange::RegularExpression { regular_expression, value: Some(value) } => {
@@ -153,28 +152,42 @@ impl Registry {
         of.count_vote(member.server_assignor(), 1);
     }
 
-    fn apply_current_assignment(&mut self, row: u32, value: &CurrentMemberAssignmentValue) {
+    fn apply_current_value(&mut self, row: u32, value: &CurrentMemberAssignmentValue) {
+        let assigned = flat::assigned(&value.assigned_partitions, value.member_epoch);
+        let revoking = flat::assigned(&value.partitions_pending_revocation, value.member_epoch);
+        self.consumer_members[row].is_there = true;
+        self.apply_current(
+            row,
+            &Current {
+                state: value.state,
+                member_epoch: value.member_epoch,
+                previous_member_epoch: value.previous_member_epoch,
+                assigned: &assigned,
+                revoking: &revoking,
+            },
+        );
+    }
+
+    /// What a record of type 8 of a member that is there does.
+    pub fn apply_current(&mut self, row: u32, has: &Current<'_>) {
         let group = self.consumer_members[row].group;
         let (of, members) = self.consumer_and_members(group);
         let member = &mut members[row];
-        let assigned = flat::assigned(&value.assigned_partitions, value.member_epoch);
-        let revoking = flat::assigned(&value.partitions_pending_revocation, value.member_epoch);
         if let Some(owned) = &mut of.owned {
-            for had in member.assigned.iter().chain(&member.revoking) {
-                owned.remove(&had.at);
-            }
-            owned.extend(assigned.iter().chain(&revoking).map(|has| has.at));
+            let at = |set: &AssignedPartition| set.at;
+            owned.remove_all(member.assigned.iter().chain(&member.revoking).map(at));
+            owned.insert_all(has.assigned.iter().chain(has.revoking).map(at));
         }
-        member.member_epoch = value.member_epoch;
-        member.previous_member_epoch = value.previous_member_epoch;
-        member.state = value.state;
-        member.assigned = assigned.into();
-        member.revoking = revoking.into();
+        member.member_epoch = has.member_epoch;
+        member.previous_member_epoch = has.previous_member_epoch;
+        member.state = has.state;
+        member.assigned = has.assigned.into();
+        member.revoking = has.revoking.into();
     }
 
     /// Takes a member's row out of its group and out of the slab.
     pub fn detach_consumer_member(&mut self, row: u32) -> Member {
-        self.apply_current_assignment(row, &UNASSIGNED);
+        self.apply_current(row, &UNASSIGNED);
         let group = self.consumer_members[row].group;
         let (of, members) = self.consumer_and_members(group);
         let member = &members[row];
@@ -232,14 +245,14 @@ impl ConsumerGroup {
         }
         let all = self.members.iter().map(|row| &members[*row]);
         let had = all.flat_map(|member| member.assigned.iter().chain(&member.revoking));
-        let mut owned = HashSet::with_hasher(RandomState::with_seeds(1, 2, 3, 4));
-        owned.extend(had.map(|had| had.at));
+        let mut owned = Owned::default();
+        owned.insert_all(had.map(|had| had.at));
         self.owned = Some(Box::new(owned));
     }
 
     /// Whether a member has the partition, or has yet to give it up; `know_owned` came before. Not
     /// asked of what the member that asks has itself.
     pub fn is_owned(&self, partition: TopicPartition) -> bool {
-        self.owned.as_ref().is_some_and(|owned| owned.contains(&partition))
+        self.owned.as_ref().is_some_and(|owned| owned.contains(partition))
     }
 }

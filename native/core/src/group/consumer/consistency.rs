@@ -56,8 +56,8 @@ impl Machine {
             assert!(of.members.contains(row), "{instance_id} is a member's");
         }
         if let Some(known) = &of.owned {
-            assert_eq!(known.len(), owned.len());
-            assert!(owned.iter().all(|at| known.contains(at)), "it is known who has what");
+            assert_eq!(known.count(), owned.len());
+            assert!(owned.iter().all(|at| known.contains(*at)), "it is known who has what");
         }
     }
 }

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
+use super::reconcile::Current;
 use crate::group::Machine;
 use crate::record::consumer::{
-    ConsumerGroupKey, ConsumerRecordType, MemberMetadataValue, RecordChange,
-    TargetAssignmentMemberValue,
+    ConsumerGroupKey, ConsumerRecordType, CurrentMemberAssignmentValue, MemberMetadataValue,
+    RecordChange, TargetAssignmentMemberValue,
 };
 use crate::topic_partition::TopicPartition;
 
@@ -49,6 +50,25 @@ impl Machine {
         self.group_mut(group).last_record_end = offset + 1;
         (self.scratch_key, self.scratch_value) = (key, value);
         self.registry.apply_target(row, partitions);
+    }
+
+    /// Writes a member's record of type 8, and applies it.
+    pub fn emit_current(&mut self, now_ms: i64, group: u32, row: u32, has: &Current<'_>) {
+        let (mut key, mut value) =
+            (core::mem::take(&mut self.scratch_key), core::mem::take(&mut self.scratch_value));
+        key.clear();
+        value.clear();
+        let record_type = ConsumerRecordType::CurrentMemberAssignment;
+        let (group_id, rest) =
+            (self.group(group).id.as_str(), &*self.registry.consumer_members[row].id);
+        ConsumerGroupKey { record_type, group_id, rest }.encode(&mut key);
+        let (epochs, sets) =
+            ((has.member_epoch, has.previous_member_epoch), [has.assigned, has.revoking]);
+        CurrentMemberAssignmentValue::encode_sets(epochs, has.state, sets, &mut value);
+        let offset = self.outbox.emit(now_ms, &key, Some(&value));
+        self.group_mut(group).last_record_end = offset + 1;
+        (self.scratch_key, self.scratch_value) = (key, value);
+        self.registry.apply_current(row, has);
     }
 
     /// Writes a member's record of type 5, and applies what a reader of it finds.

@@ -40,6 +40,7 @@ pub fn assigned(topics: &[EpochPartitions], member_epoch: i32) -> Vec<AssignedPa
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::record::consumer::{CurrentMemberAssignmentValue, MemberState};
     use crate::request::Uuid;
 
     #[test]
@@ -54,5 +55,28 @@ mod tests {
         assert_eq!(assigned(&topics, 9).iter().map(|had| had.epoch).collect::<Vec<_>>(), [9, 9]);
         topics[0].partitions = vec![4, 3, 4];
         assert_eq!(assigned(&topics, -2).iter().map(|had| had.at).collect::<Vec<_>>(), set[..2]);
+    }
+
+    #[test]
+    fn sets_are_encoded_as_records_are() {
+        let had = |id, partition| AssignedPartition {
+            at: TopicPartition::new(Uuid(id), partition),
+            epoch: partition - 1,
+        };
+        let (has, revoking) = (vec![had(1, 3), had(1, 4), had(2, 0)], vec![had(3, 7)]);
+        for (has, revoking) in [(&has[..], &revoking[..]), (&[], &has), (&[], &[])] {
+            let value = CurrentMemberAssignmentValue {
+                member_epoch: 9,
+                previous_member_epoch: -1,
+                state: MemberState::UnrevokedPartitions,
+                assigned_partitions: of_assigned(has),
+                partitions_pending_revocation: of_assigned(revoking),
+            };
+            let (mut expected, mut encoded) = (Vec::new(), Vec::new());
+            value.encode(&mut expected);
+            let sets = [has, revoking];
+            CurrentMemberAssignmentValue::encode_sets((9, -1), value.state, sets, &mut encoded);
+            assert_eq!(encoded, expected);
+        }
     }
 }

@@ -28,6 +28,7 @@ pub mod member;
 mod member_id;
 mod metadata_hash;
 mod offsets;
+mod owned;
 mod pattern;
 mod preferred_assignor;
 pub mod reconcile;
@@ -53,17 +54,14 @@ mod view;
 
 use std::collections::BTreeMap;
 
-use ahash::RandomState;
-use hashbrown::HashSet;
 use kcoord_timer::slab::Slab;
 
 use computing::Computing;
 use member::Member;
+use owned::Owned;
 use regexes::Regexes;
 use rows::Rows;
 use subscription::TopicNames;
-
-use crate::topic_partition::TopicPartition;
 
 /// A new group's epochs: nothing was assigned yet.
 pub const FIRST_EPOCH: i32 = 1;
@@ -126,7 +124,7 @@ pub struct ConsumerGroup {
     /// Assignors that members name, and how many members name each.
     assignor_votes: Vec<(Box<str>, u32)>,
     /// Partitions that members have or have yet to give up; none until it is needed.
-    owned: Option<Box<HashSet<TopicPartition, RandomState>>>,
+    owned: Option<Box<Owned>>,
 }
 
 impl Default for ConsumerGroup {

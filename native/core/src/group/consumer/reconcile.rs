@@ -5,7 +5,7 @@
 //! still hold. A partition moves only when its owner has said that it gave it up.
 
 use crate::record::consumer::MemberState;
-use crate::topic_partition::{AssignedPartition, TopicPartition, contains, intersects};
+use crate::topic_partition::{AssignedPartition, TopicPartition, Walk, intersects};
 
 /// What a member has: what its record says (type 8).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,7 +108,8 @@ fn next(
     around: &impl Surroundings,
 ) -> Option<Next> {
     let is_due = |partition: &TopicPartition| around.is_subscribed(*partition);
-    let is_kept = |had: &AssignedPartition| contains(goal.target, had.at) && is_due(&had.at);
+    let mut target = Walk::of(goal.target);
+    let is_kept = |had: &AssignedPartition| target.holds(had.at) && is_due(&had.at);
     let (keep, revoke): (Vec<_>, Vec<_>) = current.assigned.iter().copied().partition(is_kept);
     if !revoke.is_empty() && still_owns(goal.reported, &revoke) {
         return Some(Next {
@@ -119,20 +120,19 @@ fn next(
             revoking: revoke,
         });
     }
-    let mut assigned = keep;
+    let (mut kept, mut revoking) = (keep.iter().peekable(), Walk::of(current.revoking));
+    let mut assigned = Vec::with_capacity(goal.target.len());
     let mut waits = false;
-    let kept = assigned.len();
     for partition in goal.target.iter().filter(|partition| is_due(partition)) {
-        if contains(&assigned[..kept], *partition) {
-            continue;
-        }
-        if !around.is_owned(*partition) || contains(current.revoking, *partition) {
+        if let Some(had) = kept.next_if(|had| had.at == *partition) {
+            assigned.push(*had);
+        } else if !around.is_owned(*partition) || revoking.holds(*partition) {
             assigned.push(AssignedPartition { at: *partition, epoch: goal.target_epoch });
         } else {
             waits = true;
         }
     }
-    assigned.sort_by_key(|had| had.at);
+    debug_assert!(kept.next().is_none(), "what is kept is in the target");
     Some(Next {
         state: if waits { MemberState::UnreleasedPartitions } else { MemberState::Stable },
         member_epoch: goal.target_epoch,
@@ -318,6 +318,7 @@ mod tests {
         use proptest::prelude::*;
 
         use super::*;
+        use crate::topic_partition::contains;
 
         struct Others<'a>(Vec<&'a Next>);
 

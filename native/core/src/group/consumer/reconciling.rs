@@ -50,9 +50,8 @@ impl Machine {
         let member = &self.registry.consumer_members[row];
         let at = |had: &AssignedPartition| had.at;
         let is_same = next.assigned.iter().map(at).eq(member.assigned.iter().map(at));
-        let member_id = member.id.clone();
         self.watch_step(now_ms, row, &next);
-        self.emit_consumer(now_ms, group, &current_record(&member_id, &next));
+        self.emit_current(now_ms, group, row, &next.as_current());
         self.tell_member_step(row, &next);
         MemberStep { is_written: true, has_other_partitions: !is_same }
     }

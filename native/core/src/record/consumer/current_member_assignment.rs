@@ -6,6 +6,7 @@ use crate::record::fields::{
 };
 use crate::record::reader::{DecodeError, Reader};
 use crate::request::Uuid;
+use crate::topic_partition::{AssignedPartition, by_topic};
 
 const ASSIGNMENT_EPOCHS_TAG: u32 = 0;
 /// An id, no partitions, no tags.
@@ -92,6 +93,34 @@ impl CurrentMemberAssignmentValue {
             assigned_partitions,
             partitions_pending_revocation,
         })
+    }
+
+    /// Appends the value of a member that has and is to give up these sets of partitions; `epochs`:
+    /// its own and the one before.
+    pub fn encode_sets(
+        epochs: (i32, i32),
+        state: MemberState,
+        sets: [&[AssignedPartition]; 2],
+        out: &mut Vec<u8>,
+    ) {
+        write_i16(out, VERSION);
+        write_i32(out, epochs.0);
+        write_i32(out, epochs.1);
+        out.push(state as u8);
+        for set in sets {
+            write_compact_count(out, by_topic(set).count());
+            for (topic_id, part) in by_topic(set) {
+                write_uuid(out, topic_id);
+                write_compact_count(out, part.len());
+                part.iter().for_each(|had| write_i32(out, had.at.partition));
+                out.push(1);
+                write_tagged_field(out, ASSIGNMENT_EPOCHS_TAG, |out| {
+                    write_compact_count(out, part.len());
+                    part.iter().for_each(|had| write_i32(out, had.epoch));
+                });
+            }
+        }
+        write_no_tags(out);
     }
 
     /// Appends the value.
