@@ -3,6 +3,7 @@
 #define _GNU_SOURCE
 #include "client.h"
 #include "wire.h"
+#include "measure.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -137,6 +138,7 @@ void finish(struct member *member, enum state state) {
         else
             die("write: %s", strerror(errno));
     }
+    sent_count++;
     member->sent_at = now_seconds();
     member->state = state;
 }

@@ -13,7 +13,7 @@
 enum { ERROR_CODES = 128 };
 
 int server_pid;
-long done;
+long done, sent_count;
 
 static long errors[ERROR_CODES];
 static double *latencies;
@@ -44,7 +44,7 @@ static double own_cpu(void) {
 }
 
 void begin_phase(void) {
-    done = latency_count = 0;
+    done = latency_count = sent_count = 0;
     memset(errors, 0, sizeof errors);
     server_cpu_mark = server_cpu();
     own_cpu_mark = own_cpu();
@@ -62,6 +62,7 @@ static double percentile_ms(double part) {
 void report(const char *phase, double seconds, long count) {
     printf("{\"phase\":\"%s\",\"seconds\":%.4f,\"count\":%ld,\"server_cpu_s\":%.2f", phase, seconds,
            count, server_cpu() - server_cpu_mark);
+    printf(",\"sent\":%ld", sent_count);
     printf(",\"load_cpu_s\":%.2f", own_cpu() - own_cpu_mark);
     if (latency_count > 0) {
         qsort(latencies, (size_t)latency_count, sizeof *latencies, by_size);

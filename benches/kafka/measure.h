@@ -3,7 +3,7 @@
 #define PYKCOORD_BENCHES_MEASURE_H
 
 extern int server_pid;
-extern long done;  // replies of the kind that the phase counts
+extern long done, sent_count;  // replies of the kind that the phase counts
 
 void begin_phase(void);
 void add_latency(double seconds);
