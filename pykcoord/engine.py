@@ -105,6 +105,7 @@ class Engine:
         *,
         clock: Clock | None = None,
         tells_events: bool = False,
+        tells_starts: bool = False,
         new_runtime: Callable[..., Runtime] = Runtime,
         assignors: Given | None = None,
         keep: Callable[[], Keeping] | None = None,
@@ -114,8 +115,9 @@ class Engine:
         Of a `Directory` all shards are led from the start, or its part of them. Of a log that is
         open already none is led: `Runtime.adopt` says which to lead, and when. `catalogue`: topics
         that are to be there at least, or the catalogue of a cluster. `tells_events`: whether
-        `Runtime.on_event` hears of rebalances that loading starts, too. `new_runtime` makes the
-        loop (a kind of `Runtime`). `assignors` stand in the place of `group.consumer.assignors`.
+        `Runtime.on_event` hears of rebalances that loading starts, too; `tells_starts`: whether
+        those are logged. `new_runtime` makes the loop (a kind of `Runtime`). `assignors` stand in
+        the place of `group.consumer.assignors`.
         `keep` says where what happens to groups is kept, where `group.events.enable` wants that; of
         a directory this is beside its log, and otherwise None keeps nothing.
 
@@ -134,6 +136,8 @@ class Engine:
             node.compute_targets_aside()
             runtime = new_runtime(node, log, clock, observer)
             runtime.tell_events(tells_events)
+            if tells_starts:
+                runtime.tell_starts()
             if config.transactional_commits_enable:
                 runtime.serve_transactions()
             if own:

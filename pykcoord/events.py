@@ -11,9 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["REBALANCE_STARTS", "Event", "EventMember", "log_event"]
+__all__ = [
+    "MOST_STARTS", "REBALANCE_STARTS", "Event", "EventMember", "log_event", "log_more_starts",
+]  # fmt: skip
 
 REBALANCE_STARTS = ("rebalance_started", "group_epoch_bumped")
+# Of one turn there is a line for each: thousands of lines would cost more than their rebalances.
+MOST_STARTS = 32
 """Kinds of events with which a rebalance begins, of a classic group and of a consumer group."""
 
 logger = logging.getLogger("pykcoord.groups")
@@ -220,6 +224,12 @@ def log_event(event: Event) -> None:
         if event.count is not None:
             text += f", {event.count} {_COUNTED.get(event.kind, 'members')}"
         _log(logging.DEBUG, event, text, {"event": event.kind})
+
+
+def log_more_starts(count: int) -> None:
+    """One line for the starts of rebalances of a turn that have no line of their own."""
+    text = "rebalances of %d more groups started at the same time"
+    logger.info(text, count, extra={"event": "rebalances", "count": count})
 
 
 def _log(level: int, event: Event, text: str, fields: dict[str, Any]) -> None:

@@ -7,6 +7,7 @@ import secrets
 from pathlib import Path
 from typing import NamedTuple
 
+from pykcoord._native import merge_events
 from pykcoord.config import Config
 from pykcoord.log.event_keeping import EventKeeper, FileKeeper
 from pykcoord.log.events import EventLimits
@@ -35,14 +36,15 @@ class Keeping(NamedTuple):
 
 def keep_in_files(directory: Path, config: Config, lock: DirectoryLock | None = None) -> Keeping:
     """In a directory that this process alone writes to; its `lock` is given up with the keeper."""
-    return Keeping(FileKeeper(directory, _limits(config), lock), EventFiles(directory))
+    keeper = FileKeeper(directory, _limits(config), merge_events, lock)
+    return Keeping(keeper, EventFiles(directory))
 
 
 def keep_beside(name: str, store: Store, incarnation: int, config: Config) -> Keeping:
     """In a store that processes share, each with an incarnation of its own; `name` is its place."""
     is_folder = "://" not in name or name.startswith("file://")
     seconds = _FOLDER_SECONDS if is_folder else _OBJECT_SECONDS
-    keeper = ObjectKeeper(name, store, incarnation, _limits(config), seconds)
+    keeper = ObjectKeeper(name, store, incarnation, _limits(config), merge_events, seconds)
     return Keeping(keeper, EventObjects(store, seconds))
 
 

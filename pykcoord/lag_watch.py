@@ -7,9 +7,10 @@ nothing. It looks at one shard at a time, tells the recorder, and is asked for m
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
+from pykcoord._native import EventBatch
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.consumer_protocol import decode_assignment
 from pykcoord.lag import (
@@ -51,7 +52,7 @@ class LagWatch:
         self,
         node: Views,
         catalogue: TopicCatalogue,
-        take: Callable[[list[tuple[int, int, bytes, bytes]]], None],
+        take: Callable[[EventBatch], None],
         limits: LagLimits | None = None,
     ) -> None:
         self._node = node
@@ -70,10 +71,10 @@ class LagWatch:
         # Rows of groups, until something happens to one of the shard.
         self._rows: dict[int, dict[str, tuple[Any, ...] | None]] = {}
 
-    def hear(self, recorded: Sequence[tuple[int, int, bytes, bytes]]) -> None:
-        """Something happened to groups: who owns what is another now."""
-        for one in recorded:
-            self._rows.pop(one[0], None)
+    def hear(self, shards: Iterable[int]) -> None:
+        """Something happened to groups of these shards: who owns what is another now."""
+        for shard in shards:
+            self._rows.pop(shard, None)
 
     def look(self, now_ms: int) -> None:
         """At the next shard. To be called now and then."""
@@ -208,7 +209,7 @@ class LagWatch:
             value = json.dumps(fields, separators=(",", ":")).encode()
             recorded.append((shard, now_ms, group.encode(), value))
         if recorded:
-            self._take(recorded)
+            self._take(EventBatch(recorded))
 
 
 def _sum(ends: Mapping[str, Mapping[int, int]], committed: Mapping[tuple[str, int], int]) -> int:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import logging
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any
 
+from pykcoord._native import EventBatch, record_areas
 from pykcoord.catalogue import Changed, TopicCatalogue
-from pykcoord.log.event_keeping import EventKeeper, Kept
+from pykcoord.log.event_keeping import EventKeeper
+from pykcoord.log.events import Kept, Records
 
 __all__ = ["Recorder", "watch_topics"]
 
@@ -31,9 +32,6 @@ _EXPIRE_MS = 60_000
 _CLOSE_SECONDS = 5.0
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
-
-Recorded = tuple[int, int, bytes, bytes]
-"""Shard, time in ms, group id and JSON of an event, as the native node has it."""
 
 
 class Recorder:
@@ -53,8 +51,8 @@ class Recorder:
         self._now_ms = now_ms
         self._dropped_before = dropped_before
         self._changed = threading.Condition()
-        self._waiting: deque[Recorded] = deque()
-        self._bytes = 0
+        self._waiting: list[EventBatch] = []
+        self._count = self._bytes = 0
         self._closed = self._lost = False
         self._idle = True
         # What concerns the whole coordinator goes into a shard with its next event.
@@ -70,25 +68,26 @@ class Recorder:
         self.not_kept = {"behind": 0, "disk": 0, "group": 0, "shard": 0}
         """Events that are not in the log, or not any more, by why: too many waited, here or before;
         the disk did not take them; a group, or all of a shard, had more than it may have."""
-        self.on_taken: Callable[[Sequence[Recorded]], None] = lambda recorded: None
-        """Hears of all that is taken, on the loop."""
+        self.on_taken: Callable[[Sequence[int]], None] = lambda shards: None
+        """Hears of which shards something is taken, on the loop."""
         self.note("coordinator_started")
         self._thread = threading.Thread(target=self._run, name="pykcoord-recorder", daemon=True)
         self._thread.start()
 
-    def take(self, recorded: Sequence[Recorded]) -> None:
+    def take(self, recorded: EventBatch) -> None:
         """Keep these, unless too many wait already."""
-        self.on_taken(recorded)
-        size = sum(len(one[2]) + len(one[3]) for one in recorded)
-        if len(recorded) >= _MANY:
+        self.on_taken(recorded.shards)
+        count, size = len(recorded), recorded.size_bytes
+        if count >= _MANY:
             self._count_before()
         with self._changed:
-            is_full = len(self._waiting) + len(recorded) > _MAX_EVENTS
+            is_full = self._count + count > _MAX_EVENTS
             if is_full or self._bytes + size > _MAX_BYTES or self._closed:
-                self._lose(len(recorded))
+                self._lose(count)
                 return
             was_empty = not self._waiting
-            self._waiting.extend(recorded)
+            self._waiting.append(recorded)
+            self._count += count
             self._bytes += size
             if was_empty:
                 self._changed.notify_all()
@@ -151,8 +150,8 @@ class Recorder:
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 if not self._closed:
                     self._changed.wait_for(lambda: self._closed, self._keeper.linger_seconds)
-                taken, self._waiting = self._waiting, deque()
-                self._bytes = 0
+                taken, self._waiting = self._waiting, []
+                self._count = self._bytes = 0
                 self._idle = False
                 is_last = self._closed
             self._write(taken)
@@ -163,11 +162,9 @@ class Recorder:
                     self._changed.notify_all()
                 return
 
-    def _write(self, taken: deque[Recorded]) -> None:
-        by_shard: dict[int, list[Kept]] = {}
-        for shard, timestamp_ms, key, value in taken:
-            by_shard.setdefault(shard, []).append((timestamp_ms, key, value))
-        self._append(by_shard)
+    def _write(self, taken: list[EventBatch]) -> None:
+        areas = record_areas(taken)
+        self._append({shard: Records(*of) for shard, of in ((one[0], one[1:]) for one in areas)})
         now_ms = self._now_ms()
         if now_ms - self._expired_ms >= _EXPIRE_MS:
             self._expired_ms = now_ms
@@ -177,20 +174,25 @@ class Recorder:
     def _write_last(self) -> None:
         # The next process that keeps events of a shared place says when it began.
         if not self._keeper.is_shared:
-            self._append({shard: [] for shard in self._written})
+            self._append(dict.fromkeys(self._written))
         self._keeper.close()
 
-    def _append(self, by_shard: dict[int, list[Kept]]) -> None:
+    def _append(self, by_shard: Mapping[int, Records | None]) -> None:
         with self._changed:
             if self._lost or not by_shard:
                 return
-            told = {shard: [*self._notes_for(shard), *of] for shard, of in by_shard.items()}
+            told: dict[int, list[Kept | Records]] = {}
+            for shard, records in by_shard.items():
+                told[shard] = [*self._notes_for(shard)]
+                if records is not None:
+                    told[shard].append(records)
         failed = self._keeper.append(told)
         self._written |= told.keys()
         self._tell(failed)
         self._told -= told.keys() - failed.keys()
         with self._changed:
-            self.not_kept["disk"] += sum(len(by_shard[shard]) for shard in failed)
+            lost = (by_shard[shard] for shard in failed)
+            self.not_kept["disk"] += sum(records.number for records in lost if records is not None)
         self._count_cut()
 
     def _notes_for(self, shard: int) -> list[Kept]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from pykcoord.clock import CatchUp, Clock, monotonic_seconds
 from pykcoord.errors import KcoordError, LogDirectoryLostError, LogError, LogFencedError
-from pykcoord.events import Event, log_event
+from pykcoord.events import MOST_STARTS, Event, log_event, log_more_starts
 from pykcoord.log.protocol import Append, Failure, Log, ShardReleasedError
 from pykcoord.observers import tell
 from pykcoord.runtime_parts import (
@@ -47,8 +47,8 @@ class Runtime:
     `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait;
     `stop()` at the end. `on_fatal` is called once, on the loop, with the exception of a broken
     invariant: nothing is served afterwards. `on_event` is called on the loop with what happens to
-    groups: with findings always, with the rest once `tell_events` was called. `beside`: what
-    `start` is to `spawn`.
+    groups: with findings always, with the rest once `tell_events` was called, with the starts of
+    rebalances once `tell_starts` was. `beside`: what `start` is to `spawn`.
 
     A shard is served once it is adopted: with the state that `Log.take` gave. `release` ends that.
     Where an append fails, the runtime releases the shard and calls `on_shard_lost`, on the loop:
@@ -225,6 +225,11 @@ class Runtime:
         """Whether events are logged, and given to `on_event`, from now on; findings always are."""
         self.node.tell_events(on)
 
+    def tell_starts(self) -> None:
+        """Log starts of rebalances from now on, some in each turn and how many more there were,
+        where not all events are told."""
+        self.node.tell_starts(MOST_STARTS)
+
     def record(self, recorder: EventRecorder) -> None:
         """Have the recorder keep what happens from now on."""
         self.recorder = recorder
@@ -293,12 +298,14 @@ class Runtime:
             self._transport.refuse(ticket, reason)
         if turn.foreign:
             self._transport.foreign(turn.foreign)
-        if self.recorder is not None and turn.recorded:
+        if self.recorder is not None and turn.recorded is not None:
             tell(self.recorder.take, turn.recorded)
         for event in map(Event.of, turn.events):
             tell(log_event, event)
             if self.on_event is not None:
                 tell(self.on_event, event)
+        if turn.starts_left_out:
+            tell(log_more_starts, turn.starts_left_out)
         if self._assignors is not None:
             self._ask(self._assignors)
         if turn.verifications:

@@ -21,6 +21,7 @@ _LINES = {
     "idle": 10,
     "assignment": 100,
     "rebalance": 200,
+    "rebalances": 200,
 }
 # Clients that the line about those left out can name.
 _CLIENTS = 64

@@ -251,11 +251,15 @@ def _metrics(options: Options, lines: LineQueue) -> ServerMetrics | None:
 
 def _open(config: Config, options: Options, metrics: ServerMetrics | None, role: Role) -> Engine:
     """The engine over the directory. Its errors become those of `serve`."""
-    told = logging.getLogger("pykcoord.groups").isEnabledFor(logging.INFO)
+    groups = logging.getLogger("pykcoord.groups")
     store = role.store(options)
     try:
         with naming_topics(options.directory):
-            return Engine.open(store, config, dict(options.topics), metrics, tells_events=told)
+            return Engine.open(
+                store, config, dict(options.topics), metrics,
+                tells_events=groups.isEnabledFor(logging.DEBUG),
+                tells_starts=groups.isEnabledFor(logging.INFO),
+            )  # fmt: skip
     except ReplayError as error:
         raise LogError(
             f"{options.directory}: offset {error.offset}: {error.reason}; "

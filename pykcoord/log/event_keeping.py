@@ -7,13 +7,10 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from pykcoord.log.events import EventLimits, EventLog
+from pykcoord.log.events import EventLimits, EventLog, Kept, Merge, Records
 from pykcoord.log.lock import DirectoryLock
 
 __all__ = ["Cut", "EventKeeper", "FileKeeper", "Kept"]
-
-Kept = tuple[int, bytes, bytes]
-"""Time in ms, key and value of a record: group id (empty: the whole coordinator) and JSON."""
 
 Cut = tuple[int, int]
 """How many events went because a group, or all of a shard, had more than it may have."""
@@ -37,8 +34,9 @@ class EventKeeper(Protocol):
     def leads(self, shard: int, epoch: int) -> None:
         """This process leads the shard from now on, in that epoch."""
 
-    def append(self, records: Mapping[int, Sequence[Kept]]) -> dict[int, Exception]:
-        """Write records by shard. Those whose records are not kept, and why."""
+    def append(self, records: Mapping[int, Sequence[Kept | Records]]) -> dict[int, Exception]:
+        """Write records by shard, single ones before others. Those whose records are not kept, and
+        why."""
 
     def expire(self, now_ms: int) -> dict[int, Exception]:
         """Remove what is too old, or more than there may be. Where that fails, and why."""
@@ -51,31 +49,37 @@ class EventKeeper(Protocol):
 
 
 class FileKeeper:
-    """Logs in `directory`, of which this process is the one writer. `lock`: to be given up when it
-    is closed."""
+    """Logs in `directory`, of which this process is the one writer. `merge` puts full segments
+    together; `lock`: to be given up when it is closed."""
 
     linger_seconds = 0.25
     is_shared = False
 
     def __init__(
-        self, directory: Path, limits: EventLimits, lock: DirectoryLock | None = None
+        self,
+        directory: Path,
+        limits: EventLimits,
+        merge: Merge,
+        lock: DirectoryLock | None = None,
     ) -> None:
         self._lock = lock
         self.name = str(directory)
         self._directory = directory
         self._limits = limits
+        self._merge = merge
         self._logs: dict[int, EventLog] = {}
 
     def leads(self, shard: int, epoch: int) -> None:
         """See `EventKeeper`: a file says itself where it ends."""
 
-    def append(self, records: Mapping[int, Sequence[Kept]]) -> dict[int, Exception]:
+    def append(self, records: Mapping[int, Sequence[Kept | Records]]) -> dict[int, Exception]:
         """See `EventKeeper`."""
         failed: dict[int, Exception] = {}
         for shard, of_shard in records.items():
             try:
                 if shard not in self._logs:
-                    self._logs[shard] = EventLog(self._directory, shard, self._limits, writes=True)
+                    made = EventLog(self._directory, shard, self._limits, self._merge)
+                    self._logs[shard] = made
                 self._logs[shard].append(of_shard)
             except Exception as error:  # groups are served on, whatever is wrong with this log
                 self._logs.pop(shard, None)

@@ -14,20 +14,21 @@ import os
 import re
 import struct
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from pykcoord.log._record_batch import Stop, crc32c, find_sound, header, scan
+from pykcoord.log._record_batch import Header, Stop, crc32c, find_sound, header, scan
 from pykcoord.log.compression import decompress
 from pykcoord.log.durable import new_directory, private
 from pykcoord.log.event_shares import EventShares
 from pykcoord.log.record_area import encode_record, read_varint
 
 __all__ = [
-    "EVENTS_TOPIC", "EventLimits", "EventLog", "EventRecord", "batches_from", "bounded",
-    "decode_batch", "decode_batches", "encode_batch", "event_shards", "merged", "read_events",
+    "EVENTS_TOPIC", "EventLimits", "EventLog", "EventRecord", "Kept", "Merge", "Records",
+    "batches_from", "decode_batch", "decode_batches", "encode_batch", "encode_batches",
+    "event_shards", "merged", "read_events",
 ]  # fmt: skip
 
 EVENTS_TOPIC = "__pykcoord_group_events"
@@ -38,6 +39,8 @@ _SEGMENT = re.compile(r"(\d{20})\.log")
 _BATCH_BYTES = 128 * 1024
 _LARGEST_BATCH_BYTES = 16 << 20
 _GZIP = 1
+# Levels of zlib: of what comes, and of a full segment.
+_QUICKLY, _WELL = 1, 6
 _DROPPED = "events_dropped"
 # Behind base offset and length: leader epoch, magic, CRC.
 _HEAD = struct.Struct(">qiibI")
@@ -55,6 +58,20 @@ class EventRecord(NamedTuple):
     value: bytes
 
 
+Kept = tuple[int, bytes, bytes]
+"""Time in ms, key and value of a record: group id (empty: the whole coordinator) and JSON."""
+
+
+class Records(NamedTuple):
+    """Records of one batch: how many, the first and the latest time in ms, and all of them, one
+    after the other, with deltas to the first."""
+
+    number: int
+    base_ms: int
+    newest_ms: int
+    area: bytes
+
+
 @dataclass(frozen=True, slots=True)
 class EventLimits:
     """Of one shard: bytes of a segment, how long and how much of the log is kept, and how much of
@@ -66,8 +83,14 @@ class EventLimits:
     group_bytes: int = 4 << 20
 
 
+Merge = Callable[..., tuple[list[tuple[int, int, int, int, int, bytes]], dict[bytes, int], int]]
+"""Batches as few large ones: (base offset, number of records, last offset delta, first and latest
+time in ms, records) of each; the bytes of each key; how many records were left out."""
+
+
 class EventLog:
     """The events of one shard. Made by its one writer, or by a reader, who calls no `append`.
+    `merge`, of the writer, puts full segments together (`_native.merge_events`).
 
     `end_offset` is that of the next record, `start_offset` that of the first one kept. `over_group`
     and `over_shard` count the events that its writer removed because a group, or all together, had
@@ -79,11 +102,11 @@ class EventLog:
         directory: Path,
         shard: int,
         limits: EventLimits | None = None,
-        *,
-        writes: bool = False,
+        merge: Merge | None = None,
     ) -> None:
         self.folder = directory / f"{EVENTS_TOPIC}-{shard}"
         self._limits = limits or EventLimits()
+        self._merge = merge
         self._segments = _segments(self.folder)
         self._shares: EventShares | None = None
         self.over_group = self.over_shard = 0
@@ -95,7 +118,7 @@ class EventLog:
             found = scan(data, 0, last, last)
             self.end_offset = max(last, found.next_offset)
             self._size = found.end
-            if found.stop is not Stop.END and writes:
+            if found.stop is not Stop.END and merge is not None:
                 self._leave_damage(data, found.end)
 
     @property
@@ -103,12 +126,13 @@ class EventLog:
         """The offset of the oldest segment."""
         return self._segments[0] if self._segments else 0
 
-    def append(self, records: Iterable[tuple[int, bytes, bytes]]) -> None:
-        """Write (time in ms, key, value) of each as one batch."""
-        records = list(records)
-        if not records:
-            return
-        batch = encode_batch(self.end_offset, records)
+    def append(self, records: Iterable[Kept | Records]) -> None:
+        """Write them, in batches."""
+        batches, count = encode_batches(self.end_offset, list(records))
+        if count:
+            self._write(batches, count)
+
+    def _write(self, batch: bytes, count: int) -> None:
         if not self._segments:
             new_directory(self.folder, exist_ok=True)
             self._segments.append(self.end_offset)
@@ -117,7 +141,7 @@ class EventLog:
         with open(_path(self.folder, self._segments[-1]), "ab", opener=private) as file:
             file.write(batch)
         self._size += len(batch)
-        self.end_offset += len(records)
+        self.end_offset += count
 
     def expire(self, now_ms: int) -> None:
         """Remove full segments that are too old, or more than there may be."""
@@ -191,11 +215,11 @@ class EventLog:
         self._segments.append(self.end_offset)
         self._size = 0
         most = self._limits.group_bytes
-        kept = self._write_anew(full, lambda _: most)
+        kept = self._write_anew(full, most)
         heavy = shares.put(full, kept)
         for key in heavy:
             for base, left in shares.to_cut(key, most):
-                self._write_anew(base, {key: left}.get)
+                self._write_anew(base, left, key)
                 shares.cut(base, key, left)
 
     def _known_shares(self) -> EventShares:
@@ -203,25 +227,20 @@ class EventLog:
             self._shares = EventShares(self.folder, self._segments[:-1], self._limits.group_bytes)
         return self._shares
 
-    def _write_anew(self, base: int, most: Callable[[bytes], int | None]) -> dict[bytes, int]:
-        """A full segment, with few batches, and no more bytes of a group than it may have (None:
-        as many as it has). How many each group has in it now."""
+    def _write_anew(self, base: int, most: int, only: bytes | None = None) -> dict[bytes, int]:
+        """A full segment, with few batches, and no more bytes of a group than it may have; `only`:
+        of this one alone. How many each group has in it now."""
         full = _path(self.folder, base)
         data = full.read_bytes()
-        records: list[EventRecord] = []
-        for position, size, _ in _sound(data, base):
-            records += decode_batch(memoryview(data)[position : position + size])
-        kept, dropped = bounded(records, most)
+        assert self._merge is not None, "of a reader"
+        batches, sizes, dropped = merged(self._merge, batches_from(data, base, base), most, only)
         self.over_group += dropped
         changed = full.stat().st_mtime
         cleaned = full.with_suffix(".cleaned")
         with open(cleaned, "wb", opener=private) as file:
-            file.writelines(merged(kept))
+            file.write(batches)
         os.utime(cleaned, (changed, changed))
         os.replace(cleaned, full)
-        sizes: dict[bytes, int] = {}
-        for record in kept:
-            sizes[record.key] = sizes.get(record.key, 0) + len(record.value)
         return sizes
 
 
@@ -236,18 +255,27 @@ def read_events(directory: Path) -> dict[int, list[EventRecord]]:
     return {shard: list(EventLog(directory, shard).records()) for shard in event_shards(directory)}
 
 
-def encode_batch(base_offset: int, records: list[tuple[int, bytes, bytes]]) -> bytes:
-    """One batch of (time in ms, key, value), with offsets from `base_offset` on."""
+def encode_batches(base_offset: int, records: Sequence[Kept | Records]) -> tuple[bytes, int]:
+    """Batches with offsets from `base_offset` on, single records first; and how many they have."""
+    single = [one for one in records if not isinstance(one, Records)]
+    parts = [encode_batch(base_offset, single)] if single else []
+    count = len(single)
+    for one in records:
+        if isinstance(one, Records):
+            parts.append(_sealed(base_offset + count, one, _QUICKLY))
+            count += one.number
+    return b"".join(parts), count
+
+
+def encode_batch(base_offset: int, records: list[Kept]) -> bytes:
+    """One batch of single records, with offsets from `base_offset` on."""
     offsets = range(base_offset, base_offset + len(records))
     return _batch([EventRecord(at, *of) for at, of in zip(offsets, records, strict=True)])
 
 
 def decode_batch(batch: bytes | memoryview) -> list[EventRecord]:
     """The records of one whole batch. Raises ValueError for what cannot be read."""
-    of = header(batch, 0)
-    area = memoryview(batch)[_BATCH_HEAD_BYTES : of.size]
-    if of.attributes & 7:
-        area = decompress(of.attributes & 7, area, _LARGEST_BATCH_BYTES)
+    of, area = _plain(batch)
     found: list[EventRecord] = []
     try:
         position = 0
@@ -271,6 +299,15 @@ def decode_batch(batch: bytes | memoryview) -> list[EventRecord]:
     return found
 
 
+def _plain(batch: bytes | memoryview) -> tuple[Header, memoryview]:
+    """Its header and its records. Raises ValueError."""
+    of = header(batch, 0)
+    area = memoryview(batch)[_BATCH_HEAD_BYTES : of.size]
+    if of.attributes & 7:
+        area = decompress(of.attributes & 7, area, _LARGEST_BATCH_BYTES)
+    return of, area
+
+
 def decode_batches(data: bytes, base: int = 0) -> Iterator[tuple[int, list[EventRecord]]]:
     """The records of each sound batch, none where they cannot be read, and the offset behind it.
     No offset is below `base`. Damage between batches is passed over."""
@@ -288,11 +325,19 @@ def _batch(records: list[EventRecord]) -> bytes:
         encode_record(timestamp_ms - since, offset - base, key or None, value)
         for offset, timestamp_ms, key, value in records
     ]
-    packer = zlib.compressobj(6, zlib.DEFLATED, 31)
-    area = packer.compress(b"".join(parts)) + packer.flush()
     newest = max(record.timestamp_ms for record in records)
-    delta = records[-1].offset - base
-    body = _BODY.pack(_GZIP, delta, since, newest, -1, -1, -1, len(records)) + area
+    of = Records(len(records), since, newest, b"".join(parts))
+    return _sealed(base, of, _WELL, records[-1].offset - base)
+
+
+def _sealed(base: int, records: Records, level: int, delta: int | None = None) -> bytes:
+    """A batch of records with offsets from `base` on; `delta`: the last one's from there, where
+    some between are gone."""
+    packer = zlib.compressobj(level, zlib.DEFLATED, 31)
+    area = packer.compress(records.area) + packer.flush()
+    count, since, newest, _ = records
+    last = count - 1 if delta is None else delta
+    body = _BODY.pack(_GZIP, last, since, newest, -1, -1, -1, count) + area
     return _HEAD.pack(base, len(body) + 9, 0, 2, crc32c(body)) + body
 
 
@@ -303,61 +348,38 @@ def batches_from(data: bytes, offset: int, base: int = 0) -> Iterator[bytes]:
             yield data[position : position + size]
 
 
-def merged(records: list[EventRecord]) -> Iterator[bytes]:
-    """The records in few large batches."""
-    waiting: list[EventRecord] = []
-    size = 0
-    for record in records:
-        waiting.append(record)
-        size += len(record.key) + len(record.value)
-        if size >= _BATCH_BYTES:
-            yield _batch(waiting)
-            waiting, size = [], 0
-    if waiting:
-        yield _batch(waiting)
+def merged(
+    merge: Merge, batches: Iterable[bytes], most: int, only: bytes | None = None
+) -> tuple[bytes, dict[bytes, int], int]:
+    """Whole batches as few large ones, with no more bytes of a group than it may have, the newest
+    (`only`: of this one alone); what goes of a group has one record left, which says how much. The
+    bytes of each group in it; and how many went. Raises ValueError."""
+    plain: list[tuple[int, int, int, bytes]] = []
+    for batch in batches:
+        of, area = _plain(batch)
+        plain.append((of.base_offset, of.base_timestamp, of.record_count, bytes(area)))
+    kept, sizes, dropped = merge(plain, _BATCH_BYTES, most, only, _dropped_before, _dropped_record)
+    large = [
+        _sealed(offset, Records(number, since, newest, records), _WELL, delta)
+        for offset, number, delta, since, newest, records in kept
+    ]
+    return b"".join(large), sizes, dropped
 
 
-def bounded(
-    records: list[EventRecord], most: Callable[[bytes], int | None]
-) -> tuple[list[EventRecord], int]:
-    """The newest of each group, up to so many bytes; of what goes, one record says how much. And
-    how many went."""
-    sizes: dict[bytes, int] = {}
-    dropped: dict[bytes, int] = {}
-    gone = 0
-    kept: list[EventRecord] = []
-    for record in reversed(records):
-        size = sizes[record.key] = sizes.get(record.key, 0) + len(record.value)
-        limit = most(record.key) if record.key else None
-        if limit is not None and size > limit:
-            is_first = record.key not in dropped
-            count = _dropped_before(record)
-            dropped[record.key] = dropped.get(record.key, 0) + (count or 1)
-            gone += count is None
-            if not is_first:
-                continue
-        kept.append(record)
-    kept.reverse()
-    told: set[bytes] = set()
-    for at, record in enumerate(kept):
-        if record.key in dropped and record.key not in told:
-            told.add(record.key)
-            fields = {
-                "kind": _DROPPED,
-                "group_id": record.key.decode("utf-8", "replace"),
-                "timestamp_ms": record.timestamp_ms,
-                "count": dropped[record.key],
-            }
-            kept[at] = record._replace(value=json.dumps(fields).encode())
-    return kept, gone
+def _dropped_record(key: bytes, timestamp_ms: int, count: int) -> bytes:
+    fields = {
+        "kind": _DROPPED,
+        "group_id": key.decode("utf-8", "replace"),
+        "timestamp_ms": timestamp_ms,
+        "count": count,
+    }
+    return json.dumps(fields).encode()
 
 
-def _dropped_before(record: EventRecord) -> int | None:
+def _dropped_before(value: bytes) -> int | None:
     """How many events a record stands for that says that they are gone; None: it does not."""
-    if _DROPPED.encode() not in record.value:
-        return None
     try:
-        fields = json.loads(record.value)
+        fields = json.loads(value)
         return int(fields["count"]) if fields["kind"] == _DROPPED else None
     except (ValueError, KeyError, TypeError):
         return None

@@ -128,9 +128,11 @@ class KafkaNode:
         self.log = NodeLog(directory, self.partitions, self._eligible)
         self.topics = ImageTopics(self.cluster.view.cluster_id, image())
         self.catalogue = open_topics(self.topics)
+        groups = logging.getLogger("pykcoord.groups")
         self.engine = Engine.open(
             self.log, config, self.catalogue, metrics,
-            tells_events=logging.getLogger("pykcoord.groups").isEnabledFor(logging.INFO),
+            tells_events=groups.isEnabledFor(logging.DEBUG),
+            tells_starts=groups.isEnabledFor(logging.INFO),
             keep=lambda: keep_in_files(directory.path, config),
         )  # fmt: skip
         self.connector = Connector(self.cluster.properties)

@@ -6,6 +6,7 @@ import json
 import time
 from pathlib import Path
 
+from pykcoord._native import merge_events
 from pykcoord.cli.explain import read
 from pykcoord.explain import explain
 from pykcoord.explain.story import event_fields
@@ -26,7 +27,7 @@ def busy(tmp_path: Path) -> EventLog:
         world.run(5_000)
         members[0].start()
         world.run(MINUTE)
-    log = EventLog(tmp_path, 0, writes=True)
+    log = EventLog(tmp_path, 0, merge=merge_events)
     length = world.events[-1].timestamp_ms - world.events[0].timestamp_ms + MINUTE
     count = 0
     while count < EVENTS:

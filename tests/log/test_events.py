@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from pykcoord._native import merge_events
 from pykcoord.log.events import (
     EVENTS_TOPIC,
     EventLimits,
@@ -48,10 +49,10 @@ def test_a_batch_is_read_as_it_was_written() -> None:
 
 
 def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
-    log = EventLog(tmp_path, 3, writes=True)
+    log = EventLog(tmp_path, 3, merge=merge_events)
     log.append([event(0), event(1)])
     log.append([event(2)])
-    again = EventLog(tmp_path, 3, writes=True)
+    again = EventLog(tmp_path, 3, merge=merge_events)
     assert (again.start_offset, again.end_offset) == (0, 3)
     again.append([event(3)])
     assert event_shards(tmp_path) == [3]
@@ -62,7 +63,7 @@ def test_what_is_appended_is_there_again(tmp_path: Path) -> None:
 
 def test_full_segments_become_small_and_keep_their_offsets(tmp_path: Path) -> None:
     limits = EventLimits(segment_bytes=64 * 1024)
-    log = EventLog(tmp_path, 0, limits, writes=True)
+    log = EventLog(tmp_path, 0, limits, merge=merge_events)
     count = 10_000
     for number in range(0, count, 4):
         log.append([event(one) for one in range(number, number + 4)])
@@ -78,7 +79,7 @@ def test_full_segments_become_small_and_keep_their_offsets(tmp_path: Path) -> No
 
 def test_old_and_large_logs_lose_their_oldest_segments(tmp_path: Path) -> None:
     limits = EventLimits(segment_bytes=8_192, retention_bytes=30_000, retention_ms=60_000)
-    log = EventLog(tmp_path, 0, limits, writes=True)
+    log = EventLog(tmp_path, 0, limits, merge=merge_events)
     for number in range(2_000):
         log.append([event(number)])
     log.expire(0)
@@ -93,7 +94,7 @@ def test_old_and_large_logs_lose_their_oldest_segments(tmp_path: Path) -> None:
 
 def test_one_group_does_not_put_out_the_others(tmp_path: Path) -> None:
     limits = EventLimits(segment_bytes=16_384, group_bytes=8_192)
-    log = EventLog(tmp_path, 0, limits, writes=True)
+    log = EventLog(tmp_path, 0, limits, merge=merge_events)
     log.append([event(0, "quiet")])
     number = 0
     while len(segments(log)) < 2:
@@ -110,12 +111,12 @@ def test_one_group_does_not_put_out_the_others(tmp_path: Path) -> None:
 
 def test_a_group_is_bounded_over_all_segments_and_over_starts(tmp_path: Path) -> None:
     limits = EventLimits(segment_bytes=8_192, group_bytes=64_000)
-    log = EventLog(tmp_path, 0, limits, writes=True)
+    log = EventLog(tmp_path, 0, limits, merge=merge_events)
     number = over = 0
     for start in range(3):
         if start:
             over += log.over_group
-            log = EventLog(tmp_path, 0, limits, writes=True)
+            log = EventLog(tmp_path, 0, limits, merge=merge_events)
         log.append([event(number, f"quiet-{start}")])
         number += 1
         for _ in range(1_500):
@@ -145,7 +146,7 @@ def test_a_group_is_bounded_over_all_segments_and_over_starts(tmp_path: Path) ->
 
 def test_what_a_shard_has_too_much_of_is_counted(tmp_path: Path) -> None:
     limits = EventLimits(segment_bytes=8_192, retention_bytes=30_000)
-    log = EventLog(tmp_path, 0, limits, writes=True)
+    log = EventLog(tmp_path, 0, limits, merge=merge_events)
     for number in range(2_000):
         log.append([event(number)])
     log.expire(NOW)
@@ -159,7 +160,7 @@ def test_what_a_shard_has_too_much_of_is_counted(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("damage", ["torn", "middle", "zeros", "noise"])
 def test_damage_is_left_out_and_the_log_goes_on(tmp_path: Path, damage: str) -> None:
-    log = EventLog(tmp_path, 0, writes=True)
+    log = EventLog(tmp_path, 0, merge=merge_events)
     for number in range(50):
         log.append([event(number)])
     (path,) = segments(log)
@@ -173,7 +174,7 @@ def test_damage_is_left_out_and_the_log_goes_on(tmp_path: Path, damage: str) -> 
     else:
         data += os.urandom(300)
     path.write_bytes(data)
-    again = EventLog(tmp_path, 0, writes=True)
+    again = EventLog(tmp_path, 0, merge=merge_events)
     before = [one.offset for one in again.records()]
     assert len(before) >= 49
     again.append([event(50)])

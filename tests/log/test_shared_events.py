@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from pykcoord._native import merge_events
 from pykcoord.log.events import EventLimits, EventRecord, decode_batches
 from pykcoord.log.shared.event_keeping import ObjectKeeper
 from pykcoord.log.shared.events import EventObjects, flushes, pieces
@@ -46,7 +47,7 @@ def store() -> Store:
 
 
 def keeper(store: Store, limits: EventLimits = LIMITS) -> ObjectKeeper:
-    return ObjectKeeper("store", store, next(_NODES), limits, 0.0)
+    return ObjectKeeper("store", store, next(_NODES), limits, merge_events, 0.0)
 
 
 def event(number: int, group: str = "g", size: int = 40) -> tuple[int, bytes, bytes]:

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import json
 import logging
 import secrets
+from pathlib import Path
 from typing import Any
 
 import pytest
+from kio.schema.join_group.v3.request import JoinGroupRequest, JoinGroupRequestProtocol
+from kio.schema.types import GroupId
+from kio.static.primitive import i32Timedelta
 from support.kio_client import ask
 
-from pykcoord._native import Node
+from pykcoord._native import EventBatch, Node, merge_events, record_areas
 from pykcoord.config import Config
-from pykcoord.events import Event, EventMember, log_event
+from pykcoord.events import Event, EventMember, log_event, log_more_starts
+from pykcoord.log.events import EventLog, Records
+from pykcoord.protocol import encode_request
+from pykcoord.session import anonymous
 
 from .conftest import serving
 
@@ -170,3 +178,63 @@ def test_every_other_event_is_a_line_at_debug(caplog):
         "member gone, session_expired: member c-1 (client c /10.0.0.7)",
         "deleted, expired",
     ]
+
+
+def begun(count: int, **told: Any) -> Any:
+    """The turn that tells that so many groups began to rebalance."""
+    node = made()
+    node.loaded(0, 0, 0)
+    node.record_events(True)
+    node.tell_starts(told.get("starts", 0))
+    node.tell_events(told.get("events", False))
+    timeout = i32Timedelta.parse(datetime.timedelta(seconds=30))
+    frames = []
+    for number in range(count):
+        join = JoinGroupRequest(
+            group_id=GroupId(f"g-{number}"), session_timeout=timeout, rebalance_timeout=timeout,
+            member_id="", protocol_type="consumer",
+            protocols=(JoinGroupRequestProtocol(name="range", metadata=b""),),
+        )  # fmt: skip
+        frames.append((number + 1, anonymous("/127.0.0.1", "PLAINTEXT"), encode_request(join)))
+    node.step(1_000, frames, [])
+    return node.step(1_000, [], [(0, count)])  # a record for each group is durable
+
+
+def test_of_many_rebalances_that_start_together_some_have_a_line_and_the_rest_are_counted(caplog):
+    turn = begun(5, starts=2)
+    told = [Event.of(row) for row in turn.events]
+    assert [(event.kind, event.group_id) for event in told] == [
+        ("rebalance_started", "g-0"),
+        ("rebalance_started", "g-1"),
+    ]
+    assert turn.starts_left_out == 3
+    for starts, events, left_out in ((5, 5, 0), (6, 5, 0), (0, 0, 0)):
+        turn = begun(5, starts=starts)
+        assert (len(turn.events), turn.starts_left_out) == (events, left_out)
+    turn = begun(5, starts=2, events=True)
+    assert turn.starts_left_out == 0
+    assert sum(row[0] == "rebalance_started" for row in turn.events) == 5
+    with caplog.at_level(logging.INFO, "pykcoord.groups"):
+        log_more_starts(3)
+    (line,) = caplog.records
+    assert line.getMessage() == "rebalances of 3 more groups started at the same time"
+
+
+def test_what_is_kept_is_what_is_told(tmp_path: Path):
+    turn = begun(3, events=True)
+    told = [Event.of(row) for row in turn.events]
+    rows = turn.recorded.rows()
+    assert [Event.of_json(json.loads(value)) for _, _, _, value in rows] == told
+    assert [key.decode() for _, _, key, _ in rows] == [event.group_id for event in told]
+    assert (len(turn.recorded), turn.recorded.shards) == (len(rows), [0])
+    assert turn.recorded.size_bytes == sum(len(key) + len(value) for *_, key, value in rows)
+    strange = [(0, 900, b"\xc3\xa4", b"{}"), (2, 5, b"g", b"{}"), (0, 1_100, b"", b"{}")]
+    areas = record_areas([turn.recorded, EventBatch(strange)])
+    log = EventLog(tmp_path, 0, merge=merge_events)
+    assert [(shard, *times) for shard, _, *times, _ in areas] == [(0, 1_000, 1_100), (2, 5, 5)]
+    log.append([Records(*areas[0][1:])])
+    log.append([Records(*areas[0][1:])])
+    of_shard = [*rows, strange[0], strange[2]]
+    found = [(one.timestamp_ms, one.key, one.value) for one in log.records()]
+    assert found == 2 * [row[1:] for row in of_shard]
+    assert [one.offset for one in log.records()] == list(range(2 * len(of_shard)))

@@ -105,7 +105,7 @@ def test_a_new_owner_has_the_lag_as_soon_as_it_owns_the_partition() -> None:
 
     assert owned() == {0: (100, "app-1"), 1: (5, None)}
     rows.owner = "app-2"
-    watch.hear([(0, 0, b"g", b"")])
+    watch.hear([0])
     assert owned() == {0: (100, "app-2"), 1: (5, None)}
 
 

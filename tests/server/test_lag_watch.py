@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from pykcoord._native import EventBatch
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.consumer_protocol import encode_assignment
 from pykcoord.events import Event
@@ -41,8 +42,8 @@ def test_it_is_told_when_it_grows_and_again_when_it_has_doubled() -> None:
     rows, catalogue = Rows(), TopicCatalogue({"orders": 2})
     told: list[Event] = []
 
-    def take(recorded: list[tuple[int, int, bytes, bytes]]) -> None:
-        told.extend(Event.of_json(json.loads(one[3])) for one in recorded)
+    def take(recorded: EventBatch) -> None:
+        told.extend(Event.of_json(json.loads(one[3])) for one in recorded.rows())
 
     watch = LagWatch(rows, catalogue, take)
     watch.look(0)  # nothing is known of ends

@@ -28,7 +28,8 @@ class ScriptedTurn:
     foreign: list[int] = field(default_factory=list)
     invalid: list[tuple[int, str]] = field(default_factory=list)
     events: list[tuple[Any, ...]] = field(default_factory=list)
-    recorded: list[tuple[int, int, bytes, bytes]] = field(default_factory=list)
+    starts_left_out: int = 0
+    recorded: Any = None
     next_timeout_ms: int | None = None
 
     def reply(self, ticket: int, frame: bytes, body: bytes) -> None:
@@ -121,6 +122,8 @@ class ScriptedNode:
 
     def record_events(self, on: bool) -> None:
         self.records_events = on
+
+    def tell_starts(self, most: int) -> None: ...
 
     def tell_events(self, on: bool) -> None:
         self.tells_events = on

@@ -2,7 +2,6 @@
 //! `__pykcoord_group_events` (docs/events.md).
 
 use std::collections::BTreeMap;
-use std::fmt::Write;
 
 use kcoord_core::event::{Event, EventKind, EventMember, Moves};
 
@@ -118,6 +117,11 @@ fn figures(moves: &Moves) -> [(&'static str, u64); 7] {
     ]
 }
 
+/// Whether members are to decide anew: what the lines of log tell of.
+pub(crate) fn is_start(event: &Event) -> bool {
+    matches!(event.kind, EventKind::RebalanceStarted { .. } | EventKind::GroupEpochBumped { .. })
+}
+
 pub(crate) fn event_row(event: Event) -> EventRow {
     let Said { cause, member, count, detail, silent_ms, moves } = said(&event.kind);
     let (member, detail) = (member.map(member_row), detail.map(Into::into));
@@ -135,60 +139,87 @@ fn member_row(member: &EventMember) -> MemberRow {
     (ids.0, ids.1, client.0, client.1, owned(member.reason()))
 }
 
-/// An event as JSON: fields without a value are left out.
-pub(crate) fn event_json(event: &Event) -> String {
+/// Appends an event as JSON: fields without a value are left out.
+pub(crate) fn write_event(out: &mut Vec<u8>, event: &Event) {
     let Said { cause, member, count, detail, silent_ms, moves } = said(&event.kind);
-    let mut out = String::with_capacity(256);
-    out.push_str("{\"kind\":\"");
-    out.push_str(event.kind.name());
-    out.push_str("\",\"group_id\":");
-    text(&mut out, &event.group_id);
-    let of = (event.timestamp_ms, event.generation_id);
-    let _ = write!(out, ",\"timestamp_ms\":{},\"generation_id\":{}", of.0, of.1);
+    put(out, "{\"kind\":\"");
+    put(out, event.kind.name());
+    put(out, "\",\"group_id\":");
+    text(out, &event.group_id);
+    number(out, "timestamp_ms", event.timestamp_ms);
+    number(out, "generation_id", event.generation_id.into());
     for (name, value) in [("cause", cause), ("detail", detail)] {
-        field(&mut out, name, value);
+        field(out, name, value);
     }
     if let Some(count) = count {
-        let _ = write!(out, ",\"count\":{count}");
+        number(out, "count", count as i64);
     }
     if let Some(silent_ms) = silent_ms {
-        let _ = write!(out, ",\"silent_ms\":{silent_ms}");
+        number(out, "silent_ms", silent_ms);
     }
     for (name, value) in moves.into_iter().flat_map(figures) {
-        let _ = write!(out, ",\"{name}\":{value}");
+        number(out, name, value as i64);
     }
     if let Some(member) = member {
-        out.push_str(",\"member\":{\"member_id\":");
-        text(&mut out, member.member_id());
-        field(&mut out, "group_instance_id", member.group_instance_id());
-        field(&mut out, "client_id", Some(member.client_id()));
-        field(&mut out, "client_host", Some(member.client_host()));
-        field(&mut out, "reason", member.reason());
-        out.push('}');
+        put(out, ",\"member\":{\"member_id\":");
+        text(out, member.member_id());
+        field(out, "group_instance_id", member.group_instance_id());
+        field(out, "client_id", Some(member.client_id()));
+        field(out, "client_host", Some(member.client_host()));
+        field(out, "reason", member.reason());
+        out.push(b'}');
     }
-    out.push('}');
-    out
+    out.push(b'}');
 }
 
-fn field(out: &mut String, name: &str, value: Option<&str>) {
+fn put(out: &mut Vec<u8>, text: &str) {
+    out.extend_from_slice(text.as_bytes());
+}
+
+fn name(out: &mut Vec<u8>, name: &str) {
+    put(out, ",\"");
+    put(out, name);
+    put(out, "\":");
+}
+
+fn number(out: &mut Vec<u8>, of: &str, value: i64) {
+    name(out, of);
+    // Most of what formatting a number costs is not the number.
+    let mut digits = [0; 20];
+    let mut at = digits.len();
+    let mut rest = value.unsigned_abs();
+    while at == digits.len() || rest > 0 {
+        at -= 1;
+        digits[at] = b'0' + (rest % 10) as u8;
+        rest /= 10;
+    }
+    if value < 0 {
+        out.push(b'-');
+    }
+    out.extend_from_slice(&digits[at..]);
+}
+
+fn field(out: &mut Vec<u8>, of: &str, value: Option<&str>) {
     if let Some(value) = value {
-        let _ = write!(out, ",\"{name}\":");
+        name(out, of);
         text(out, value);
     }
 }
 
 /// A string of JSON.
-fn text(out: &mut String, value: &str) {
-    out.push('"');
-    let mut rest = value;
-    let is_special = |character: char| character < ' ' || matches!(character, '"' | '\\' | '\x7f');
-    while let Some(at) = rest.find(is_special) {
+fn text(out: &mut Vec<u8>, value: &str) {
+    out.push(b'"');
+    // Bytes of longer characters are none of these.
+    let is_special = |byte: &u8| *byte < b' ' || matches!(*byte, b'"' | b'\\' | 0x7f);
+    let mut rest = value.as_bytes();
+    while let Some(at) = rest.iter().position(is_special) {
         let (before, from) = rest.split_at(at);
-        out.push_str(before);
-        let special = from.chars().next().expect("one was found");
-        let _ = write!(out, "\\u{:04x}", special as u32);
-        rest = &from[special.len_utf8()..];
+        out.extend_from_slice(before);
+        let digit = |number: u8| b"0123456789abcdef"[usize::from(number)];
+        out.extend_from_slice(b"\\u00");
+        out.extend_from_slice(&[digit(from[0] >> 4), digit(from[0] & 0xf)]);
+        rest = &from[1..];
     }
-    out.push_str(rest);
-    out.push('"');
+    out.extend_from_slice(rest);
+    out.push(b'"');
 }

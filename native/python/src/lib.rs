@@ -11,6 +11,8 @@ mod dump;
 mod dump_consumer;
 mod error;
 mod event;
+mod event_batch;
+mod event_segment;
 mod inspect;
 mod live;
 mod loader;
@@ -62,6 +64,9 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<node::PyNode>()?;
     module.add_class::<node::PyTurn>()?;
     module.add_class::<purgatory::PyPurgatory>()?;
+    module.add_class::<event_batch::PyEventBatch>()?;
+    module.add_function(wrap_pyfunction!(event_batch::record_areas, module)?)?;
+    module.add_function(wrap_pyfunction!(event_segment::merge_events, module)?)?;
     module.add_class::<loader::PyLoader>()?;
     module.add_class::<session::PySession>()?;
     module.add_class::<target_job::PyTargetJob>()?;

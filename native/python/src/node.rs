@@ -2,13 +2,13 @@
 
 use crate::config::config_from;
 use crate::error::replay_error;
-use crate::event::{EventRow, event_json, event_row};
+use crate::event::{event_row, is_start};
+use crate::event_batch::PyEventBatch;
 use crate::inspect;
 use crate::loader::PyLoader;
 use crate::session::PySession;
 use crate::target_job::{PyNewTargets, PyTargetJob};
 use std::collections::HashMap;
-use std::iter::repeat_n;
 
 use kcoord_core::ErrorCode;
 use kcoord_core::group_configs::{GroupConfig, GroupConfigs};
@@ -40,10 +40,11 @@ pub struct PyTurn {
     invalid: Vec<(u64, String)>,
     /// Kind, group, generation, cause, member, count, detail; the member as its id, group instance
     /// id, client id, client host and reason. See `pykcoord.Event`.
-    events: Vec<EventRow>,
-    /// The same as records of `__pykcoord_group_events`, of a node that records: shard, time in ms,
-    /// group id and JSON, both in UTF-8.
-    recorded: Py<PyList>,
+    events: Py<PyList>,
+    /// Starts of rebalances that `tell_starts` left out.
+    starts_left_out: usize,
+    /// All that happened to groups, of a node that records, if anything did.
+    recorded: Option<Py<PyEventBatch>>,
     /// The time in ms at which to call `step` again; None: nothing is waiting.
     next_timeout_ms: Option<i64>,
 }
@@ -66,6 +67,8 @@ type GroupConfigRow = (String, Option<i32>, Option<i32>, Option<i32>);
 pub struct PyNode {
     pub(crate) node: Node,
     tells: bool,
+    /// At most so many in a step, where not all is told.
+    starts: usize,
     records: bool,
 }
 
@@ -80,7 +83,7 @@ impl PyNode {
             return Err(PyValueError::new_err("shards: at least 1"));
         }
         let node = Node::new(config_from(config)?, shards, seed);
-        Ok(PyNode { node, tells: false, records: false })
+        Ok(PyNode { node, tells: false, starts: 0, records: false })
     }
 
     /// The number of shards.
@@ -184,8 +187,13 @@ impl PyNode {
                 bytes,
             })
             .collect();
-        let turn = py.detach(|| node.step(now_ms, &borrowed, &committed));
-        into_python(py, turn, self)
+        let records = self.records;
+        let (turn, recorded) = py.detach(|| {
+            let turn = node.step(now_ms, &borrowed, &committed);
+            let recorded = recorded_of(&turn, records);
+            (turn, recorded)
+        });
+        into_python(py, turn, recorded, self)
     }
 
     /// Error codes as native-endian int16, one for each heartbeat.
@@ -305,13 +313,20 @@ impl PyNode {
     /// Whether steps tell events besides findings from now on.
     fn tell_events(&mut self, on: bool) {
         self.tells = on;
-        self.node.tell_events(on || self.records);
+        self.turn_events();
+    }
+
+    /// How many starts of rebalances each step tells at most from now on, where it does not tell all
+    /// that happens; what it leaves out is counted.
+    fn tell_starts(&mut self, most: usize) {
+        self.starts = most;
+        self.turn_events();
     }
 
     /// Whether steps have `recorded` from now on.
     fn record_events(&mut self, on: bool) {
         self.records = on;
-        self.node.tell_events(on || self.tells);
+        self.turn_events();
     }
 
     /// Forgets the parked request of a client that is gone. Its membership stays.
@@ -332,11 +347,16 @@ impl PyNode {
     fn drop_shard(&mut self, py: Python<'_>, shard: usize) -> PyResult<PyTurn> {
         self.check(shard)?;
         let turn = self.node.drop_shard(shard);
-        into_python(py, turn, self)
+        let recorded = recorded_of(&turn, self.records);
+        into_python(py, turn, recorded, self)
     }
 }
 
 impl PyNode {
+    fn turn_events(&mut self) {
+        self.node.tell_events(self.tells || self.starts > 0 || self.records);
+    }
+
     fn check(&self, shard: usize) -> PyResult<()> {
         let count = self.node.shard_count();
         if shard < count {
@@ -346,9 +366,20 @@ impl PyNode {
     }
 }
 
+/// What of a turn is kept.
+fn recorded_of(turn: &Turn, records: bool) -> Option<PyEventBatch> {
+    let is_any = records && !turn.events.is_empty();
+    is_any.then(|| PyEventBatch::of(&turn.events, &turn.events_of))
+}
+
 /// Appends are copied; their memory goes back to where it came from. Events are rows where somebody is
-/// told, records where they are kept.
-fn into_python(py: Python<'_>, turn: Turn, of: &mut PyNode) -> PyResult<PyTurn> {
+/// told.
+fn into_python(
+    py: Python<'_>,
+    turn: Turn,
+    recorded: Option<PyEventBatch>,
+    of: &mut PyNode,
+) -> PyResult<PyTurn> {
     let node = &mut of.node;
     let appends: Vec<_> = turn
         .appends
@@ -376,17 +407,14 @@ fn into_python(py: Python<'_>, turn: Turn, of: &mut PyNode) -> PyResult<PyTurn> 
     for (ticket, pieces) in turn.long_replies {
         replies.append((ticket, joined(py, pieces)?))?;
     }
-    let recorded = PyList::empty(py);
-    if of.records {
-        let shards = turn.events_of.iter().flat_map(|(shard, count)| repeat_n(*shard, *count));
-        for (shard, event) in shards.zip(&turn.events) {
-            let key = PyBytes::new(py, event.group_id.as_bytes());
-            let value = PyBytes::new(py, event_json(event).as_bytes());
-            recorded.append((shard, event.timestamp_ms, key, value))?;
-        }
-    }
-    let told = turn.events.into_iter().filter(|event| of.tells || event.is_finding());
-    let events = told.map(event_row).collect();
+    let (tells_all, most) = (of.tells, of.starts);
+    let mut starts = 0;
+    let told = turn.events.into_iter().filter(|event| {
+        let is_told_start = !tells_all && is_start(event);
+        starts += usize::from(is_told_start);
+        tells_all || event.is_finding() || is_told_start && starts <= most
+    });
+    let events = told.map(event_row).collect::<Vec<_>>();
     Ok(PyTurn {
         parts: parts.unbind(),
         replies: replies.unbind(),
@@ -394,8 +422,9 @@ fn into_python(py: Python<'_>, turn: Turn, of: &mut PyNode) -> PyResult<PyTurn> 
         verifications: turn.verifications.into_iter().map(verification_row).collect(),
         foreign: turn.foreign,
         invalid: turn.invalid,
-        recorded: recorded.unbind(),
-        events,
+        events: PyList::new(py, events)?.unbind(),
+        starts_left_out: if most > 0 { starts.saturating_sub(most) } else { 0 },
+        recorded: recorded.map(|recorded| Py::new(py, recorded)).transpose()?,
         next_timeout_ms: turn.next_timeout_ms,
     })
 }

@@ -4,16 +4,19 @@ few and large objects: see `pykcoord.log.shared.events`."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from pykcoord.log.event_keeping import Cut, Kept
+from pykcoord.log.event_keeping import Cut
 from pykcoord.log.event_shares import EventShares
 from pykcoord.log.events import (
     EventLimits,
     EventRecord,
-    bounded,
+    Kept,
+    Merge,
+    Records,
+    batches_from,
     decode_batches,
-    encode_batch,
+    encode_batches,
     merged,
 )
 from pykcoord.log.shared.events import Flush, Piece, flushes, pieces, read_parts
@@ -36,7 +39,7 @@ _EPOCH_BITS = 32
 
 class ObjectKeeper:
     """See `pykcoord.log.event_keeping.EventKeeper`. `incarnation` is of this process alone, and
-    epochs of a shard rise with each of its leaders."""
+    epochs of a shard rise with each of its leaders. `merge` puts pieces together."""
 
     is_shared = True
 
@@ -46,6 +49,7 @@ class ObjectKeeper:
         store: Store,
         incarnation: int,
         limits: EventLimits,
+        merge: Merge,
         linger_seconds: float,
     ) -> None:
         self.name = name
@@ -53,6 +57,7 @@ class ObjectKeeper:
         self._store = store
         self._incarnation = incarnation
         self._limits = limits
+        self._merging = merge
         self._epochs: dict[int, int] = {}
         self._next: dict[int, int] = {}
         self._index = 0
@@ -67,12 +72,12 @@ class ObjectKeeper:
         """See `EventKeeper`. For any thread."""
         self._epochs[shard] = epoch
 
-    def append(self, records: Mapping[int, Sequence[Kept]]) -> dict[int, Exception]:
+    def append(self, records: Mapping[int, Sequence[Kept | Records]]) -> dict[int, Exception]:
         """See `EventKeeper`: all of them are one object."""
-        parts = [self._part(shard, list(of)) for shard, of in records.items() if of]
+        parts = [self._part(shard, of) for shard, of in records.items() if of]
         if not parts:
             return {}
-        newest_ms = max(at for of in records.values() for at, *_ in of)
+        newest_ms = max(_newest_ms(one) for of in records.values() for one in of)
         flush = Flush(self._incarnation, self._index, newest_ms)
         self._index += 1
         try:
@@ -113,11 +118,11 @@ class ObjectKeeper:
         with contextlib.suppress(Exception):
             work()
 
-    def _part(self, shard: int, records: list[Kept]) -> Part:
+    def _part(self, shard: int, records: Sequence[Kept | Records]) -> Part:
         base = max(self._next.get(shard, 0), self._epochs.get(shard, 0) << _EPOCH_BITS)
-        self._next[shard] = base + len(records)
-        batch = encode_batch(base, records)
-        return Part(shard, base >> _EPOCH_BITS, base, len(records), batch)
+        batches, count = encode_batches(base, records)
+        self._next[shard] = base + count
+        return Part(shard, base >> _EPOCH_BITS, base, count, batches)
 
     def _fold(self, flushed: dict[Flush, Sequence[Part]]) -> None:
         """Write pieces of what these have, and remove them."""
@@ -155,18 +160,13 @@ class ObjectKeeper:
             small.insert(0, piece)
         if len(small) < _SMALL_PIECES:
             return
-        records = [record for piece in small for record in self._read(shard, piece)]
-        most = self._limits.group_bytes
-        whole = self._write_anew(shard, small, records, lambda _: most)
+        whole, sizes = self._write_anew(shard, small, self._limits.group_bytes)
         known[-len(small) :] = [whole]
         if whole.size >= self._limits.segment_bytes // 2:
-            self._share(shard, whole, records)
+            self._share(shard, whole, sizes)
 
-    def _share(self, shard: int, whole: Piece, records: list[EventRecord]) -> None:
+    def _share(self, shard: int, whole: Piece, sizes: Mapping[bytes, int]) -> None:
         """It is full: what a group has too much of goes from the oldest pieces."""
-        sizes: dict[bytes, int] = {}
-        for record in records:
-            sizes[record.key] = sizes.get(record.key, 0) + len(record.value)
         most = self._limits.group_bytes
         shares = self._shares.setdefault(shard, EventShares(None, (), most))
         known = self._pieces[shard]
@@ -174,27 +174,27 @@ class ObjectKeeper:
             for base, left in shares.to_cut(key, most):
                 at = next((at for at, one in enumerate(known) if one.base == base), None)
                 if at is not None:
-                    found = self._read(shard, known[at])
-                    known[at] = self._write_anew(shard, [known[at]], found, {key: left}.get)
+                    known[at], _ = self._write_anew(shard, [known[at]], left, key)
                 shares.cut(base, key, left)
 
     def _write_anew(
-        self,
-        shard: int,
-        old: Sequence[Piece],
-        records: list[EventRecord],
-        most: Callable[[bytes], int | None],
-    ) -> Piece:
-        kept, dropped = bounded(records, most)
+        self, shard: int, old: Sequence[Piece], most: int, only: bytes | None = None
+    ) -> tuple[Piece, dict[bytes, int]]:
+        """One piece of them, and the bytes of each group in it."""
+        found = (batch for piece in old for batch in self._batches(shard, piece))
+        batches, sizes, dropped = merged(self._merging, found, most, only)
         self._over_group += dropped
-        batches = b"".join(merged(kept))
         newest_ms = max(piece.newest_ms for piece in old)
         whole = Piece(old[0].base, old[-1].end, newest_ms, len(batches))
         self._put(shard, whole, batches)
         for piece in old:
             if piece != whole:
                 self._store.delete(piece.name(shard))
-        return whole
+        return whole, sizes
+
+    def _batches(self, shard: int, piece: Piece) -> Iterator[bytes]:
+        for part in read_parts(self._store, piece.name(shard)) or ():
+            yield from batches_from(part.batches, 0)
 
     def _read(self, shard: int, piece: Piece) -> list[EventRecord]:
         parts = read_parts(self._store, piece.name(shard)) or ()
@@ -235,3 +235,7 @@ class ObjectKeeper:
             if shares := self._shares.get(shard):
                 for piece in gone:
                     shares.forget(piece.base)
+
+
+def _newest_ms(one: Kept | Records) -> int:
+    return one.newest_ms if isinstance(one, Records) else one[0]
