@@ -29,6 +29,9 @@ Exit status: 0 nothing wrong was seen, 1 something was.
 """
 _BEFORE_S = 8.0
 _FAULT_S = 12.0
+_LOAD_S = 32.0
+# Three brokers of Kafka take so long to restart.
+_ROLLING_S = 75.0
 _GROUPS = 4
 Struck = Iterator[None]
 
@@ -63,9 +66,11 @@ def _ended(cluster: Cluster, node: int) -> Struck:
 
 @contextlib.contextmanager
 def _rolling(cluster: Cluster, node: int) -> Struck:
+    """As an operator does it: the next when all is as it was."""
     for one in NODES:
         cluster.end(one)
         cluster.start(one)
+        cluster.settle()
     yield
 
 
@@ -79,7 +84,8 @@ def _unreached(cluster: Cluster, node: int) -> Struck:
 
 
 Fault = Callable[[Cluster, int], contextlib.AbstractContextManager[None]]
-# By the words of the table: what is done, and whether to the controller.
+# By the words of the table: what is done, and whether to the controller. The load goes on for
+# `_LOAD_S`, over a rolling restart for `_ROLLING_S`.
 FAULTS: dict[str, tuple[Fault, bool]] = {
     "kill -9 of a node": (_killed, False),
     "kill -9 of a node, which is started again": (_killed_and_back, False),
@@ -123,6 +129,7 @@ def _one(cluster: Cluster, fault: Fault, is_of_controller: bool) -> Outcome:
         (host, int(port)) for host, _, port in (a.rpartition(":") for a in cluster.addresses())
     ]
     errors: list[Exception] = []
+    seconds = _ROLLING_S if fault is _rolling else _LOAD_S
 
     def strike() -> None:
         time.sleep(_BEFORE_S)
@@ -134,9 +141,7 @@ def _one(cluster: Cluster, fault: Fault, is_of_controller: bool) -> Outcome:
 
     async def load() -> Outcome:
         thread = threading.Thread(target=strike, daemon=True)
-        checking = asyncio.ensure_future(
-            check(nodes, _BEFORE_S + 2 * _FAULT_S, groups=_GROUPS, name=name)
-        )
+        checking = asyncio.ensure_future(check(nodes, seconds, groups=_GROUPS, name=name))
         thread.start()
         outcome = await checking
         await asyncio.to_thread(thread.join)
