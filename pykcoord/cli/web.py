@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -119,6 +119,10 @@ class ServerSource:
     async def ask(self, node: NodeAddress, frame: bytes) -> bytes:
         """Over TCP, as any client."""
         return await self._connections.ask(node, frame)
+
+    def parts(self, node: NodeAddress, frame: bytes) -> AsyncIterator[bytes]:
+        """Likewise."""
+        return self._connections.parts(node, frame)
 
     def topics(self) -> Mapping[str, Topic]:
         """All topics by name."""

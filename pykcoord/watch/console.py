@@ -88,6 +88,10 @@ class WatchSource:
         """Nothing is asked of the cluster for the console."""
         raise KcoordError("groups of this cluster are only watched")
 
+    async def parts(self, node: NodeAddress, frame: bytes) -> AsyncIterator[bytes]:
+        """Nothing, likewise."""
+        yield await self.ask(node, frame)
+
     def topics(self) -> Mapping[str, Topic]:
         """All topics that may be seen."""
         view = self._watcher.cluster.view

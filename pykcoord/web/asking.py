@@ -17,6 +17,7 @@ _ANSWER_SECONDS = 15.0
 # Two questions at once: a long answer holds no other up.
 _LINES = 2
 _MOST_BYTES = 1 << 30
+_PART_BYTES = 256 << 10
 
 
 class Connections:
@@ -32,6 +33,14 @@ class Connections:
         gate = self._gates.setdefault(address, asyncio.Semaphore(_LINES))
         async with gate, self._line(address) as line:
             return await line.ask(frame)
+
+    async def parts(self, node: NodeAddress, frame: bytes) -> AsyncIterator[bytes]:
+        """The same as it comes, in parts."""
+        address = (node.host, node.port)
+        gate = self._gates.setdefault(address, asyncio.Semaphore(_LINES))
+        async with gate, self._line(address) as line:
+            async for part in line.parts(frame):
+                yield part
 
     def close(self) -> None:
         """Close all of them."""
@@ -70,15 +79,25 @@ class _Line:
         return self._reader.at_eof() or self._writer.is_closing()
 
     async def ask(self, frame: bytes) -> bytes:
+        async with asyncio.timeout(_ANSWER_SECONDS):
+            return b"".join([part async for part in self.parts(frame)])
+
+    async def parts(self, frame: bytes) -> AsyncIterator[bytes]:
         self._writer.write(_LENGTH.pack(len(frame)) + frame)
         try:
             async with asyncio.timeout(_ANSWER_SECONDS):
-                (size,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
-                if not 0 <= size <= _MOST_BYTES:
-                    raise OSError(f"an answer of {size} bytes")
-                return await self._reader.readexactly(size)
+                (left,) = _LENGTH.unpack(await self._reader.readexactly(_LENGTH.size))
         except asyncio.IncompleteReadError as error:
             raise ConnectionResetError("the node closed the connection") from error
+        if not 0 <= left <= _MOST_BYTES:
+            raise OSError(f"an answer of {left} bytes")
+        while left:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                part = await self._reader.read(min(left, _PART_BYTES))
+            if not part:
+                raise ConnectionResetError("the node closed the connection")
+            left -= len(part)
+            yield part
 
     def close(self) -> None:
         self._writer.close()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeVar
 
 from prometheus_client import CollectorRegistry
@@ -80,6 +80,10 @@ class EmbeddedSource:
         """What the coordinator answers."""
         answer: bytes = await asyncio.wrap_future(self._host.run(self._exchange(frame)))
         return answer
+
+    async def parts(self, node: NodeAddress, frame: bytes) -> AsyncIterator[bytes]:
+        """The same, in one."""
+        yield await self.ask(node, frame)
 
     def topics(self) -> Mapping[str, Topic]:
         """All topics by name."""

@@ -10,13 +10,16 @@ import asyncio
 import heapq
 import itertools
 from bisect import bisect_left, bisect_right
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import NamedTuple
 
 __all__ = ["Entry", "Index", "IndexBuilder", "Kind", "listed", "tail"]
 
 CHUNK = 1_000
 _MOST_KINDS = 250
+_CODE_AT = 4 + 1 + 4
+# With a number of groups of five bytes; without groups it is shorter.
+_HEAD_BYTES = _CODE_AT + 2 + 5
 
 
 class Kind(NamedTuple):
@@ -52,52 +55,71 @@ def _length(data: bytes, at: int) -> tuple[int, int]:
         shift += 7
 
 
-async def listed(frame: bytes) -> AsyncIterator[list[tuple[bytes, bytes]]]:
-    """The groups of a ListGroups v5 response frame, a chunk at a time: id, and the bytes of
-    protocol type, state and type. Raises ValueError for one that says an error, IndexError for one
-    cut off."""
-    # Correlation id, no tags, throttle time, error code.
-    at = 4 + 1 + 4
-    if (code := int.from_bytes(frame[at : at + 2], "big", signed=True)) != 0:
+async def listed(frame: AsyncIterator[bytes]) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+    """The groups of a ListGroups v5 response frame, which comes in parts, a chunk at a time, as
+    soon as it is there: id, and the bytes of protocol type, state and type. Raises ValueError for
+    one that says an error or is cut off."""
+    data = b""
+    # Correlation id, no tags, throttle time, error code, and the number of groups.
+    while len(data) < _HEAD_BYTES and (part := await anext(frame, b"")):
+        data += part
+    if (code := int.from_bytes(data[_CODE_AT : _CODE_AT + 2], "big", signed=True)) != 0:
         raise ValueError(f"error {code}")
-    left, at = _length(frame, at + 2)
+    left, at = _length(data, _CODE_AT + 2)
     while left:
-        chunk: list[tuple[bytes, bytes]] = []
-        for _ in range(min(left, CHUNK)):
-            size = frame[at]
-            if size < 0x80:
-                begin = at + 1
-                end = at + size if size else begin
-            else:
-                size, begin = _length(frame, at)
-                end = begin + size
-            # Three short texts, and no tags: Kafka's own words, all below 127 bytes but for a
-            # protocol type that a client chose.
-            if frame[end] < 0x80:
-                tail = end + (frame[end] or 1)
-            else:
-                size, tail = _length(frame, end)
-                tail += size
-            tail += frame[tail]
-            tail += frame[tail]
-            chunk.append((frame[begin:end], frame[end:tail]))
-            at = tail + 1
+        count = min(left, CHUNK)
+        while (found := _some(data, at, count)) is None:
+            if not (part := await anext(frame, b"")):
+                raise ValueError("a list of groups that is cut off")
+            data, at = data[at:] + part, 0
+        chunk, at = found
         left -= len(chunk)
         yield chunk
         await asyncio.sleep(0)  # gives the interpreter to the engine's thread
 
 
-class IndexBuilder:
-    """Takes the chunks of all nodes' listings."""
+def _some(data: bytes, at: int, count: int) -> tuple[list[tuple[bytes, bytes]], int] | None:
+    """So many groups from there on, and where they end; None: they are not all there."""
+    chunk: list[tuple[bytes, bytes]] = []
+    try:
+        for _ in range(count):
+            size = data[at]
+            if size < 0x80:
+                begin = at + 1
+                end = at + size if size else begin
+            else:
+                size, begin = _length(data, at)
+                end = begin + size
+            # Three short texts, and no tags: Kafka's own words, all below 127 bytes but for a
+            # protocol type that a client chose.
+            if data[end] < 0x80:
+                tail = end + (data[end] or 1)
+            else:
+                size, tail = _length(data, end)
+                tail += size
+            tail += data[tail]
+            tail += data[tail]
+            chunk.append((data[begin:end], data[end:tail]))
+            at = tail + 1
+    except IndexError:
+        return None
+    return (chunk, at) if at <= len(data) else None
 
-    def __init__(self) -> None:
+
+class IndexBuilder:
+    """Takes the chunks of all nodes' listings. `has_some` is set with the first of them, and `rest`
+    awaited after each."""
+
+    def __init__(self, rest: Callable[[], Awaitable[None]] | None = None) -> None:
+        self.has_some = asyncio.Event()
+        self._rest = rest
         self._chunks: list[_Chunk] = []
         self._kinds: dict[bytes, int] = {}
         self._counts: list[int] = []
         self._small: list[tuple[bytes, bytes]] = []
 
-    async def add(self, frame: bytes) -> int:
-        """All groups of one response to ListGroups, and how many they are."""
+    async def add(self, frame: AsyncIterator[bytes]) -> int:
+        """All groups of one response to ListGroups, in parts, and how many they are."""
         return await self.put(listed(frame))
 
     async def put(self, chunks: AsyncIterator[list[tuple[bytes, bytes]]]) -> int:
@@ -112,6 +134,8 @@ class IndexBuilder:
                 if len(self._small) >= CHUNK:
                     self._put(self._small)
                     self._small = []
+            if self._rest is not None:
+                await self._rest()
         return count
 
     def part(self, version: int, at_ms: int) -> Index:
@@ -140,6 +164,7 @@ class IndexBuilder:
             self._counts[number] += 1
             kinds.append(number)
         self._chunks.append(_Chunk([group_id for group_id, _ in chunk], bytes(kinds)))
+        self.has_some.set()
 
 
 def tail(kind: Kind) -> bytes:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
-from contextlib import suppress
 
 from pykcoord.errors import KcoordError
 from pykcoord.events import Event
@@ -23,8 +22,8 @@ _PAUSE_FACTOR = 20.0
 # How long a listing goes on after the last look.
 _WATCHED_SECONDS = 15.0
 _MOST_ADDED = 10_000
-# For so long the first page waits for all groups.
-_FIRST_SECONDS = 0.2
+# For so long a page that is made while the first list goes on has the interpreter before it.
+_REST_SECONDS = 0.1
 
 
 class Listing:
@@ -41,6 +40,8 @@ class Listing:
         self._added: dict[str, int] = {}
         self._versions = 0
         self._building: tuple[IndexBuilder, int] | None = None
+        self._began = asyncio.Event()
+        self._rests_until = 0.0
         self.unreachable: dict[int, str] = {}
         """Nodes that did not answer the last listing, and why."""
         self.by_node: dict[int, int] = {}
@@ -48,18 +49,22 @@ class Listing:
 
     async def get(self) -> Index:
         """All groups, as far as they are known. While the first listing goes on, those that it has
-        come to, once that is a page or has taken a moment."""
+        come to, once that is a page."""
         self._looked_at = asyncio.get_running_loop().time()
         self._wanted.set()
         while self._index is None:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(_FIRST_SECONDS):
-                    await self._built.wait()
+            some = self._building[0].has_some if self._building is not None else self._began
+            waits = [asyncio.ensure_future(one.wait()) for one in (some, self._built)]
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for one in waits:
+                    one.cancel()
             if self._index is None and self._building is not None:
                 builder, begun_ms = self._building
-                part = builder.part(self._versions, begun_ms)
-                if part.total:
-                    return part
+                if builder.has_some.is_set():
+                    self._rests_until = asyncio.get_running_loop().time() + _REST_SECONDS
+                    return builder.part(self._versions, begun_ms)
         return self._index.plus(self._added) if self._added else self._index
 
     def hear(self, event: Event) -> None:
@@ -81,11 +86,18 @@ class Listing:
                 self._wanted.clear()
                 await self._wanted.wait()
 
+    async def _rest(self) -> None:
+        """Pages that show a part of the first list come before the rest of it."""
+        left = self._rests_until - asyncio.get_running_loop().time()
+        if left > 0:
+            await asyncio.sleep(left)
+
     async def _renew(self) -> None:
         begun_ms = self._now_ms()
-        builder = IndexBuilder()
+        builder = IndexBuilder(self._rest)
         if self._index is None:
             self._building = builder, begun_ms
+            self._began.set()
         unreachable: dict[int, str] = {}
         by_node: dict[int, int] = {}
         for node in self._source.nodes():

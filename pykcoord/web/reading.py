@@ -95,7 +95,7 @@ class Reading:
     async def list_into(self, builder: IndexBuilder, node: NodeAddress) -> int:
         """Put all groups of a node into a list, and how many they are."""
         frame = encode_request(ListGroupsRequest(states_filter=()), client_id=CLIENT_ID)
-        return await builder.add(await self._source.ask(node, frame))
+        return await builder.add(self._source.parts(node, frame))
 
     async def groups(self, wanted: Mapping[str, str | None]) -> dict[str, Group]:
         """Those groups that are there. `wanted`: ids, with their types where they are known; of

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 from pykcoord.catalogue import Topic
@@ -68,6 +68,9 @@ class Source(Protocol):
     async def ask(self, node: NodeAddress, frame: bytes) -> bytes:
         """The response frame to a request frame, both without their length. Raises OSError or
         KcoordError where there is none."""
+
+    def parts(self, node: NodeAddress, frame: bytes) -> AsyncIterator[bytes]:
+        """The same as it comes, in parts."""
 
     def topics(self) -> Mapping[str, Topic]:
         """All topics by name."""

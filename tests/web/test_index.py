@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import random
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -34,11 +34,16 @@ def _frame(rows: Sequence[Row], code: ErrorCode = ErrorCode.none) -> bytes:
     return bytes(4) + b"\0" + out.getvalue()
 
 
+async def _in_parts(frame: bytes, size: int = 1 << 30) -> AsyncIterator[bytes]:
+    for at in range(0, len(frame), size):
+        yield frame[at : at + size]
+
+
 def _index(*listings: Sequence[Row]) -> Index:
     async def build() -> Index:
         builder = IndexBuilder()
         for rows in listings:
-            assert await builder.add(_frame(rows)) == len(rows)
+            assert await builder.add(_in_parts(_frame(rows))) == len(rows)
         return builder.finish(1, 0)
 
     return asyncio.run(build())
@@ -120,4 +125,35 @@ def test_clients_choose_many_protocol_types() -> None:
 def test_an_error_is_no_listing() -> None:
     frame = _frame([], ErrorCode.coordinator_load_in_progress)
     with pytest.raises(ValueError, match="14"):
-        asyncio.run(IndexBuilder().add(frame))
+        asyncio.run(IndexBuilder().add(_in_parts(frame)))
+
+
+@pytest.mark.parametrize("size", [1_000, 30_000, 200_000])
+def test_a_list_that_comes_in_parts_is_shown_as_it_comes(size: int) -> None:
+    rows = [(f"group-{n}" * (1 + n % 40), "consumer", "Stable", "classic") for n in range(2_500)]
+    frame = _frame(rows)
+
+    async def story() -> None:
+        builder, given = IndexBuilder(), 0
+
+        async def parts() -> AsyncIterator[bytes]:
+            nonlocal given
+            async for part in _in_parts(frame, size):
+                # A chunk and what there may be of the next one.
+                late = given - builder.part(0, 0).total * len(frame) // len(rows)
+                assert late < 3 * CHUNK * len(frame) // len(rows) + size
+                given += len(part)
+                yield part
+
+        assert await builder.add(parts()) == len(rows)
+        page = await builder.finish(1, 0).page(len(rows))
+        assert [one.group_id for one in page] == sorted(row[0] for row in rows)
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize("left", [3, 12, 20, 40_000])
+def test_a_list_that_is_cut_off_is_refused(left: int) -> None:
+    frame = _frame([(f"group-{n}", "consumer", "Stable", "classic") for n in range(2_000)])
+    with pytest.raises((ValueError, IndexError)):
+        asyncio.run(IndexBuilder().add(_in_parts(frame[:left], 1_000)))
