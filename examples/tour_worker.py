@@ -3,6 +3,7 @@ had processed that many records. `python tour_worker.py NAME [HOST:PORT]`; ends 
 
 from __future__ import annotations
 
+import signal
 import sys
 import time
 
@@ -38,4 +39,6 @@ def main(name: str, server: str) -> None:
 
 
 if __name__ == "__main__":
+    # A script starts what is in its background with this signal ignored.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     main(sys.argv[1], sys.argv[2] if len(sys.argv) > 2 else "127.0.0.1:9092")

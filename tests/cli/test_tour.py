@@ -64,9 +64,10 @@ def test_what_is_broken_is_read_and_undone(tmp_path: Path) -> None:
 
         try:
             for name in ("ann", "bob", "cy"):
-                workers[name] = subprocess.Popen(
-                    [sys.executable, str(EXAMPLES / "tour_worker.py"), name, server.address]
-                )
+                # As in the background of a script, or of a test run that is in one.
+                command = ["env", "--ignore-signal=INT", sys.executable]
+                command += [str(EXAMPLES / "tour_worker.py"), name, server.address]
+                workers[name] = subprocess.Popen(command)
                 orphans.started(workers[name])
             until(lambda: min(offsets() or [0]) > 0)
             workers["cy"].kill()
