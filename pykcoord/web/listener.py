@@ -29,7 +29,7 @@ __all__ = ["Console", "serve_console"]
 logger = logging.getLogger("pykcoord.web")
 
 _START_SECONDS = 30.0
-_STOP_SECONDS = 5.0
+_STOP_SECONDS = 15.0
 # Connections and requests together.
 _MOST_AT_ONCE = 1_200
 _IDLE_SECONDS = 30

@@ -13,6 +13,9 @@ from pykcoord.virtual import Client, World
 
 from .storms import SECOND, SETTINGS, Outcome, storm
 
+# Seconds of a processor, which may be shared by many.
+pytestmark = pytest.mark.timeout(600)
+
 PAGE = Path(__file__).parents[2] / "docs" / "storms.md"
 
 

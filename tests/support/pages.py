@@ -27,7 +27,7 @@ def run_example(code: str, directory: Path) -> str:
     stderr."""
     ran = subprocess.run(
         [sys.executable, "-W", "error::ResourceWarning", "-c", code],
-        cwd=directory, capture_output=True, text=True, timeout=60, check=False,
+        cwd=directory, capture_output=True, text=True, timeout=150, check=False,
     )  # fmt: skip
     assert (ran.stderr, ran.returncode) == ("", 0)
     return ran.stdout
