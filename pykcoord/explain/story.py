@@ -21,7 +21,7 @@ from pykcoord.explain.parts import WAIT_MS, moved_partitions, numbers, waited_fo
 from pykcoord.explain.rebalances import Rebalance, Trigger
 from pykcoord.explain.text import counted, duration, listed, member_text, safe
 
-__all__ = ["Line", "cause_sentence", "course_sentence", "single_lines"]
+__all__ = ["COORDINATOR_LINES", "Line", "cause_sentence", "course_sentence", "single_lines"]
 
 # What clients say when the application did not call poll() in time: Java's and kafka-python's.
 POLL_REASONS = ("consumer poll timeout has expired", "max.poll.interval", "poll timeout")
@@ -259,19 +259,23 @@ def _refused_commits(of: Rebalance) -> str:
     return f"{counted(count, 'commit')} {'was' if count == 1 else 'were'} refused." if count else ""
 
 
+COORDINATOR_LINES: dict[str, Callable[[Event], str]] = {
+    "coordinator_started": lambda of: "The coordinator started.",
+    "coordinator_stopped": lambda of: "The coordinator was stopped.",
+    "shard_loaded": lambda of: "The coordinator loaded the group.",
+    "topics_changed": lambda of: _topic_change(of)[0].upper() + _topic_change(of)[1:] + ".",
+    "events_dropped": lambda of: f"{counted(of.count or 0, 'event')} of this time were not kept.",
+}
+"""By kind: sentences for what concerns the whole coordinator."""
 _SINGLE: dict[str, Callable[[Event], str]] = {
     **LOGGED_LINES,
+    **COORDINATOR_LINES,
     "group_created": lambda of: "The group was created.",
     "group_deleted": lambda of: {
         "requested": "The group was deleted by request.",
         "logged_deletion": "The group was removed: whether it was deleted or expired, the log "
         "does not tell.",
     }.get(of.cause or "", "The group was removed: it was empty, and its last offset had expired."),
-    "coordinator_started": lambda of: "The coordinator started.",
-    "coordinator_stopped": lambda of: "The coordinator was stopped.",
-    "shard_loaded": lambda of: "The coordinator loaded the group.",
-    "topics_changed": lambda of: _topic_change(of)[0].upper() + _topic_change(of)[1:] + ".",
-    "events_dropped": lambda of: f"{counted(of.count or 0, 'event')} of this time were not kept.",
     "group_migrated": lambda of: (
         "The group is a consumer group now."
         if of.cause == "upgraded"

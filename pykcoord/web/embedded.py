@@ -61,7 +61,7 @@ class EmbeddedSource:
     @property
     def shards(self) -> int:
         """How many shards there are."""
-        found: int = self._host.parts.node.shards
+        found: int = self._host.parts.runtime.log.shards  # the node is the loop's alone
         return found
 
     def nodes(self) -> Sequence[NodeAddress]:

@@ -280,6 +280,7 @@ def _schemas() -> Schema:
                 "places_left_out": _NUMBER,
                 "lag": _MAYBE_NUMBER,
                 "behind_ms": _MAYBE_NUMBER,
+                "behind_is_at_least": _TRUTH,
                 "spans": _list(span),
                 "why": _object(
                     {

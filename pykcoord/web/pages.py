@@ -124,7 +124,9 @@ class Pages:
             page["offsets"] = rows
             del page["owners"]
             page["lag"] = _sum(one["lag"] for one in rows)
+            late = max(rows, key=lambda one: one["behind_ms"] or -1, default=None)
             page["behind_ms"] = _most(one["behind_ms"] for one in rows)
+            page["behind_is_at_least"] = late is not None and late["behind_is_at_least"]
             shard = partition_of(group_id, self._source.shards)
             return page | {
                 "shard": shard,

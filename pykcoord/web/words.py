@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pykcoord.events import REBALANCE_STARTS, Event, EventMember
 from pykcoord.explain.logged_story import LOGGED_LINES
+from pykcoord.explain.story import COORDINATOR_LINES
 
 __all__ = ["sentence"]
 
@@ -60,11 +61,12 @@ _OTHERS = {
     "lag_grows": "{who} commits nothing of {detail}, which falls behind",
     "commits_resumed": "Of what moved nothing had been committed for up to {silent}",
 }
+_WHOLE = LOGGED_LINES | COORDINATOR_LINES
 
 
 def sentence(event: Event) -> str:
     """What happened."""
-    if (tell := LOGGED_LINES.get(event.kind)) is not None:
+    if (tell := _WHOLE.get(event.kind)) is not None:
         return tell(event)
     if event.kind in REBALANCE_STARTS:
         ended = event.kind == "rebalance_started"

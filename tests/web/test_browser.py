@@ -223,6 +223,31 @@ def test_a_consumer_group_of_librdkafka(served: Callable[..., Served], window: B
         consumer.close()
 
 
+def test_how_long_a_partition_is_behind(
+    served: Callable[..., Served], window: Browser, tmp_path: Path
+) -> None:
+    ends = tmp_path / "ends.txt"
+    ends.write_text("orders 0 500\norders 1 40\n")
+    server, console = served("--end-offsets", os.fspath(ends))
+    consumer = KafkaConsumer(
+        bootstrap_servers=server.address, group_id="late", enable_auto_commit=False
+    )
+    consumer.assign([Place("orders", 0), Place("orders", 1)])
+    consumer.commit({Place("orders", at): OffsetAndMetadata(40, "", -1) for at in (0, 1)})
+    consumer.close(autocommit=False)
+    window.open(f"{console.url}/group?id=late")
+    behind = "return document.querySelector(`[data-place='orders-${arguments[0]}'] .behind`)"
+    window.until(f"{behind}?.innerText.match(/^≥ [1-9][0-9.]* s$/)", 0)
+    assert window.run(f"{behind}.innerText", 1) == "0"
+    tile = "return document.querySelector('.tile small')?.innerText"
+    window.until(f"{tile}.match(/^≥ [1-9][0-9.]* s behind$/)")
+    # It is drawn by time, from what the coordinator sampled.
+    window.until("return document.querySelector('#offsets .curve')?.textContent.includes('from ')")
+    told = console.get("/api/group", id="late")
+    assert (told["behind_is_at_least"], told["behind_ms"] > 0) == (True, True)
+    assert _complaints(window, console) == []
+
+
 def test_nothing_that_a_client_says_is_markup(
     served: Callable[..., Served], window: Browser
 ) -> None:

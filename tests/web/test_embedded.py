@@ -6,6 +6,7 @@ import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from support.console import Console, Stream
 
 from pykcoord import ArgumentError, Config, Coordinator
 from pykcoord.web import WebOptions
+from pykcoord.web.embedded import EmbeddedSource
 
 HOSTILE = [
     "<script>document.title='owned'</script>",
@@ -374,3 +376,16 @@ def test_how_long_a_group_has_been_behind_and_its_lag_over_time(
 def _behind_more(console: Console, than_ms: int) -> Any:
     page = console.get("/api/group", id="billing")
     return page if (page["behind_ms"] or 0) > than_ms else None
+
+
+def test_a_page_leaves_the_node_to_its_own_thread() -> None:
+    class Stepping:
+        """As the native node is, while its loop has a turn of it."""
+
+        def __getattr__(self, name: str) -> Any:
+            raise RuntimeError("Already mutably borrowed")
+
+    runtime = SimpleNamespace(log=SimpleNamespace(shards=3))
+    host: Any = SimpleNamespace(parts=SimpleNamespace(node=Stepping(), runtime=runtime))
+    source = EmbeddedSource("a directory", host, None)
+    assert (source.shards, source.node_of(2)) == (3, 0)

@@ -44,7 +44,7 @@ export function clusterPage() {
   function showRates(now) {
     const of = now.figures;
     replace(rates,
-      rate("Heartbeats", now, (of) => requests(of, ["Heartbeat", "ConsumerGroupHeartbeat"])) ?? h("p", { class: "muted" }, of.watch_mode ? "The requests of a cluster that is only watched are not known." : "A coordinator in process counts no requests."),
+      rate("Heartbeats", now, (of) => requests(of, ["Heartbeat", "ConsumerGroupHeartbeat"])) ?? h("p", { class: "muted wide" }, of.watch_mode ? "The requests of a cluster that is only watched are not known." : "A coordinator in process counts no requests."),
       rate("Commits", now, (of) => requests(of, ["OffsetCommit"])) ?? "",
       rate("All requests", now, (of) => requests(of, null)) ?? "",
       of.rebalances === undefined && of.rebalances_total === undefined ? "" : tile("Rebalances", sum(of.rebalances ?? of.rebalances_total), "since the start"),
@@ -60,6 +60,7 @@ export function clusterPage() {
       sync ? tile("Sync", sync.count ? span((sync.sum / sync.count) * 1000) : "–", `on average, ${count(sync.count)} in all`) : "",
       sync?.buckets ? tile("Sync, slow", slow(sync), "99 of 100 are faster") : "",
       of.append_failures !== undefined ? tile("Failed appends", of.append_failures) : "",
+      of.watch_mode ? h("p", { class: "muted wide" }, `Read by pykcoord watch: ${of.behind_records === undefined ? "coordinators are asked" : `${count(of.read_records)} records, ${count(of.behind_records)} to come`}.`) : "",
       kept ? tile("Snapshots", `${count(kept.count)} of ${count(now.shards.length)}`, kept.count ? `newest ${span(now.at_ms - kept.newest_ms)} ago, oldest ${span(now.at_ms - kept.oldest_ms)}, ${bytes(kept.bytes)}` : "none written yet") : "");
   }
 
@@ -102,7 +103,7 @@ export function clusterPage() {
       const away = of.shards_away ?? 0;
       replace(notes, of.error ? h("p", { class: "notice bad" }, `Counts are missing: ${of.error}`) : "",
         away ? h("p", { class: "notice bad" }, `${count(away)} shards are not served now; their log is being loaded again.`) : "",
-        now.nodes.length > 1 ? h("p", { class: "notice" }, "Rates, members, offsets and log are of this node; groups, nodes and shards are of all.") : "");
+        now.nodes.length > 1 && !of.watch_mode ? h("p", { class: "notice" }, "Rates, members, offsets and log are of this node; groups, nodes and shards are of all.") : "");
       replace(tiles,
         tile("Groups", now.total), tile("Members", of.members ?? "–"), tile("Committed offsets", of.offsets ?? "–"),
         tile("Topics", now.topics, `${count(now.partitions)} partitions`), tile("Nodes", now.nodes.length),

@@ -83,8 +83,15 @@ export function span(ms) {
   return `${Math.round(seconds / 86400)} days`;
 }
 
-export const clock = (ms) =>
-  new Date(ms).toLocaleTimeString("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
+const TIME = { hour: "2-digit", minute: "2-digit", second: "2-digit" };
+
+// The time of the day; of another day with its date.
+export function clock(ms) {
+  const at = new Date(ms);
+  const time = at.toLocaleTimeString("en-GB", TIME);
+  if (at.toDateString() === new Date().toDateString()) return time;
+  return `${at.toLocaleDateString("en-GB", { day: "numeric", month: "short" })} ${time}`;
+}
 
 export function stamp(ms) {
   return h("time", { datetime: new Date(ms).toISOString(), title: new Date(ms).toLocaleString() }, clock(ms));
