@@ -5,10 +5,11 @@ Only puts options and the node together; what the node does is in `pykcoord.clus
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import logging
 import signal
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -24,10 +25,11 @@ from pykcoord.cli.serving import (
     new_runner,
     when_asked_to_end,
 )
-from pykcoord.cluster.member import MemberOptions, serve_member
+from pykcoord.cluster.member import MemberOptions, Serving, Shown, serve_member
 from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
 from pykcoord.log.shared import open_store
+from pykcoord.web import WebOptions
 from pykcoord.web.options import is_loopback
 
 if TYPE_CHECKING:
@@ -53,7 +55,6 @@ def serve_in_cluster(
         ("--flush", options.flush != "commit"),
         ("--on-corruption", options.on_corruption != "refuse"),
         ("--end-offsets", options.end_offsets is not None),
-        ("--web", options.web is not None),
     ):
         if given:
             raise click.UsageError(f"{name} and --cluster: a node of a cluster has no such option")
@@ -70,8 +71,8 @@ def serve_in_cluster(
         config_texts(config),
     )
     store = WatchedStore(open_store(location), config.node_id)
-    with _metrics(store, options.metrics, lines) as metrics, new_runner() as runner:
-        runner.run(_serve(config, member, store, metrics))
+    with _metrics(store, options, lines) as metrics, new_runner() as runner:
+        runner.run(_serve(config, member, store, metrics, options.web))
     return 0
 
 
@@ -92,9 +93,9 @@ def _check_control(control: Address, advertise: Address | None, secret: str | No
 
 @contextlib.contextmanager
 def _metrics(
-    store: WatchedStore, listen: Address | None, lines: LineQueue
+    store: WatchedStore, options: Options, lines: LineQueue
 ) -> Iterator[ClusterMetrics | None]:
-    if listen is None:
+    if options.metrics is None and options.web is None:
         yield None
         return
     from pykcoord.server.cluster_metrics import ClusterMetrics
@@ -102,9 +103,10 @@ def _metrics(
 
     metrics = ClusterMetrics(store, lines)
     with contextlib.ExitStack() as stack:
-        with naming_address("--metrics", listen):
-            url = stack.enter_context(serve_metrics(metrics.registry, listen))
-        logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
+        if options.metrics is not None:
+            with naming_address("--metrics", options.metrics):
+                url = stack.enter_context(serve_metrics(metrics.registry, options.metrics))
+            logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
         yield metrics
 
 
@@ -113,6 +115,7 @@ async def _serve(
     options: MemberOptions,
     store: WatchedStore,
     metrics: ClusterMetrics | None,
+    web: WebOptions | None,
 ) -> None:
     asked = when_asked_to_end(signal.SIGHUP)
 
@@ -121,4 +124,31 @@ async def _serve(
         click.echo(f"pykcoord ready node={node} listen={address_text(address)} shards={shards}")
 
     with naming_address("--listen", options.listen):
-        await serve_member(config, options, asked, ready, store=store, metrics=metrics)
+        await serve_member(
+            config, options, asked, ready, store=store, metrics=metrics,
+            shown=_shown(options.location, config.node_id, web, metrics),
+        )  # fmt: skip
+
+
+def _shown(
+    location: str, node_id: int, web: WebOptions | None, metrics: ClusterMetrics | None
+) -> Shown | None:
+    """The console, where there is to be one."""
+    if web is None or metrics is None:
+        return None
+    from pykcoord.cli.cluster_web import MemberSource
+    from pykcoord.cli.web import console
+
+    @contextlib.asynccontextmanager
+    async def shown(serving: Serving) -> AsyncIterator[None]:
+        source = MemberSource(location, serving, metrics, node_id)
+        stack = contextlib.ExitStack()
+        with naming_address("--web", web.listen):
+            url = await asyncio.to_thread(stack.enter_context, console(source, web))
+        logger.info("console on %s", url, extra={"event": "web", "url": url})
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(stack.close)  # pages may wait for this loop
+
+    return shown

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pykcoord.catalogue import Topic
 from pykcoord.clock import Clock
@@ -17,9 +17,6 @@ from pykcoord.lag import Behind, Place
 from pykcoord.lag_watch import LagWatch
 from pykcoord.server import Broker, Peers
 from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions
-
-if TYPE_CHECKING:
-    from pykcoord.server.metrics import ServerMetrics
 
 __all__ = ["ServerSource", "console"]
 
@@ -61,22 +58,29 @@ def console(source: ServerSource, options: WebOptions) -> Iterator[str]:
             source.end()
 
 
+class Registered(Protocol):
+    """Metrics of a server."""
+
+    @property
+    def registry(self) -> Any: ...
+
+
 class ServerSource:
     """A `pykcoord.web.Source`: the server of this process, and the nodes beside it. Made on the
     server's loop."""
 
     def __init__(
         self,
-        directory: Path,
+        directory: Path | str,
         engine: Engine,
-        metrics: ServerMetrics,
+        metrics: Registered,
         node_id: int,
         address: tuple[str, int],
         peers: Peers | None,
     ) -> None:
         from pykcoord.web.asking import Connections
 
-        self._directory = directory
+        self._directory = directory if isinstance(directory, Path) else None
         self.name = str(directory)
         self.shards = engine.node.shards
         self._engine = engine
@@ -195,7 +199,8 @@ class ServerSource:
                 figures[name] = plain[0] if plain else labelled
             elif family.name in _TIMED:
                 figures[name] = _timed(family.samples)
-        return figures | {"snapshots": self._snapshots()}
+        snapshots = self._snapshots()
+        return figures if snapshots is None else figures | {"snapshots": snapshots}
 
     def metrics(self, accept: str) -> tuple[bytes, str]:
         """For Prometheus."""
@@ -216,7 +221,9 @@ class ServerSource:
         own = broker.node_id == self._own.node_id
         return self._own if own else NodeAddress(broker.node_id, broker.host, broker.port)
 
-    def _snapshots(self) -> Figures:
+    def _snapshots(self) -> Figures | None:
+        if self._directory is None:
+            return None
         found = []
         for path in self._directory.glob("__consumer_offsets-*/pykcoord.state"):
             try:

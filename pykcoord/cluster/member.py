@@ -14,7 +14,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykcoord._native import ClusterNode, Node, partition_of
 from pykcoord.catalogue import TopicCatalogue
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from pykcoord.server.cluster_metrics import ClusterMetrics
     from pykcoord.server.metrics import ServerMetrics
 
-__all__ = ["MemberOptions", "serve_member"]
+__all__ = ["ClusterPeers", "MemberOptions", "Serving", "Shown", "serve_member"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -80,6 +80,18 @@ class MemberOptions:
     broker_configs: Mapping[str, str] = field(default_factory=dict)
 
 
+class Serving(NamedTuple):
+    """A node that serves clients: its engine, its `address`, and what it knows of the others."""
+
+    engine: Engine
+    address: tuple[str, int]
+    peers: ClusterPeers
+
+
+Shown = Callable[[Serving], contextlib.AbstractAsyncContextManager[None]]
+"""Shows a node to people, within; entered for each incarnation, on the node's loop."""
+
+
 async def serve_member(
     config: Config,
     options: MemberOptions,
@@ -89,12 +101,14 @@ async def serve_member(
     store: WatchedStore | None = None,
     metrics: ClusterMetrics | None = None,
     at_once: Collection[str] = (),
+    shown: Shown | None = None,
 ) -> None:
     """Serve until `asked_to_end` is done. `ready(address, shards)` is called once, when the node
     belongs to the cluster. `store` is the one at the location, if it is open already. A node that
     ends gives its shards to others, but not where `asked_to_end` is one of `at_once`: then all are
-    to end. Raises OSError where an address cannot be had, KcoordError for a cluster that this node
-    cannot belong to, or that is not there and is not to be made, and what the store raises at the
+    to end. `shown` is a console, where there is one. Raises OSError where an address cannot be had,
+    KcoordError for a cluster that this node cannot belong to, or that is not there and is not to be
+    made, and what the store raises at the
     start."""
     store = store or WatchedStore(open_store(options.location), config.node_id)
     require_no_shard_log(options.location, store)
@@ -108,7 +122,9 @@ async def serve_member(
     unreached = 0
     while not asked_to_end.done():
         wait = _join_wait(unreached)
-        member = _Member(config, options, store, ready, metrics, at_once, join_wait_seconds=wait)
+        member = _Member(
+            config, options, store, ready, metrics, at_once, shown, join_wait_seconds=wait
+        )
         if await member.run(asked_to_end) != "fenced":
             return
         unreached = 0 if member.was_reached else unreached + 1
@@ -161,7 +177,7 @@ def _nothing(address: tuple[str, int], shards: int) -> None:
     """It was said before."""
 
 
-class _Peers:
+class ClusterPeers:
     """The nodes, as the node APIs ask; see `pykcoord.server.Peers`."""
 
     controller_id: int | None = None  # each changes the topics that all share
@@ -185,7 +201,10 @@ class _Peers:
         return self.others.ask(wanted) if self.others is not None else None
 
     def coordinator(self, group_id: str) -> Broker | None:
-        shard = partition_of(group_id, self._shards)
+        return self.leader(partition_of(group_id, self._shards))
+
+    def leader(self, shard: int) -> Broker | None:
+        """The node that is to lead a shard."""
         leader = self._leaders[shard] if shard < len(self._leaders) else None
         return None if leader is None else self._brokers.get(leader[0])
 
@@ -199,9 +218,11 @@ class _Member:
         ready: Callable[[tuple[str, int], int], None],
         metrics: ClusterMetrics | None,
         at_once: Collection[str],
+        shown: Shown | None,
         *,
         join_wait_seconds: float = 0.0,
     ) -> None:
+        self._shown = shown
         self._join_wait_seconds = join_wait_seconds
         self._metrics = metrics
         self._at_once = at_once
@@ -210,7 +231,7 @@ class _Member:
         self._store = store
         self._ready = ready
         self._shards = config.offsets_topic_num_partitions
-        self._peers = _Peers(self._shards)
+        self._peers = ClusterPeers(self._shards)
         self._timing = Timing.of(options.location)
         self._topics = SharedTopics(store)
         self._topics_told = asyncio.Event()
@@ -288,7 +309,11 @@ class _Member:
             driver.know_topics(self._topics.version)
             driver.start(log)
             try:
-                return await self._until_ended(driver, server, asked_to_end)
+                async with contextlib.AsyncExitStack() as stack:
+                    if self._shown is not None:
+                        serving = Serving(engine, self._address, self._peers)
+                        await stack.enter_async_context(self._shown(serving))
+                    return await self._until_ended(driver, server, asked_to_end)
             finally:
                 control.close()
                 driver.close()

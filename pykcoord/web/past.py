@@ -1,5 +1,5 @@
 """What happened before the console began, as it is kept: read once for each group that is looked
-at."""
+at, and again where other processes hear of groups."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ __all__ = ["Pasts", "Told"]
 
 _MOST_GROUPS = 200
 _MOST_EVENTS = 5_000
+# What other nodes hear of a group is not heard here: it is read again after so long.
+_OTHERS_MS = 3_000
 
 
 class Told(NamedTuple):
@@ -45,7 +47,12 @@ class Pasts:
         kept = self._kept.get(group_id)
         live = self._history.of(group_id)
         is_cut = self._history.is_cut(group_id)
-        if kept is None or (is_cut and live[0].timestamp_ms > kept.read_ms):
+        is_old = (
+            kept is not None
+            and not self._source.tells_all
+            and self._now_ms() > kept.read_ms + _OTHERS_MS
+        )
+        if kept is None or is_old or (is_cut and live[0].timestamp_ms > kept.read_ms):
             kept = await self._read(group_id)
             live = self._history.of(group_id)
         self._kept.move_to_end(group_id)

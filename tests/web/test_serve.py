@@ -107,7 +107,6 @@ def test_a_token_that_is_none(tmp_path: Path, content: str, mode: int, words: st
     [
         (["--web-admin"], 2),
         (["--web", "8080"], 2),
-        (["--web", "127.0.0.1:0", "--cluster", "nowhere"], 2),
         (["--web", "192.0.2.1:0", "--web-admin"], 1),
     ],
 )
