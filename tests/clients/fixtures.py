@@ -54,11 +54,9 @@ def mortal_cluster(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[C
         yield Cluster(server)
 
 
-# Where a node may be away: who does not hear of a rebalance then is waited for.
-SEVERAL_SETTINGS = {"rebalance_timeout_ms": 20_000}
-# They say once that they leave. A node that is away does not hear it: the session has to end.
-LEAVE_ONCE = ("sarama", "kafka-go")
-LEAVE_ONCE_SESSION_MS = 20_000
+# Where a node may be away: who does not hear of a rebalance then is waited for. sarama and kafka-go
+# say once that they leave; a node that is away does not hear it, and the session has to end.
+SEVERAL_SETTINGS = {"session_timeout_ms": 20_000, "rebalance_timeout_ms": 20_000}
 
 
 class Programs:
@@ -107,7 +105,7 @@ class Crew:
         self, library: str, name: str, *, program: Program | None = None, **settings: Any
     ) -> ClientConsumer:
         program = program or self.programs.of(library)
-        settings = {**self._defaults(library), **settings}
+        settings = {**self._defaults(), **settings}
         consumer = program.open(
             f"{self.group}-{name}-{len(self.consumers)}", bootstrap=self.address,
             group=self.group, **settings,
@@ -115,11 +113,8 @@ class Crew:
         self.consumers.append(consumer)
         return consumer
 
-    def _defaults(self, library: str) -> dict[str, Any]:
-        if "," not in self.address:
-            return SETTINGS
-        shorter = {"session_timeout_ms": LEAVE_ONCE_SESSION_MS} if library in LEAVE_ONCE else {}
-        return {**SETTINGS, **SEVERAL_SETTINGS, **shorter}
+    def _defaults(self) -> dict[str, Any]:
+        return {**SETTINGS, **SEVERAL_SETTINGS} if "," in self.address else SETTINGS
 
     def close(self) -> None:
         # kafka-go leaves without a word when it is closed in the middle of a join. Others, which
