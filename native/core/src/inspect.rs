@@ -95,6 +95,13 @@ impl Shard {
         })
     }
 
+    /// Whether a later epoch of the producer wrote here: this one is fenced, whatever its transaction
+    /// coordinator says.
+    pub fn has_later_epoch(&self, producer: Producer) -> bool {
+        let known = self.machine.offsets.producers.get(producer.id);
+        known.is_some_and(|state| state.producer_epoch > producer.epoch)
+    }
+
     /// Transactions with records here whose marker has not come, by producer id. One that stays is
     /// ended by an administrator (`kafka-transactions.sh --abort`).
     pub fn open_transactions(&self) -> Vec<OpenTransaction> {

@@ -85,6 +85,9 @@ impl<'a> Arrivals<'a, '_> {
         let Some(session) = arrival.session.filter(|_| is_asked) else {
             return self.deliver(arrival, request, None);
         };
+        if self.shards[shard].has_later_epoch(request.producer) {
+            return self.deliver(arrival, request, Some(ErrorCode::InvalidProducerEpoch));
+        }
         if !self.holding.has_room(frame.len()) {
             return self.deliver(arrival, request, Some(ErrorCode::CoordinatorLoadInProgress));
         }

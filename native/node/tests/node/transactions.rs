@@ -152,6 +152,26 @@ fn what_the_coordinator_refuses_is_told_behind_what_does_not_exist() {
     assert_eq!(host.verifications.len(), asked);
 }
 
+/// As a log of Kafka does: it looks at its own producers before the transaction coordinator is asked.
+#[test]
+fn an_epoch_that_another_has_passed_here_is_refused_and_nobody_is_asked() {
+    let mut host = host(Transactions::Verified);
+    let of = |epoch| {
+        let producer = Producer { epoch, ..PRODUCER };
+        in_transaction(commit("g", &[("t", 0, &[1])]), producer)
+    };
+    let ticket = host.send(5, &of(PRODUCER.epoch));
+    host.node.verified(ticket, None);
+    host.sleep(0);
+    assert_eq!(told(host.take(ticket)), [("t".into(), 0, vec![(1, NONE)])]);
+    let fenced = told(host.ask(5, &of(PRODUCER.epoch - 1)));
+    assert_eq!(fenced, [("t".into(), 0, vec![(1, ErrorCode::InvalidProducerEpoch)])]);
+    assert_eq!(host.verifications.len(), 1);
+    let later = host.send(5, &of(PRODUCER.epoch + 1));
+    assert_eq!(host.verifications.len(), 2);
+    assert!(host.waits(later));
+}
+
 /// Kafka's verification guard: what was verified before a marker must not begin a transaction behind it.
 #[test]
 fn a_marker_outruns_what_was_verified_before_it() {
