@@ -318,8 +318,7 @@ class Loader:
 
 @final
 class Rows:
-    """One shard behind rows of `pyarrow.RecordBatch`es: see kcoord_rows. The node must be of
-    one shard, and the same in every call."""
+    """One shard behind rows of `pyarrow.RecordBatch`es (kcoord_rows); each call has its node."""
 
     def __new__(cls, shard: int, shards: int, epoch: int, next_offset: int) -> Rows: ...
     def process(self, node: Node, batch: Any) -> Any: ...
@@ -367,8 +366,7 @@ class Session:
 
 @final
 class EventBatch:
-    """Events as the recorder keeps them: of each the shard, the time in ms, the group, JSON."""
-
+    # As the recorder keeps them: of each the shard, the time in ms, the group, JSON.
     def __new__(cls, rows: Sequence[tuple[int, int, bytes, bytes]]) -> EventBatch: ...
     def __len__(self) -> int: ...
     @property
@@ -389,8 +387,7 @@ class Turn:
 
     @property
     def parts(self) -> list[tuple[int, bytes]]:
-        """Ticket, and what goes before the rest of its reply, in order; the end is among `replies`
-        of this step or of a later one. None but of a node that `send_in_parts`."""
+        """Ticket, and what goes before the end of its reply. Of a node that `send_in_parts`."""
     @property
     def replies(self) -> list[tuple[int, bytes]]:
         """Ticket, and the reply with its 4-byte length."""
