@@ -151,13 +151,13 @@ def test_its_servers_end_with_it(tmp_path: Path, part: str, number: signal.Signa
     )  # fmt: skip
     orphans.started(lab)
     try:
-        deadline = time.monotonic() + 60
+        deadline = time.monotonic() + 180
         while not _with_argument(str(work)):
             assert lab.poll() is None
             assert time.monotonic() < deadline, "no server was started"
             time.sleep(0.05)
         lab.send_signal(number)
-        assert lab.wait(60) == 130
+        assert lab.wait(180) == 130
     finally:
         lab.kill()
         lab.wait()
