@@ -37,38 +37,45 @@ impl Machine {
         row: u32,
         partitions: &Arc<[TopicPartition]>,
     ) {
-        let (mut key, mut value) =
-            (core::mem::take(&mut self.scratch_key), core::mem::take(&mut self.scratch_value));
-        key.clear();
-        value.clear();
         let record_type = ConsumerRecordType::TargetAssignmentMember;
-        let (group_id, rest) =
-            (self.group(group).id.as_str(), &*self.registry.consumer_members[row].id);
-        ConsumerGroupKey { record_type, group_id, rest }.encode(&mut key);
-        TargetAssignmentMemberValue::encode_set(partitions, &mut value);
-        let offset = self.outbox.emit(now_ms, &key, Some(&value));
-        self.group_mut(group).last_record_end = offset + 1;
-        (self.scratch_key, self.scratch_value) = (key, value);
+        self.write_of_member(now_ms, group, row, record_type, |value| {
+            TargetAssignmentMemberValue::encode_set(partitions, value);
+        });
         self.registry.apply_target(row, partitions);
     }
 
     /// Writes a member's record of type 8, and applies it.
     pub fn emit_current(&mut self, now_ms: i64, group: u32, row: u32, has: &Current<'_>) {
+        let record_type = ConsumerRecordType::CurrentMemberAssignment;
+        self.write_of_member(now_ms, group, row, record_type, |value| {
+            let epochs = (has.member_epoch, has.previous_member_epoch);
+            let sets = [has.assigned, has.revoking];
+            CurrentMemberAssignmentValue::encode_sets(epochs, has.state, sets, value);
+        });
+        self.registry.apply_current(row, has);
+    }
+
+    /// Writes a record of a member that is there; `encode` appends its value.
+    #[inline]
+    fn write_of_member(
+        &mut self,
+        now_ms: i64,
+        group: u32,
+        row: u32,
+        record_type: ConsumerRecordType,
+        encode: impl FnOnce(&mut Vec<u8>),
+    ) {
         let (mut key, mut value) =
             (core::mem::take(&mut self.scratch_key), core::mem::take(&mut self.scratch_value));
         key.clear();
         value.clear();
-        let record_type = ConsumerRecordType::CurrentMemberAssignment;
         let (group_id, rest) =
             (self.group(group).id.as_str(), &*self.registry.consumer_members[row].id);
         ConsumerGroupKey { record_type, group_id, rest }.encode(&mut key);
-        let (epochs, sets) =
-            ((has.member_epoch, has.previous_member_epoch), [has.assigned, has.revoking]);
-        CurrentMemberAssignmentValue::encode_sets(epochs, has.state, sets, &mut value);
+        encode(&mut value);
         let offset = self.outbox.emit(now_ms, &key, Some(&value));
         self.group_mut(group).last_record_end = offset + 1;
         (self.scratch_key, self.scratch_value) = (key, value);
-        self.registry.apply_current(row, has);
     }
 
     /// Writes a member's record of type 5, and applies what a reader of it finds.

@@ -3,7 +3,6 @@
 use super::located::{fenced_instance, unknown_instance, unknown_member};
 use super::member::LEFT_FOR_A_WHILE;
 use super::reconcile::Next;
-use super::reconciling::current_record;
 use crate::error::ErrorCode;
 use crate::event::GoneCause;
 use crate::group::Machine;
@@ -61,7 +60,6 @@ impl Machine {
     /// its membership if it does not return.
     fn emit_left_for_a_while(&mut self, now_ms: i64, group: u32, row: u32) {
         let member = &self.registry.consumer_members[row];
-        let member_id = member.id.clone();
         let next = Next {
             state: member.state,
             member_epoch: LEFT_FOR_A_WHILE,
@@ -73,6 +71,6 @@ impl Machine {
             },
             revoking: Vec::new(),
         };
-        self.emit_consumer(now_ms, group, &current_record(&member_id, &next));
+        self.emit_current(now_ms, group, row, &next.as_current());
     }
 }

@@ -2,13 +2,12 @@
 
 use kcoord_timer::slab::Slab;
 
+use super::ConsumerGroup;
 use super::member::Member;
 use super::reconcile::{Goal, Next, Surroundings, reconcile};
 use super::topics::SubscribedIds;
-use super::{ConsumerGroup, flat};
 use crate::catalogue::known;
 use crate::group::Machine;
-use crate::record::consumer::{CurrentMemberAssignmentValue, RecordChange};
 use crate::topic_partition::{AssignedPartition, TopicPartition};
 
 /// The other members of a group, and the topics.
@@ -81,18 +80,5 @@ impl Machine {
         let around = Around { group: of, subscribed };
         let next = reconcile(member.current(), goal, &around);
         next.expect("who is not understood was refused before")
-    }
-}
-
-pub fn current_record<'a>(member_id: &'a str, next: &Next) -> RecordChange<'a> {
-    RecordChange::CurrentMemberAssignment {
-        member_id,
-        value: Some(CurrentMemberAssignmentValue {
-            member_epoch: next.member_epoch,
-            previous_member_epoch: next.previous_member_epoch,
-            state: next.state,
-            assigned_partitions: flat::of_assigned(&next.assigned),
-            partitions_pending_revocation: flat::of_assigned(&next.revoking),
-        }),
     }
 }
