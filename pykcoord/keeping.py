@@ -14,7 +14,7 @@ from pykcoord.log.events import EventLimits
 from pykcoord.log.lock import DirectoryLock, locked
 from pykcoord.log.shared.event_keeping import ObjectKeeper
 from pykcoord.log.shared.events import EventObjects
-from pykcoord.log.shared.store import Store, open_store
+from pykcoord.log.shared.store import Store, is_folder, open_store
 from pykcoord.recorded import EventFiles, EventPlace
 
 __all__ = ["Events", "Keeping", "keep_beside", "keep_in", "keep_in_files"]
@@ -42,8 +42,7 @@ def keep_in_files(directory: Path, config: Config, lock: DirectoryLock | None = 
 
 def keep_beside(name: str, store: Store, incarnation: int, config: Config) -> Keeping:
     """In a store that processes share, each with an incarnation of its own; `name` is its place."""
-    is_folder = "://" not in name or name.startswith("file://")
-    seconds = _FOLDER_SECONDS if is_folder else _OBJECT_SECONDS
+    seconds = _FOLDER_SECONDS if is_folder(name) else _OBJECT_SECONDS
     keeper = ObjectKeeper(name, store, incarnation, _limits(config), merge_events, seconds)
     return Keeping(keeper, EventObjects(store, seconds))
 

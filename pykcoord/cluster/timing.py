@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pykcoord.log.shared.store import is_folder
+
 __all__ = ["Timing"]
 
 
@@ -22,5 +24,4 @@ class Timing(NamedTuple):
     @staticmethod
     def of(location: str) -> Timing:
         """Of a folder, or of an object store, where each call takes longer and costs money."""
-        is_folder = "://" not in location or location.startswith("file://")
-        return Timing(500, 800, 1_500) if is_folder else Timing(3_000, 1_000, 3_000)
+        return Timing(500, 800, 1_500) if is_folder(location) else Timing(3_000, 1_000, 3_000)

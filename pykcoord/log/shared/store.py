@@ -11,7 +11,7 @@ from typing import Protocol
 
 from pykcoord.log.shared.folder_store import FolderStore
 
-__all__ = ["FolderStore", "Store", "open_store"]
+__all__ = ["FolderStore", "Store", "is_folder", "open_store"]
 
 
 class Store(Protocol):
@@ -33,6 +33,11 @@ class Store(Protocol):
         """Removes the object, if it is there."""
 
 
+def is_folder(location: str) -> bool:
+    """Whether that is a folder, and no object store: there each call takes longer, and costs."""
+    return "://" not in location or location.startswith("file://")
+
+
 def open_store(location: str | Path) -> Store:
     """The store at a path, or at a URL that `obstore` knows: `s3://`, `gs://`, `az://`.
 
@@ -41,7 +46,7 @@ def open_store(location: str | Path) -> Store:
     for a URL that it does not know.
     """
     text = str(location)
-    if "://" not in text or text.startswith("file://"):
+    if is_folder(text):
         return FolderStore(Path(text.removeprefix("file://")))
     from pykcoord.log.shared.object_store import open_url  # it needs a library that is optional
 
