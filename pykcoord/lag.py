@@ -164,9 +164,7 @@ class _Samples:
         for values, value in ((self.ends, end), (self.firsts, at_ms), (self.lasts, at_ms)):
             values.append(value)
         if len(self.ends) > _MOST_SAMPLES:
-            # Every second of the older half goes: the past becomes coarse, and is never cut off.
-            for at in range(_MOST_SAMPLES // 2, 0, -2):
-                del self.ends[at], self.firsts[at], self.lasts[at]
+            _thin(_MOST_SAMPLES, self.ends, self.firsts, self.lasts)
 
     def behind_ms(self, offset: int, now_ms: int) -> tuple[int | None, bool]:
         at = bisect_right(self.ends, offset)
@@ -178,6 +176,13 @@ class _Samples:
         start, end = self.lasts[at - 1], self.firsts[at]
         passed = start + (end - start) * (offset - before) // (after - before)
         return max(0, now_ms - passed), False
+
+
+def _thin(most: int, *columns: array[int]) -> None:
+    """Every second of the older half goes: the past becomes coarse, and is never cut off."""
+    for at in range(most // 2, 0, -2):
+        for values in columns:
+            del values[at]
 
 
 class Stalls:
@@ -237,9 +242,7 @@ class LagHistory:
         times.append(at_ms)
         lags.append(lag)
         if len(times) > _MOST_LAGS:
-            # Every second of the older half goes.
-            for at in range(_MOST_LAGS // 2, 0, -2):
-                del times[at], lags[at]
+            _thin(_MOST_LAGS, times, lags)
         if len(self._known) > _MOST_HISTORIES:
             self._known.popitem(last=False)
 
