@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,9 +15,8 @@ from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
 from pykcoord.event_stream import EventStream, EventStreams
 from pykcoord.lag import Behind, Place
-from pykcoord.lag_watch import LagWatch
 from pykcoord.server import Broker, Peers
-from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions
+from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions, lags
 
 __all__ = ["ServerSource", "console"]
 
@@ -140,26 +140,14 @@ class ServerSource:
 
     async def behind(self, committed: Sequence[tuple[Place, int]]) -> Sequence[Behind]:
         """By the ends that were said (`--end-offsets`)."""
-
-        async def look(lag: LagWatch) -> Sequence[Behind]:
-            return lag.behind(committed, Clock().now_ms())
-
-        if (lag := self._engine.lag) is None:
-            return [Behind(None, False)] * len(committed)
-        return await self._on_loop(look(lag))
+        return await lags.behind(self._engine.lag, self._run, committed, lambda: Clock().now_ms())
 
     async def lag_history(self, group_id: str) -> Mapping[Place, Sequence[tuple[int, int]]]:
         """Of the groups of this process that are furthest behind, by the same ends."""
+        return await lags.lag_history(self._engine.lag, self._run, group_id)
 
-        async def look(lag: LagWatch) -> Mapping[Place, Sequence[tuple[int, int]]]:
-            return lag.history.of(group_id)
-
-        if (lag := self._engine.lag) is None:
-            return {}
-        return await self._on_loop(look(lag))
-
-    async def _on_loop(self, work: Coroutine[Any, Any, T]) -> T:
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+    def _run(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
 
     def events(self) -> EventStream:
         """What happens to groups of this process from now on."""

@@ -20,6 +20,7 @@ from pykcoord.lag_watch import LagWatch
 from pykcoord.node_metrics import metrics_of
 from pykcoord.recorded import Recorded
 from pykcoord.recorder import Recorder
+from pykcoord.web import lags
 from pykcoord.web.exposition import exposed
 from pykcoord.web.source import Ends, Figures, NodeAddress, Past
 
@@ -96,23 +97,12 @@ class EmbeddedSource:
 
     async def behind(self, committed: Sequence[tuple[Place, int]]) -> Sequence[Behind]:
         """By the ends that were said (`Coordinator.set_end_offsets`)."""
-
-        async def look(lag: LagWatch) -> Sequence[Behind]:
-            return lag.behind(committed, self._host.clock.now_ms())
-
-        if (lag := self._host.lag) is None:
-            return [Behind(None, False)] * len(committed)
-        return await asyncio.wrap_future(self._host.run(look(lag)))
+        host = self._host
+        return await lags.behind(host.lag, host.run, committed, lambda: host.clock.now_ms())
 
     async def lag_history(self, group_id: str) -> Mapping[Place, Sequence[tuple[int, int]]]:
         """Of the groups that are furthest behind, by the same ends."""
-
-        async def look(lag: LagWatch) -> Mapping[Place, Sequence[tuple[int, int]]]:
-            return lag.history.of(group_id)
-
-        if (lag := self._host.lag) is None:
-            return {}
-        return await asyncio.wrap_future(self._host.run(look(lag)))
+        return await lags.lag_history(self._host.lag, self._host.run, group_id)
 
     def events(self) -> EventStream:
         """What happens to groups from now on."""
