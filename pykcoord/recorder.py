@@ -163,8 +163,7 @@ class Recorder:
                 return
 
     def _write(self, taken: list[EventBatch]) -> None:
-        areas = record_areas(taken)
-        self._append({shard: Records(*of) for shard, of in ((one[0], one[1:]) for one in areas)})
+        self._append({one[0]: Records(*one[1:]) for one in record_areas(taken)})
         now_ms = self._now_ms()
         if now_ms - self._expired_ms >= _EXPIRE_MS:
             self._expired_ms = now_ms
