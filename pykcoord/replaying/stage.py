@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import partial
 from typing import Any
@@ -55,7 +56,7 @@ def _check_strategies(script: Script) -> None:
         )
 
 
-class Played(Client):
+class Played(Client, ABC):
     """A process of the record. `usual_delay_ms`: what it took then for what the others of its group
     wait for."""
 
@@ -87,9 +88,9 @@ class Played(Client):
         """It starts."""
         self.start(act.reason)
 
+    @abstractmethod
     def delay(self, delay_ms: int) -> None:
         """How long it takes from now on."""
-        raise NotImplementedError
 
 
 class Actor(Played):
