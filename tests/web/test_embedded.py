@@ -227,6 +227,7 @@ def test_two_hundred_browsers_go_away_in_mid_stream(
     """And the group is served meanwhile, and nothing is left of them."""
     with coordinator.join("billing", ["orders"], heartbeat_interval_ms=50) as member:
         member.wait()
+        alone = member.generation
         streams: list[Stream] = []
         for _ in range(200):
             stream = console.stream()
@@ -240,6 +241,7 @@ def test_two_hundred_browsers_go_away_in_mid_stream(
                 with coordinator.join("billing", ["orders"]) as other:
                     other.wait()
         _until(lambda: _watchers() == 0)
+        _until(lambda: member.generation >= alone + 2)  # the other one came, and is gone
         member.commit({("orders", 0): 1})
         assert console.get("/api/group", id="billing")["members"]
 
