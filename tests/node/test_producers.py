@@ -3,12 +3,12 @@ appended."""
 
 from __future__ import annotations
 
-import struct
-
 import pytest
 
 from pykcoord.log.protocol import Append, record_batch
 from pykcoord.node.producers import Producer, Producers
+
+from .markers import end_marker
 
 _DAY_MS = 86_400_000
 _RECORD = bytes([2 * 8, 0, 0, 0, 4, 0, 99, 1, 0])
@@ -22,8 +22,7 @@ def _data(offset: int, producer: int, *, epoch: int = 0, count: int = 1, at: int
 def _marker(
     offset: int, producer: int, kind: int, *, epoch: int = 0, coordinator: int = 7, at: int = 1_000
 ) -> Append:
-    record = struct.pack(">BBBBBhhBhiB", 2 * 16, 0, 0, 0, 2 * 4, 0, kind, 2 * 6, 0, coordinator, 0)
-    return Append(0, offset, 1, at, at, record, producer, epoch, is_marker=True)
+    return end_marker(offset, (producer, epoch), kind, coordinator_epoch=coordinator, at_ms=at)
 
 
 def _seen(*appends: Append) -> Producers:

@@ -25,10 +25,10 @@ from support.ports import free_port
 from support.server import PykcoordServer
 
 from pykcoord import cli
+from pykcoord._native import partition_of
 from pykcoord.kafka import ClientProperties, Cluster
 from pykcoord.node.joining import look_around
 from pykcoord.node.moving import Mover
-from pykcoord.zookeeper.assignment import java_hash
 
 from .committing import Committing, JavaConsumer
 
@@ -225,8 +225,8 @@ def _see_a_transaction(brokers: list[KafkaBroker], address: str) -> None:
         return [line.split() for line in told.splitlines()[1:]]
 
     bootstrap, name = _bootstrap(brokers), f"tool-{address.rpartition(':')[2]}"
-    group = next(f"{name}-{one}" for one in range(99) if _partition_of(f"{name}-{one}") < 5)
-    number = _partition_of(group)
+    names = (f"{name}-{one}" for one in range(99))
+    group, number = next((one, at) for one in names if (at := partition_of(one, 10)) < 5)
     before = len(producers())
     producer = Producer({"bootstrap.servers": bootstrap, "transactional.id": name})
     consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": group})
@@ -249,10 +249,6 @@ def _see_a_transaction(brokers: list[KafkaBroker], address: str) -> None:
     _until(lambda: producers()[-1][-1] == "None")
     assert consumer.committed([TopicPartition("orders", 0)], _WAIT_S)[0].offset == 7
     consumer.close()
-
-
-def _partition_of(group: str) -> int:
-    return int(abs(java_hash(group)) % 10)
 
 
 def _refused(brokers: list[KafkaBroker], directory: Path, *words: str) -> str:

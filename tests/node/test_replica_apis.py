@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import struct
 import uuid
 from collections.abc import Callable, Coroutine
 from datetime import timedelta
@@ -31,6 +30,8 @@ from pykcoord.node.metadata_records import PartitionSet, TopicSet
 from pykcoord.node.replica_apis import ReplicaApis
 from pykcoord.node.store import NodeLog
 from pykcoord.protocol import decode_response, encode_request
+
+from .markers import end_marker
 
 _TOPIC_ID, _OTHER_ID = uuid.UUID(int=5), uuid.UUID(int=6)
 _RECORD = bytes([2 * 8, 0, 0, 0, 4, 0, 99, 1, 0])
@@ -200,11 +201,6 @@ def test_a_follower_that_knows_of_the_leader_first_waits_for_it(tmp_path: Path) 
 def test_who_reads_committed_gets_what_is_stable_and_hears_what_was_aborted(
     tmp_path: Path,
 ) -> None:
-    def marker(offset: int, producer: int, kind: int) -> Append:
-        record = struct.pack(">BBBBBhhBhiB", 2 * 16, 0, 0, 0, 2 * 4, 0, kind, 2 * 6, 0, 1, 0)
-        now = Clock().now_ms()
-        return Append(0, offset, 1, now, now, record, producer, 4, is_marker=True)
-
     async def story(leader: _Leader) -> None:
         async def acknowledge(end: int) -> None:
             leader.partition.synced = end
@@ -231,7 +227,8 @@ def test_who_reads_committed_gets_what_is_stable_and_hears_what_was_aborted(
         assert (len(found.records), found.aborted_transactions) == (3 * (61 + len(_RECORD)), None)
         (one,) = producers("__consumer_offsets").active_producers
         assert (one.producer_id, one.producer_epoch, one.current_txn_start_offset) == (40, 4, 2)
-        leader.log.append([marker(3, 40, 0)], lambda committed, failed: None)
+        marker = end_marker(3, (40, 4), 0, coordinator_epoch=1, at_ms=Clock().now_ms())
+        leader.log.append([marker], lambda committed, failed: None)
         await acknowledge(4)
         found = await leader.fetch(2, **committed)
         assert found.last_stable_offset == 4

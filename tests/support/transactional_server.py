@@ -8,11 +8,11 @@ from typing import Any
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord._native import partition_of
 from pykcoord.cli import main, serving
 from pykcoord.engine import Engine
 from pykcoord.server import Server
 from pykcoord.server.api import api_versions, find_coordinator, registry
-from pykcoord.zookeeper.assignment import java_hash
 from support.transactions import Coordinator
 
 _TRANSACTION = 1
@@ -35,7 +35,7 @@ class TransactionalServer(Server):
 def open_engine(*arguments: Any, **options: Any) -> Engine:
     engine = Engine.open(*arguments, **options)
     shards = engine.config.offsets_topic_num_partitions
-    coordinator = Coordinator(lambda group_id: abs(java_hash(group_id)) % shards, LOOK_SECONDS)
+    coordinator = Coordinator(lambda group_id: partition_of(group_id, shards), LOOK_SECONDS)
     engine.runtime.serve_transactions(coordinator)
     engine.runtime.coordinator = coordinator  # type: ignore[attr-defined]
     apis = coordinator.apis()
