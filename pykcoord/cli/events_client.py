@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -9,10 +10,11 @@ from typing import NamedTuple
 from pykcoord.cli.serving import new_runner
 from pykcoord.errors import KcoordError
 from pykcoord.kafka.client_properties import ClientProperties
-from pykcoord.kafka.cluster import Cluster
+from pykcoord.kafka.cluster import Cluster, metadata_of
 from pykcoord.kafka.ends import EARLIEST, LATEST, offset_of
 from pykcoord.kafka.errors import ClusterError, UnreachableError
 from pykcoord.kafka.fetching import Fetcher, Position
+from pykcoord.kafka.view import ClusterTopic, ClusterView
 from pykcoord.log.events import EVENTS_TOPIC, EventRecord, decode_batches
 from pykcoord.records import partition_of
 
@@ -23,6 +25,7 @@ _PROPERTIES = {
     "socket.connection.setup.timeout.ms": "15000",
 }  # fmt: skip
 _FETCH_BYTES = 4 << 20
+_TOPIC_SECONDS = 5.0
 
 
 class Served(NamedTuple):
@@ -59,14 +62,17 @@ async def _fetch(properties: ClientProperties, group_id: str | None) -> Served |
 
 
 async def _served(cluster: Cluster, group_id: str | None) -> Served | None:
-    topic = cluster.view.topics.get(EVENTS_TOPIC)
-    if topic is None:
+    topics = await _topics(cluster)
+    if not topics:
         return None
+    topic = topics[0]
     wanted_one = partition_of(group_id, len(topic.leaders)) if group_id is not None else None
     by_node: dict[int, list[int]] = {}
-    for partition, leader in topic.leaders.items():
+    for partition, node_id in sorted(
+        {(partition, of.node_id) for one in topics for partition, of in one.leaders.items()}
+    ):
         if wanted_one is None or partition == wanted_one:
-            by_node.setdefault(leader.node_id, []).append(partition)
+            by_node.setdefault(node_id, []).append(partition)
     records: dict[int, list[EventRecord]] = {}
     missing: list[str] = []
     for node_id, partitions in by_node.items():
@@ -78,12 +84,35 @@ async def _served(cluster: Cluster, group_id: str | None) -> Served | None:
                         await offset_of(cluster, node_id, (EVENTS_TOPIC, partition), timestamp)
                         for timestamp in (EARLIEST, LATEST)
                     ]
-                    records[partition] = await _between(fetcher, partition, start, end)
+                    found = await _between(fetcher, partition, start, end)
+                    # Nodes of one cluster may serve the same.
+                    known = dict.fromkeys([*records.get(partition, ()), *found])
+                    records[partition] = list(known)
         except ClusterError as error:
             missing.append(str(error))
     if missing and len(missing) == len(by_node):
         raise KcoordError(missing[0])
     return Served(records, missing)
+
+
+async def _topics(cluster: Cluster) -> list[ClusterTopic]:
+    """The topic as each broker sees it: of a Kafka cluster those of pykcoord's nodes alone know
+    it, each what it kept itself. Who does not answer may lead nothing of it, or else is missed
+    later."""
+    found = [topic] if (topic := cluster.view.topics.get(EVENTS_TOPIC)) is not None else []
+    nodes = list(cluster.view.brokers)
+    for topic in await asyncio.gather(*(_topic_of(cluster, node_id) for node_id in nodes)):
+        if topic is not None and topic not in found:
+            found.append(topic)
+    return found
+
+
+async def _topic_of(cluster: Cluster, node_id: int) -> ClusterTopic | None:
+    view = ClusterView()
+    with contextlib.suppress(ClusterError, TimeoutError):
+        async with asyncio.timeout(_TOPIC_SECONDS):
+            view.take(await cluster.ask(node_id, metadata_of((EVENTS_TOPIC,))), node_id, 0.0)
+    return view.topics.get(EVENTS_TOPIC)
 
 
 async def _between(fetcher: Fetcher, partition: int, start: int, end: int) -> list[EventRecord]:

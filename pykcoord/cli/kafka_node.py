@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from typing import TYPE_CHECKING
 
 import click
@@ -21,7 +21,7 @@ from pykcoord.cli.serving import (
     new_runner,
     when_asked_to_end,
 )
-from pykcoord.clock import monotonic_seconds
+from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.config import Config
 from pykcoord.node.member import KafkaNode, NodeOptions
 
@@ -41,7 +41,6 @@ def serve_as_node(config: Config, options: Options, bootstrap: str, lines: LineQ
         ("--on-corruption", options.on_corruption != "refuse"),
         ("--end-offsets", options.end_offsets is not None),
         ("--topic", bool(options.topics)),
-        ("--web", options.web is not None),
     ):
         if given:
             raise click.UsageError(f"{name} and --kafka: a node of a cluster has no such option")
@@ -66,8 +65,11 @@ async def _serve(config: Config, options: Options, bootstrap: str, lines: LineQu
         return
     node = opening.result()
     try:
-        with _metrics(node, metrics, options), naming_address("--listen", options.listen):
-            await node.join()
+        async with contextlib.AsyncExitStack() as stack:
+            stack.enter_context(_metrics(node, metrics, options))
+            with naming_address("--listen", options.listen):
+                await node.join()
+            await stack.enter_async_context(_console(node, metrics, options))
             click.echo(
                 f"pykcoord ready listen={address_text(node.server.address)} node={node.node_id} "
                 f"cluster={node.cluster.view.cluster_id} shards={node.partitions} "
@@ -87,7 +89,7 @@ async def _serve(config: Config, options: Options, bootstrap: str, lines: LineQu
 
 
 def _new_metrics(options: Options, lines: LineQueue) -> ServerMetrics | None:
-    if options.metrics is None:
+    if options.metrics is None and options.web is None:
         return None
     from pykcoord.server.metrics import ServerMetrics
 
@@ -98,15 +100,42 @@ def _new_metrics(options: Options, lines: LineQueue) -> ServerMetrics | None:
 
 @contextlib.contextmanager
 def _metrics(node: KafkaNode, metrics: ServerMetrics | None, options: Options) -> Iterator[None]:
-    if metrics is None or options.metrics is None:
+    if metrics is None:
         yield
         return
     from pykcoord.node.metrics import watch_node
-    from pykcoord.server.metrics_listener import serve_metrics
 
     watch_node(metrics.registry, node)
+    if (lag := node.engine.lag) is not None:
+        metrics.watch_lag(lambda: lag.lags(Clock().now_ms()), lag.limits.series)
+    if options.metrics is None:
+        yield
+        return
+    from pykcoord.server.metrics_listener import serve_metrics
+
     with contextlib.ExitStack() as stack:
         with naming_address("--metrics", options.metrics):
             url = stack.enter_context(serve_metrics(metrics.registry, options.metrics))
         logger.info("metrics on %s", url, extra={"event": "metrics", "url": url})
         yield
+
+
+@contextlib.asynccontextmanager
+async def _console(
+    node: KafkaNode, metrics: ServerMetrics | None, options: Options
+) -> AsyncIterator[None]:
+    if options.web is None or metrics is None:
+        yield
+        return
+    from pykcoord.cli.kafka_node_web import KafkaNodeSource
+    from pykcoord.cli.web import console
+
+    source = KafkaNodeSource(node, metrics)
+    stack = contextlib.ExitStack()
+    with naming_address("--web", options.web.listen):
+        url = await asyncio.to_thread(stack.enter_context, console(source, options.web))
+    logger.info("console on %s", url, extra={"event": "web", "url": url})
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stack.close)  # pages may wait for this loop

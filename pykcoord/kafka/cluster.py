@@ -27,7 +27,7 @@ from pykcoord.kafka.errors import (
 )
 from pykcoord.kafka.view import ClusterView
 
-__all__ = ["Cluster", "servers_of"]
+__all__ = ["Cluster", "metadata_of", "servers_of"]
 
 logger = logging.getLogger("pykcoord.kafka")
 
@@ -63,7 +63,7 @@ class Cluster:
         self.connector = Connector(properties)
         self._servers = servers_of(properties.bootstrap_servers)
         self._expected_id = expected_id
-        self._metadata = _metadata_of(topics)
+        self._metadata = metadata_of(topics)
         self._control: dict[int, Connection] = {}
         self._opening: dict[int, asyncio.Lock] = {}
         self._next = 0
@@ -238,7 +238,8 @@ def _worst(failures: list[ClusterError]) -> ClusterError:
     return UnreachableError(addresses, f"none answers ({failures[0].reason})")
 
 
-def _metadata_of(topics: Sequence[str] | None) -> MetadataRequest:
+def metadata_of(topics: Sequence[str] | None) -> MetadataRequest:
+    """The request for these topics, or for all that are listed, which creates none."""
     named = [MetadataRequestTopic(topic_id=None, name=TopicName(name)) for name in topics or ()]
     return MetadataRequest(
         topics=None if topics is None else tuple(named),

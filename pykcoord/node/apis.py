@@ -14,11 +14,13 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i64
 
 from pykcoord.kafka import ClusterError
+from pykcoord.node.events_metadata import is_named, metadata_with_events
 from pykcoord.node.forwarding import Forwarding
 from pykcoord.node.image import Image
 from pykcoord.node.messages import NO_THROTTLE, decode, encode, nested_of, response_class
 from pykcoord.node.replica_apis import ReplicaApis
 from pykcoord.protocol import GROUP_APIS
+from pykcoord.server.api.events_topic import EventsTopic
 
 __all__ = ["NodeApis"]
 
@@ -26,7 +28,7 @@ logger = logging.getLogger("pykcoord.node")
 
 _HEADER = struct.Struct(">hhi")
 _PRODUCE, _FETCH, _LIST_OFFSETS, _API_VERSIONS, _EPOCHS = 0, 1, 2, 18, 23
-_DESCRIBE_CONFIGS, _PRODUCERS = 32, 61
+_METADATA, _DESCRIBE_CONFIGS, _PRODUCERS = 3, 32, 61
 _OWN_VERSIONS = {_FETCH: (4, 18), _LIST_OFFSETS: (1, 11), _EPOCHS: (2, 4), _PRODUCERS: (0, 0)}
 # A broker answers these in the place of this node: they are about the cluster, not about one of it.
 _FORWARDED = frozenset(
@@ -45,7 +47,8 @@ _ALTER_CONFIGS = frozenset({33, 44})
 class NodeApis:
     """`reply(ticket, frame)` and `refuse(ticket, reason)` are the server's. `versions()` are the
     versions that the brokers serve; `features` are (name, least, most) that this node supports;
-    `settings` what it tells of itself."""
+    `settings` what it tells of itself; `events` what it keeps of groups, None where that is
+    nothing."""
 
     def __init__(
         self,
@@ -60,6 +63,7 @@ class NodeApis:
         cluster_id: str,
         node_id: int,
         ask_controller: Callable[[bytes], Awaitable[bytes]],
+        events: EventsTopic | None = None,
     ) -> None:
         self._reply = reply
         self._refuse = refuse
@@ -71,6 +75,7 @@ class NodeApis:
         self._cluster_id = cluster_id
         self._node_id = node_id
         self._ask_controller = ask_controller
+        self._events = events
         self._tasks: dict[int, asyncio.Task[None]] = {}
 
     def handle(self, connection: Any, ticket: int, frame: bytes) -> None:
@@ -133,12 +138,19 @@ class NodeApis:
             return self._own_configs(version, frame)
         if key in _ALTER_CONFIGS and self._is_about_this_node(key, version, frame):
             return self._to_controller(frame)
+        if key == _METADATA and self._events is not None and is_named(self._events, version, frame):
+            return self._metadata(self._events, version, frame)
         if key in _FORWARDED:
             return self._forward(frame)
         return f"API key {key} is not for this node"
 
     async def _forward(self, frame: bytes) -> bytes:
         answer = await self._forwarding.ask(frame)
+        return len(answer).to_bytes(4, "big") + answer
+
+    async def _metadata(self, events: EventsTopic, version: int, frame: bytes) -> bytes:
+        ask = self._forwarding.ask
+        answer = await metadata_with_events(events, self._node_id, version, frame, ask)
         return len(answer).to_bytes(4, "big") + answer
 
     async def _to_controller(self, frame: bytes) -> bytes:

@@ -22,6 +22,7 @@ from pykcoord.log.replicas import ReplicaDirectory
 from pykcoord.node.alterations import Alterations
 from pykcoord.node.apis import NodeApis
 from pykcoord.node.cordon import CORDON_SETTING, OPEN_SECONDS, Cordon
+from pykcoord.node.ends import ClusterEnds
 from pykcoord.node.errors import NodeError
 from pykcoord.node.following import Following
 from pykcoord.node.forwarding import Forwarding, shuffled
@@ -35,6 +36,7 @@ from pykcoord.node.store import NodeLog
 from pykcoord.node.topics import ImageTopics, open_topics
 from pykcoord.node.verifying import Verifying
 from pykcoord.server import Server
+from pykcoord.server.api.events_topic import EventsTopic
 
 if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
@@ -139,7 +141,12 @@ class KafkaNode:
         self.forwarding = Forwarding(self.connector, self._brokers)
         self.verifying = Verifying(self.connector, image, self._address_of)
         self.engine.runtime.serve_transactions(self.verifying)
-        self.replicas = ReplicaApis(self.log, self.topic_id, image)
+        kept = self.engine.event_files
+        self._events = EventsTopic(kept) if kept is not None else None
+        self.replicas = ReplicaApis(self.log, self.topic_id, image, self._events)
+        self.ends = ClusterEnds(
+            self.cluster.properties, self.catalogue, self.engine.runtime.furthest_offsets
+        )
         self.following = Following(
             self.connector, directory, self.topic_id, self.node_id, directory_id,
             self._broker_epoch, self._address_of,
@@ -197,6 +204,7 @@ class KafkaNode:
         self.leadership.start()
         if not await self.quorum.reached(self._is_unfenced, _JOIN_SECONDS):
             raise NodeError("the controller does not unfence this node")
+        self.ends.start()
 
     async def leave(self) -> None:
         """A controlled shutdown: leadership goes to brokers, where there are some in sync; then it
@@ -226,7 +234,7 @@ class KafkaNode:
 
     async def _close(self) -> None:
         for name in (
-            "registration", "alterations", "leadership", "following", "verifying", "quorum",
+            "ends", "registration", "alterations", "leadership", "following", "verifying", "quorum",
         ):  # fmt: skip
             if (part := getattr(self, name, None)) is not None:
                 await part.close()
@@ -248,7 +256,7 @@ class KafkaNode:
             reply, refuse, image=self._image, forwarding=self.forwarding, replicas=self.replicas,
             versions=self._versions, features=self.surroundings.features,
             cluster_id=self.cluster.view.cluster_id, node_id=self.node_id,
-            ask_controller=self.quorum.exchange,
+            ask_controller=self.quorum.exchange, events=self._events,
         )  # fmt: skip
 
     def _image(self) -> Image:

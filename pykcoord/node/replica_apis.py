@@ -1,6 +1,6 @@
 """What a leader answers of its log: Fetch of followers and consumers, ListOffsets,
 OffsetForLeaderEpoch and DescribeProducers of the partitions that this node leads;
-NOT_LEADER_OR_FOLLOWER for all others.
+NOT_LEADER_OR_FOLLOWER for all others. And the topic of group events, as far as it is kept here.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from pykcoord.node.fetch_sessions import FetchSession, FetchSessions, SessionErr
 from pykcoord.node.image import Image
 from pykcoord.node.messages import NO_THROTTLE, nested_of
 from pykcoord.node.store import Led, NodeLog
+from pykcoord.server.api.events_topic import EventsTopic
 
 __all__ = ["ReplicaApis"]
 
@@ -33,9 +34,15 @@ _EPOCH_SECONDS = 0.5
 
 class ReplicaApis:
     """`image()` is what the metadata log says now. `moved(number)` says that there may be more to
-    fetch of a partition."""
+    fetch of a partition. `events`: what is kept of groups, None where that is nothing."""
 
-    def __init__(self, log: NodeLog, topic_id: uuid.UUID, image: Callable[[], Image]) -> None:
+    def __init__(
+        self,
+        log: NodeLog,
+        topic_id: uuid.UUID,
+        image: Callable[[], Image],
+        events: EventsTopic | None = None,
+    ) -> None:
         self.fetched_bytes = 0
         self._log = log
         self._topic_id = topic_id
@@ -43,6 +50,7 @@ class ReplicaApis:
         self._waiters: dict[asyncio.Future[None], set[int]] = {}
         self._later: set[asyncio.Future[None]] = set()
         self._sessions = FetchSessions()
+        self._events = events
 
     def moved(self, number: int) -> None:
         """Records were appended, or the high watermark has moved."""
@@ -108,7 +116,10 @@ class ReplicaApis:
         found: list[dict[str, Any]] = []
         for topic, partition in asked:
             fields: dict[str, Any]
-            if not self._is_ours(topic, version):
+            if self._events is not None and self._is_of_events(topic):
+                most = min(left, int(partition.partition_max_bytes))
+                fields = _events_fields(self._events, partition, most)
+            elif not self._is_ours(topic, version):
                 is_known = version < 13 or topic.topic_id in self._image().names
                 code = _NOT_LEADER if is_known else ErrorCode.unknown_topic_id
                 fields = {"error_code": code}
@@ -220,6 +231,12 @@ class ReplicaApis:
             return bool(topic_id == self._topic_id)
         return getattr(topic, "topic", getattr(topic, "name", None)) == TOPIC
 
+    def _is_of_events(self, topic: Any) -> bool:
+        topic_id = getattr(topic, "topic_id", None)
+        name = getattr(topic, "topic", getattr(topic, "name", None))
+        events = self._events
+        return events is not None and bool(events.by_id(topic_id) or events.by_name(name))
+
     def _replica_of(self, request: Any, version: int) -> tuple[int, int]:
         if version >= 15:
             return int(request.replica_state.replica_id), int(request.replica_state.replica_epoch)
@@ -291,6 +308,8 @@ class ReplicaApis:
         of_partition = nested_of(of_topic, "partitions")
 
         def answered(topic: Any, one: Any) -> Any:
+            if self._events is not None and self._is_of_events(topic):
+                return of_partition(**_events_offset(self._events, one))
             led = self._log.led.get(int(one.partition_index)) if topic.name == TOPIC else None
             code = self._epoch_error(led, int(getattr(one, "current_leader_epoch", -1)))
             fields: dict[str, Any] = {"offset": i64(-1)}
@@ -391,6 +410,38 @@ class ReplicaApis:
                 for topic in request.topics
             ),
         )
+
+
+def _events_fields(events: EventsTopic, asked: Any, most_bytes: int) -> dict[str, Any]:
+    """The answer to Fetch of a partition of group events."""
+    number, offset = int(asked.partition), int(asked.fetch_offset)
+    if number not in range(events.topic.partitions):
+        return {"error_code": ErrorCode.unknown_topic_or_partition}
+    found = events.read(number, offset, most_bytes)
+    if found is None or not found.start_offset <= offset <= found.end_offset:
+        return {"error_code": ErrorCode.offset_out_of_range}
+    return {
+        "error_code": ErrorCode.none,
+        "high_watermark": found.end_offset,
+        "last_stable_offset": found.end_offset,
+        "log_start_offset": found.start_offset,
+        "records": found.records if most_bytes > 0 else b"",
+    }
+
+
+def _events_offset(events: EventsTopic, asked: Any) -> dict[str, Any]:
+    """The answer to ListOffsets of a partition of group events."""
+    number, timestamp = int(asked.partition_index), int(asked.timestamp)
+    fields: dict[str, Any] = {"partition_index": asked.partition_index, "offset": i64(-1)}
+    if number not in range(events.topic.partitions):
+        return {**fields, "error_code": ErrorCode.unknown_topic_or_partition}
+    start, end = events.ends(number)
+    if timestamp in (_EARLIEST, _LATEST):
+        fields["offset"] = i64(start if timestamp == _EARLIEST else end)
+    elif timestamp >= 0:
+        offset, at_ms = events.offset_at(number, timestamp)
+        fields |= {"offset": i64(offset), "timestamp": i64(at_ms)}
+    return {**fields, "error_code": ErrorCode.none}
 
 
 def _aborted(of_partition: Any, fields: dict[str, Any]) -> tuple[Any, ...] | None:

@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
+from support.console import Console
 from support.kafka import jars
 from support.kafka.broker import KafkaBroker
 from support.kafka.three import three_brokers
@@ -27,6 +28,7 @@ from support.server import PykcoordServer
 from pykcoord import cli
 from pykcoord._native import partition_of
 from pykcoord.kafka import ClientProperties, Cluster
+from pykcoord.log.events import EVENTS_TOPIC
 from pykcoord.node.joining import look_around
 from pykcoord.node.moving import Mover
 
@@ -304,7 +306,7 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
 
 
 def test_the_page_in_its_order(brokers: list[KafkaBroker], tmp_path: Path) -> None:
-    lines = re.findall(r"^ +(pykcoord .*)$", _PAGE.read_text(), re.MULTILINE)
+    lines = re.findall(r"^ +(pykcoord (?!explain).*)$", _PAGE.read_text(), re.MULTILINE)
     assert [line.split()[1] for line in lines] == ["serve", "kafka", "kafka", "kafka"]
     port = str(free_port())
     commands = [
@@ -336,3 +338,76 @@ def test_metrics_are_those_of_the_page(brokers: list[KafkaBroker], tmp_path: Pat
         text = answer.read().decode()
     told = set(re.findall(r"^\| `(pykcoord_kafka_node_\w+)`", _PAGE.read_text(), re.MULTILINE))
     assert told == set(re.findall(r"^# TYPE (pykcoord_kafka_node_\w+) ", text, re.MULTILINE))
+
+
+def test_lag_events_and_the_console_of_a_node(
+    brokers: list[KafkaBroker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bootstrap, web = _bootstrap(brokers), free_port()
+    own, others = (
+        next(name for one in range(99) if partition_of(name := f"seen-{one}", 10) in of)
+        for of in (range(5), range(5, 10))
+    )
+    producer = Producer({"bootstrap.servers": bootstrap})
+    for number in range(30):
+        producer.produce("orders", b"one", partition=number % 3)
+    assert producer.flush(_WAIT_S) == 0
+    node = _node(brokers, tmp_path / "node", 105)
+    node.arguments += ["--web", f"127.0.0.1:{web}"]
+    console = Console(f"http://127.0.0.1:{web}/")
+    with node.start():
+        assert _kafka(brokers, "take", "--partitions", "0-4", node_id=105) == 0
+        members = [Committing(bootstrap, group, "orders") for group in (own, others)]
+        for one in members:
+            one.go_on()
+        # One that reads nothing: as far behind as there are records.
+        admin = AdminClient({"bootstrap.servers": bootstrap})
+        behind = TopicPartition("orders", 0, 0)
+        late = next(name for one in range(99) if partition_of(name := f"late-{one}", 10) < 5)
+        asked = ConsumerGroupTopicPartitions(late, [behind])
+        admin.alter_consumer_group_offsets([asked])[late].result(60)
+        ends = admin.list_offsets({behind: OffsetSpec.latest()})[behind].result(60).offset
+        assert ends >= 10
+
+        _until(lambda: {own, others} <= {
+            one["id"] for one in console.get("/api/groups")["groups"]
+        })  # fmt: skip
+        _until(lambda: console.get("/api/group", id=late)["lag"] == ends)
+        assert console.get("/api/group", id=own)["node"] == 105
+        assert console.get("/api/group", id=others)["node"] != 105
+        assert len(console.get("/api/group", id=others)["members"]) == 1
+        assert console.ask("GET", "/readyz")[0] == 200
+
+        def lag() -> float | None:
+            found = re.search(
+                rf'^pykcoord_group_lag{{group="{late}"}} (\S+)$',
+                console.ask("GET", "/metrics")[2].decode(), re.MULTILINE,
+            )  # fmt: skip
+            return float(found[1]) if found else None
+
+        _until(lambda: lag() == ends)
+
+        # `explain` finds the node among the brokers, and any client reads what it keeps.
+        def explained() -> int:
+            return cli.run(["explain", own, "--bootstrap-servers", brokers[0].address])
+
+        _until(lambda: explained() == 0)
+        assert "The group had no members, and " in capsys.readouterr().out
+        reader = Consumer({
+            "bootstrap.servers": node.address, "group.id": "of-events", "enable.auto.commit": False
+        })  # fmt: skip
+        reader.assign([TopicPartition(EVENTS_TOPIC, partition_of(own, 10), 0)])
+        told: list[bytes | None] = []
+        _until(lambda: told.append(_key(reader)) or own.encode() in told)  # type: ignore[func-returns-value]
+        reader.close()
+        assert EVENTS_TOPIC not in admin.list_topics(timeout=30).topics, "no broker has made it"
+        for one in members:
+            one.go_on()
+        assert _kafka(brokers, "return", node_id=105) == 0
+    for one in members:
+        one.stop()
+
+
+def _key(reader: Consumer) -> bytes | None:
+    message = reader.poll(1)
+    return message.key() if message is not None and message.error() is None else None
