@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 
 from pykcoord._native import partition_of
 from pykcoord.events import REBALANCE_STARTS, Event
-from pykcoord.log.events import EVENTS_TOPIC, EventLog, EventRecord
+from pykcoord.log.events import EVENTS_TOPIC, EventLog, EventRecord, newest_bytes
 
 __all__ = ["EventFiles", "EventPlace", "Reader", "Recorded"]
 
@@ -40,6 +40,9 @@ class EventPlace(Protocol):
     def of(self, shard: int, work: Callable[[Reader], T]) -> T:
         """What `work` makes of the events of a shard. Raises OSError and what the place raises."""
 
+    def mark(self, shard: int) -> object:
+        """Another value once more is kept of the shard, at little cost; None: not known."""
+
 
 class EventFiles:
     """The files in a data directory, of all shards, also those that other processes of this machine
@@ -54,6 +57,10 @@ class EventFiles:
         """See `EventPlace`."""
         return work(EventLog(self._directory, shard))
 
+    def mark(self, shard: int) -> object:
+        """See `EventPlace`."""
+        return newest_bytes(self._directory, shard)
+
 
 class Recorded:
     """What is kept of so many shards in a place, as the server reads it. Raises OSError and what
@@ -65,6 +72,11 @@ class Recorded:
         self._place = place
         self.is_far = place.is_far
         self.shards = shards
+
+    def mark(self, group_id: str) -> object:
+        """Another value once more is kept of the shard of a group, at little cost; None: not
+        known."""
+        return self._place.mark(partition_of(group_id, self.shards))
 
     def ends(self, shard: int) -> tuple[int, int]:
         """Its first offset, and that of its next record."""

@@ -20,8 +20,15 @@ class MemberSource(ServerSource):
     def __init__(
         self, location: str, serving: Serving, metrics: ClusterMetrics, node_id: int
     ) -> None:
-        engine, address, self._others = serving
+        engine, address, self._others, hear_others = serving
         super().__init__(location, engine, metrics, node_id, address, self._others)
+        self.hearing = hear_others(self._streams.put)
+        """Has it hear of the groups of other nodes while it runs."""
+
+    @property
+    def hears_all(self) -> bool:
+        """Whether all other nodes tell."""
+        return self.hearing.hears_all
 
     def node_of(self, shard: int) -> int | None:
         """As the cluster log says."""

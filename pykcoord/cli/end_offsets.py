@@ -4,8 +4,8 @@
     orders 0 1000
     orders 1 2500
 
-Read at the start, and again when the file changes or SIGHUP comes. A line holds until
-another replaces it; lines of topics that do not exist yet count once they exist.
+Read at the start, and again when the file changes, or SIGHUP comes where that ends nothing. A line
+holds until another replaces it; lines of topics that do not exist yet count once they exist.
 """
 
 from __future__ import annotations
@@ -50,22 +50,27 @@ def read_end_offsets(path: Path) -> Ends:
 
 
 @contextlib.contextmanager
-def following(path: Path | None, catalogue: TopicCatalogue) -> Iterator[None]:
+def following(
+    path: Path | None, catalogue: TopicCatalogue, *, on_sighup: bool = True
+) -> Iterator[None]:
     """Give the catalogue the offsets of the file, now and as long as this lasts; None: no file.
-    Raises what reading raises; a later error is a line of log, and the offsets before it hold."""
+    `on_sighup`: read it again when that signal comes. Raises what reading raises; a later error is
+    a line of log, and the offsets before it hold."""
     if path is None:
         yield
         return
     file = _File(path, catalogue)
     file.read()
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGHUP, file.asked.set)
+    if on_sighup:
+        loop.add_signal_handler(signal.SIGHUP, file.asked.set)
     task = loop.create_task(file.follow())
     try:
         yield
     finally:
         task.cancel()
-        loop.remove_signal_handler(signal.SIGHUP)
+        if on_sighup:
+            loop.remove_signal_handler(signal.SIGHUP)
 
 
 class _File:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pykcoord.cli.end_offsets import following
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.serving import (
     NOWHERE,
@@ -25,6 +26,7 @@ from pykcoord.cli.serving import (
     new_runner,
     when_asked_to_end,
 )
+from pykcoord.clock import Clock
 from pykcoord.cluster.member import MemberOptions, Serving, Shown, serve_member
 from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
@@ -54,7 +56,6 @@ def serve_in_cluster(
     for name, given in (
         ("--flush", options.flush != "commit"),
         ("--on-corruption", options.on_corruption != "refuse"),
-        ("--end-offsets", options.end_offsets is not None),
     ):
         if given:
             raise click.UsageError(f"{name} and --cluster: a node of a cluster has no such option")
@@ -72,7 +73,7 @@ def serve_in_cluster(
     )
     store = WatchedStore(open_store(location), config.node_id)
     with _metrics(store, options, lines) as metrics, new_runner() as runner:
-        runner.run(_serve(config, member, store, metrics, options.web))
+        runner.run(_serve(config, member, store, metrics, options))
     return 0
 
 
@@ -115,7 +116,7 @@ async def _serve(
     options: MemberOptions,
     store: WatchedStore,
     metrics: ClusterMetrics | None,
-    web: WebOptions | None,
+    given: Options,
 ) -> None:
     asked = when_asked_to_end(signal.SIGHUP)
 
@@ -126,29 +127,45 @@ async def _serve(
     with naming_address("--listen", options.listen):
         await serve_member(
             config, options, asked, ready, store=store, metrics=metrics,
-            shown=_shown(options.location, config.node_id, web, metrics),
+            shown=_shown(options.location, config.node_id, given, metrics),
         )  # fmt: skip
 
 
-def _shown(
-    location: str, node_id: int, web: WebOptions | None, metrics: ClusterMetrics | None
-) -> Shown | None:
-    """The console, where there is to be one."""
-    if web is None or metrics is None:
-        return None
-    from pykcoord.cli.cluster_web import MemberSource
-    from pykcoord.cli.web import console
+def _shown(location: str, node_id: int, given: Options, metrics: ClusterMetrics | None) -> Shown:
+    """Ends of partitions, lag and the console, where these are wanted."""
 
     @contextlib.asynccontextmanager
     async def shown(serving: Serving) -> AsyncIterator[None]:
-        source = MemberSource(location, serving, metrics, node_id)
-        stack = contextlib.ExitStack()
-        with naming_address("--web", web.listen):
-            url = await asyncio.to_thread(stack.enter_context, console(source, web))
-        logger.info("console on %s", url, extra={"event": "web", "url": url})
-        try:
+        engine = serving.engine
+        if metrics is not None and (lag := engine.lag) is not None:
+            metrics.server.watch_lag(lambda: lag.lags(Clock().now_ms()), lag.limits.series)
+        async with contextlib.AsyncExitStack() as stack:
+            # SIGHUP hands the shards over.
+            stack.enter_context(following(given.end_offsets, engine.catalogue, on_sighup=False))
+            if given.web is not None and metrics is not None:
+                page = _console(location, node_id, serving, given.web, metrics)
+                await stack.enter_async_context(page)
             yield
-        finally:
-            await asyncio.to_thread(stack.close)  # pages may wait for this loop
 
     return shown
+
+
+@contextlib.asynccontextmanager
+async def _console(
+    location: str, node_id: int, serving: Serving, web: WebOptions, metrics: ClusterMetrics
+) -> AsyncIterator[None]:
+    from pykcoord.cli.cluster_web import MemberSource
+    from pykcoord.cli.web import console
+
+    source = MemberSource(location, serving, metrics, node_id)
+    stack = contextlib.ExitStack()
+    with naming_address("--web", web.listen):
+        url = await asyncio.to_thread(stack.enter_context, console(source, web))
+    logger.info("console on %s", url, extra={"event": "web", "url": url})
+    hearing = asyncio.create_task(source.hearing.run())
+    try:
+        yield
+    finally:
+        hearing.cancel()
+        await asyncio.gather(hearing, return_exceptions=True)
+        await asyncio.to_thread(stack.close)  # pages may wait for this loop

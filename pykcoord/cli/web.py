@@ -14,6 +14,7 @@ from pykcoord.clock import Clock
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
 from pykcoord.event_stream import EventStream, EventStreams
+from pykcoord.events import Event
 from pykcoord.lag import Behind, Place
 from pykcoord.server import Broker, Peers
 from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions, lags
@@ -92,9 +93,20 @@ class ServerSource:
         self._streams = EventStreams()
         self._loop = asyncio.get_running_loop()
         self._ended = False
-        engine.runtime.on_event = self._streams.put
+        self._told_before = engine.runtime.on_event
+        engine.runtime.on_event = self._hear
 
     is_watched = False
+
+    def _hear(self, event: Event) -> None:
+        if self._told_before is not None:
+            self._told_before(event)
+        self._streams.put(event)
+
+    @property
+    def hears_all(self) -> bool:
+        """Likewise: what other nodes hear is read where they keep it."""
+        return self.tells_all
 
     @property
     def tells_all(self) -> bool:
@@ -162,6 +174,11 @@ class ServerSource:
             return Past((), None)
         recorder.flush()
         return Past(*files.events_of(group_id))
+
+    def kept_mark(self, group_id: str) -> object:
+        """What nodes of this machine keep in their directory."""
+        files = self._engine.event_files
+        return files.mark(group_id) if files is not None else None
 
     def rebalanced_since(self, since_ms: int) -> Sequence[tuple[str, int]] | None:
         """What the recorder kept, likewise."""

@@ -7,6 +7,12 @@
     {"format": 1, "ends_are": {"orders": [17, 0]}, "topics": 0}
 
 Any node may ask another for the ends of partitions: what its groups have committed at the most.
+And for what happens to its groups from the first such question of a connection on; the answer comes
+with the next event, or without any after a while:
+
+    {"format": 1, "events": [], "topics": 0}
+    {"format": 1, "events_are": [{"kind": "group_stable", "group_id": "billing", ...}], "topics": 0}
+
 `topics` is the newest version of the topics that the sender knows of; older nodes do not say it.
 Nothing depends on an earlier line, and nothing that was lost is sent again. With a secret both
 ends begin with a number each, and all lines have a proof:
@@ -24,12 +30,12 @@ import asyncio
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.secret import Sealed, SecretError, new_nonce
 
-__all__ = ["AskClient", "Ends", "serve_asks"]
+__all__ = ["AskClient", "Ends", "HeardEvents", "serve_asks"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -58,6 +64,19 @@ _SEEN_BY_ASKER = {
 Fields = tuple[Any, ...]
 Ends = Mapping[str, Sequence[int]]
 """Partitions of topics, or the end of each."""
+
+
+class HeardEvents(Protocol):
+    """What happens to groups of a node from now on, for one that asks."""
+
+    async def next(self) -> Sequence[Mapping[str, Any]] | None:
+        """What happened since the last call; none after a while without any. None: there will be
+        no more."""
+
+    def close(self) -> None:
+        """Nobody asks any more."""
+
+
 _Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
@@ -66,13 +85,15 @@ async def serve_asks(
     answer: Callable[[Fields, int], tuple[Fields, int]],
     secret: str | None = None,
     tell_ends: Callable[[Ends], Ends] = lambda wanted: {},
+    new_events: Callable[[], HeardEvents] | None = None,
 ) -> asyncio.Server:
     """Answer controllers at `address` (host, port; port 0 takes a free one); with `secret` those
-    alone that know it. `answer` gets and gives fields and the version of the topics. Raises OSError
-    where the address cannot be had."""
+    alone that know it. `answer` gets and gives fields and the version of the topics; `new_events`
+    begins to hear events for one connection. Raises OSError where the address cannot be had."""
     refused: dict[str, float] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        events: HeardEvents | None = None
         try:
             sealed = await _greeted(reader, writer, secret) if secret is not None else None
             while line := await reader.readline():
@@ -80,6 +101,14 @@ async def serve_asks(
                 if "ends" in heard:
                     wanted, _ = _opened(heard, "ends", sealed)
                     writer.write(_line("ends_are", tell_ends(wanted), 0, sealed, is_answer=True))
+                    await writer.drain()
+                    continue
+                if "events" in heard and new_events is not None:
+                    _opened(heard, "events", sealed)
+                    events = events or new_events()
+                    if (told := await events.next()) is None:
+                        break
+                    writer.write(_line("events_are", told, 0, sealed, is_answer=True))
                     await writer.drain()
                     continue
                 asked, topics = _opened(heard, "ask", sealed)
@@ -93,6 +122,8 @@ async def serve_asks(
         except (OSError, ValueError, LookupError, TypeError, asyncio.CancelledError):
             pass  # not a controller, or none that is there still
         finally:
+            if events is not None:
+                events.close()
             writer.close()
 
     return await asyncio.start_server(serve, *address, limit=_LINE_BYTES)
@@ -146,6 +177,13 @@ class AskClient:
         """What groups of that node have committed at the most. Raises as `ask`."""
         ends, _ = await self._in_turn(timeout_seconds, "ends", wanted, "ends_are", 0)
         found: Ends = ends
+        return found
+
+    async def events(self, timeout_seconds: float) -> Sequence[Mapping[str, Any]]:
+        """What happened to groups of that node since the last call, as JSON has events. Raises as
+        `ask`; a node of an earlier version closes the connection."""
+        events, _ = await self._in_turn(timeout_seconds, "events", [], "events_are", 0)
+        found: Sequence[Mapping[str, Any]] = events
         return found
 
     def close(self) -> None:
@@ -223,7 +261,7 @@ def _opened(said: dict[str, Any], name: str, sealed: Sealed | None) -> tuple[Any
             raise ValueError(f"format {said['format']} is not {_FORMAT}")
         return said[name], int(said.get("topics", 0))
     fields, topics = said[name], int(said["topics"])
-    if name in ("ask", "ends"):
+    if name in ("ask", "ends", "events"):
         sealed.next_line()
     if not sealed.is_right(said.get("proof"), name, [fields, topics]):
         raise SecretError(_OTHER)

@@ -14,6 +14,7 @@ import secrets
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pykcoord._native import ClusterNode, Node, partition_of
@@ -22,6 +23,7 @@ from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.asking import AskClient, Ends, serve_asks
 from pykcoord.cluster.driving import Driver, LeasedRuntime
 from pykcoord.cluster.ends import EndsOfOthers, ends_here
+from pykcoord.cluster.hearing import EventsOfOthers, ToldEvents
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
 from pykcoord.cluster.looking import (
     ClusterFollower,
@@ -37,6 +39,8 @@ from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
+from pykcoord.event_stream import EventStreams
+from pykcoord.events import Event
 from pykcoord.keeping import keep_beside
 from pykcoord.log.shared import open_store
 from pykcoord.log.shared.rounds import round_name
@@ -81,11 +85,13 @@ class MemberOptions:
 
 
 class Serving(NamedTuple):
-    """A node that serves clients: its engine, its `address`, and what it knows of the others."""
+    """A node that serves clients: its engine, its `address`, and what it knows of the others.
+    `hear_others(put)` is what has `put` hear of the others' groups."""
 
     engine: Engine
     address: tuple[str, int]
     peers: ClusterPeers
+    hear_others: Callable[[Callable[[Event], None]], EventsOfOthers]
 
 
 Shown = Callable[[Serving], contextlib.AbstractAsyncContextManager[None]]
@@ -263,6 +269,8 @@ class _Member:
             keep=lambda: keep_beside(location, store, incarnation, config),
         )  # fmt: skip
         assert isinstance(engine.runtime, LeasedRuntime)
+        told = EventStreams()
+        engine.runtime.on_event = told.put
         server = self._server(engine, self._catalogue, metrics)
         try:
             await server.start()
@@ -278,6 +286,7 @@ class _Member:
                     answer,
                     self._options.secret,
                     lambda wanted: ends_here(engine.runtime, wanted),
+                    lambda: ToldEvents(engine.runtime, told),
                 )
             self._address = server.address
             self._control = (self._options.control[0], control.sockets[0].getsockname()[1])
@@ -311,11 +320,13 @@ class _Member:
             try:
                 async with contextlib.AsyncExitStack() as stack:
                     if self._shown is not None:
-                        serving = Serving(engine, self._address, self._peers)
+                        hear = partial(EventsOfOthers, node, self._options.secret)
+                        serving = Serving(engine, self._address, self._peers, hear)
                         await stack.enter_async_context(self._shown(serving))
                     return await self._until_ended(driver, server, asked_to_end)
             finally:
                 control.close()
+                told.end(None)
                 driver.close()
                 others.close()
         finally:

@@ -250,6 +250,15 @@ def event_shards(directory: Path) -> list[int]:
     return sorted(int(match[1]) for match in found if match)
 
 
+def newest_bytes(directory: Path, shard: int) -> tuple[int, int]:
+    """The newest segment of such a log, and how large it is: others once more is in it. (-1, 0):
+    there is none. Raises OSError."""
+    folder = directory / f"{EVENTS_TOPIC}-{shard}"
+    if not (found := _segments(folder)):
+        return -1, 0
+    return found[-1], _path(folder, found[-1]).stat().st_size
+
+
 def read_events(directory: Path) -> dict[int, list[EventRecord]]:
     """All that a data directory holds, by shard. Never changes anything. Raises OSError."""
     return {shard: list(EventLog(directory, shard).records()) for shard in event_shards(directory)}

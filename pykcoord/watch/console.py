@@ -47,7 +47,7 @@ class _Tables(NamedTuple):
 class WatchSource:
     """A `pykcoord.web.Source` of a watcher; made on the watcher's loop."""
 
-    tells_all = True
+    tells_all = hears_all = True
     is_watched = True
 
     def __init__(self, watcher: Watcher, metrics: WatchMetrics) -> None:
@@ -143,6 +143,10 @@ class WatchSource:
         if telling is None:
             return Past((), None)
         return Past((), telling.since_ms(partition_of(group_id, self.shards)))
+
+    def kept_mark(self, group_id: str) -> object:
+        """Nobody else hears of a group."""
+        return None
 
     def rebalanced_since(self, since_ms: int) -> Sequence[tuple[str, int]] | None:
         """None beside those of `events`."""

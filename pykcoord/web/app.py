@@ -52,6 +52,7 @@ ASSETS = (
 )
 _PAGES = ("/", "/group", "/cluster")
 _ASSET_AGE_SECONDS = 300
+_KEPT_SECONDS = 0.25
 
 
 class Application:
@@ -71,7 +72,7 @@ class Application:
         self._reading = reading if reading is not None else Reading(source)
         self._history = History(now_ms)
         self._listing = Listing(source, self._reading, now_ms)
-        pasts = Pasts(source, self._history, now_ms)
+        pasts = self._pasts = Pasts(source, self._history, now_ms)
         self._pages = Pages(source, self._reading, self._listing, self._history, pasts, now_ms)
         self._admin = Admin(source, self._reading)
         self._sessions = Sessions(options.token)
@@ -119,6 +120,7 @@ class Application:
             asyncio.create_task(_kept_up(self._listen)),
             asyncio.create_task(_kept_up(self._listing.run)),
             asyncio.create_task(self._count_before()),
+            asyncio.create_task(_kept_up(self._look_at_kept)),
         ]
         try:
             yield
@@ -134,6 +136,15 @@ class Application:
                 self._history.put(event)
                 self._listing.hear(event)
                 self.feed.hear(event)
+
+    async def _look_at_kept(self) -> None:
+        """Tell those that watch a group when another process has kept more of it."""
+        while True:
+            await asyncio.sleep(_KEPT_SECONDS)
+            for group_id in self.feed.watched():
+                with suppress(OSError):
+                    if await self._pasts.has_more(group_id):
+                        self.feed.change(group_id)
 
     async def _count_before(self) -> None:
         """Rebalances from before the console began, as far as they are kept."""

@@ -49,7 +49,7 @@ class Host(Protocol):
 class EmbeddedSource:
     """A `Source`: one node, that is this process. `exchange` answers a frame on `host`'s loop."""
 
-    tells_all = True
+    tells_all = hears_all = True
     is_watched = False
 
     def __init__(self, name: str, host: Host, exchange: Any) -> None:
@@ -114,6 +114,10 @@ class EmbeddedSource:
             return Past((), None)
         self._host.recorder.flush()
         return Past(*self._host.event_files.events_of(group_id))
+
+    def kept_mark(self, group_id: str) -> object:
+        """Nobody else hears of a group."""
+        return None
 
     def rebalanced_since(self, since_ms: int) -> Sequence[tuple[str, int]] | None:
         """What the recorder kept, likewise."""

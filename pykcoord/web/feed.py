@@ -73,6 +73,10 @@ class Feed:
         for watcher in self._watchers:
             watcher.hear(group_id)
 
+    def watched(self) -> set[str]:
+        """The groups that browsers watch, each by itself."""
+        return {one.group_id for one in self._watchers if one.group_id is not None}
+
     def end(self) -> None:
         """All streams end."""
         self._ended = True

@@ -96,7 +96,7 @@ class Pages:
                 "most_sorted": MOST_SORTED,
                 "is_whole": index.is_whole,
                 "rebalances_since_ms": self._history.counts_since_ms,
-                "rebalances_are_all": self._source.tells_all,
+                "rebalances_are_all": self._source.hears_all,
                 "unreachable": self._unreachable(),
                 "at_ms": self._now_ms(),
             }
@@ -134,7 +134,7 @@ class Pages:
                 "generation": page["epoch"] or newest_generation(events),
                 "rebalances": self._history.rebalances(group_id),
                 "events_since_ms": since_ms,
-                "events_are_all": self._source.tells_all,
+                "events_are_all": self._source.hears_all,
                 "at_ms": self._now_ms(),
             }
 

@@ -18,6 +18,8 @@ _MOST_GROUPS = 200
 _MOST_EVENTS = 5_000
 # What other nodes hear of a group is not heard here: it is read again after so long.
 _OTHERS_MS = 3_000
+# After so many times what reading took it is looked whether there is more.
+_LOOK_FACTOR = 10
 
 
 class Told(NamedTuple):
@@ -31,6 +33,8 @@ class _Kept(NamedTuple):
     events: Sequence[Event]
     since_ms: int | None
     read_ms: int
+    mark: object
+    next_look_ms: int
 
 
 class Pasts:
@@ -57,12 +61,27 @@ class Pasts:
             live = self._history.of(group_id)
         self._kept.move_to_end(group_id)
         since_ms = self._history.since_ms if kept.since_ms is None else kept.since_ms
-        return Told(_joined(kept.events, live), since_ms)
+        joined = _joined if self._source.tells_all else _united
+        return Told(joined(kept.events, live), since_ms)
+
+    async def has_more(self, group_id: str) -> bool:
+        """Whether other processes have kept more of a group since it was read; then it is read
+        anew the next time."""
+        kept = self._kept.get(group_id)
+        if kept is None or self._source.tells_all or self._now_ms() < kept.next_look_ms:
+            return False
+        if await asyncio.to_thread(self._source.kept_mark, group_id) == kept.mark:
+            return False
+        self._kept.pop(group_id, None)
+        return True
 
     async def _read(self, group_id: str) -> _Kept:
         read_ms = self._now_ms()
+        mark = await asyncio.to_thread(self._source.kept_mark, group_id)
         found = await asyncio.to_thread(self._source.past, group_id)
-        kept = _Kept(found.events[-_MOST_EVENTS:], found.since_ms, read_ms)
+        next_look_ms = read_ms + _LOOK_FACTOR * (self._now_ms() - read_ms)
+        events = found.events[-_MOST_EVENTS:]
+        kept = _Kept(events, found.since_ms, read_ms, mark, next_look_ms)
         self._kept[group_id] = kept
         if len(self._kept) > _MOST_GROUPS:
             self._kept.popitem(last=False)
@@ -85,3 +104,21 @@ def _joined(before: Sequence[Event], live: Sequence[Event]) -> Sequence[Event]:
     if not newer:
         return [*older, *live]
     return sorted([*older, *live, *newer], key=lambda one: one.timestamp_ms)
+
+
+def _united(before: Sequence[Event], live: Sequence[Event]) -> Sequence[Event]:
+    """Both, where either may lack what the other has: what other processes hear comes here by two
+    ways."""
+    if not live:
+        return before
+    since_ms = live[0].timestamp_ms
+    at = next((n for n, one in enumerate(before) if one.timestamp_ms >= since_ms), len(before))
+    known = {_identity(one) for one in before[at:]}
+    newer = [one for one in live if _identity(one) not in known]
+    return [*before[:at], *sorted([*before[at:], *newer], key=lambda one: one.timestamp_ms)]
+
+
+def _identity(of: Event) -> tuple[object, ...]:
+    member_id = of.member.member_id if of.member is not None else None
+    what = (of.kind, of.generation_id, of.cause, of.detail, of.count)
+    return (of.timestamp_ms, member_id, *what)

@@ -37,8 +37,8 @@ class Past(NamedTuple):
 
 class Source(Protocol):
     """A coordinator. All is called on the console's thread; what is no coroutine returns at once,
-    but for `past`, `rebalanced_since`, `figures` and `metrics`, which are called on further threads
-    and may block."""
+    but for `past`, `kept_mark`, `rebalanced_since`, `figures` and `metrics`, which are called on
+    further threads and may block."""
 
     @property
     def name(self) -> str:
@@ -54,7 +54,11 @@ class Source(Protocol):
 
     @property
     def tells_all(self) -> bool:
-        """Whether `events` has those of all groups: no other process coordinates some."""
+        """Whether no other process coordinates groups: `events` has all that is kept later."""
+
+    @property
+    def hears_all(self) -> bool:
+        """Whether `events` has what happens to all groups now, those of other processes too."""
 
     def nodes(self) -> Sequence[NodeAddress]:
         """All nodes; this one is among them."""
@@ -91,6 +95,10 @@ class Source(Protocol):
 
     def past(self, group_id: str) -> Past:
         """What is kept of a group."""
+
+    def kept_mark(self, group_id: str) -> object:
+        """Another value once other processes keep more of a group, at little cost; None: not known.
+        Raises OSError."""
 
     def rebalanced_since(self, since_ms: int) -> Sequence[tuple[str, int]] | None:
         """Rebalances of all groups since then, as far as they are kept: group id, and when. None:

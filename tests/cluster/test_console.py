@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,9 +27,13 @@ def members(tmp_path: Path) -> Iterator[Members]:
         made.close()
 
 
-def test_each_group_is_shown_whichever_node_leads_it_and_after_a_kill(members: Members) -> None:
+def test_each_group_is_shown_whichever_node_leads_it_and_after_a_kill(
+    members: Members, tmp_path: Path
+) -> None:
     web = f"127.0.0.1:{free_port()}"
-    members.start(1, "--web", web)
+    ends = tmp_path / "ends.txt"
+    ends.write_text("orders 2 50\n")
+    members.start(1, "--web", web, "--end-offsets", str(ends))
     members.start(2)
     members.wait_known()
     led = {one.node_id: sorted(one.shards) for one in spread(members).nodes}
@@ -56,13 +61,28 @@ def test_each_group_is_shown_whichever_node_leads_it_and_after_a_kill(members: M
             assert [len(of["owners"]) for of in page["offsets"]] == [1] * 6
             (offset,) = [of["offset"] for of in page["offsets"] if of["offset"] is not None]
             assert offset == 40 + node
-        # What another node hears after the page was read is told, too.
+            assert page["lag"] == 10 - node
+        # The node that leads a group tells how far it is behind.
+        members.wait(lambda: lag(console, groups[1]) == 9.0, "the lag is told")
+        # What another node hears is told as it happens.
+        assert page["events_are_all"]
+        stream = console.stream(id=groups[2])
+        ticks = stream.ticks()
+        assert next(ticks)["changed"] == []
         later = Consumer({
             "bootstrap.servers": members.bootstrap, "group.id": groups[2], "client.id": "later",
             "log_level": 0, "error_cb": lambda error: None,
         })  # fmt: skip
         later.subscribe(["orders"])
         consumers[3] = later
+        changed: list[str] = []
+        members.wait(
+            lambda: (consumers[2].poll(0.1), later.poll(0.1),
+                     changed.extend(next(ticks)["changed"]), changed)[3],
+            "the stream tells of it",
+        )  # fmt: skip
+        stream.close()
+        assert changed == [groups[2]]
         members.wait(
             lambda: (consumers[2].poll(0.1), later.poll(0.1), "later" in str(
                 page_of(console, groups[2]).get("story")
@@ -93,6 +113,12 @@ def joined(members: Members, group: str) -> Consumer:
 
 def listed(console: Console) -> set[str]:
     return {one["id"] for one in console.get("/api/groups")["groups"]}
+
+
+def lag(console: Console, group: str) -> float | None:
+    text = console.ask("GET", "/metrics")[2].decode()
+    found = re.search(rf'^pykcoord_group_lag{{group="{group}"}} (\S+)$', text, re.MULTILINE)
+    return float(found[1]) if found else None
 
 
 def page_of(console: Console, group: str) -> Any:

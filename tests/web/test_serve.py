@@ -15,6 +15,8 @@ from support.browser import until
 from support.console import Console
 from support.server import PykcoordServer
 
+from pykcoord._native import partition_of
+
 Served = tuple[PykcoordServer, Console]
 
 
@@ -69,17 +71,41 @@ def test_each_of_several_nodes_lists_the_groups_of_all(tmp_path: Path) -> None:
             _commit(",".join(addresses), name, 0, 5)
         for url in urls:
             console = Console(url)
-            until(lambda: _listed(console) == groups, "all groups are listed", 60)  # noqa: B023
+            until(lambda: _listed(console) >= groups, "all groups are listed", 60)  # noqa: B023
             cluster = console.get("/api/cluster")
             assert {one["address"] for one in cluster["nodes"]} == set(addresses)
             assert len(set(cluster["shards"])) == 2
             assert not console.get("/api/groups")["rebalances_are_all"]
             for name in groups:
                 assert console.get("/api/group", id=name)["offsets"][0]["offset"] == 5
+            for name in _one_of_each_node(cluster["shards"], url):
+                _told_at_once(console, name, ",".join(addresses))
 
 
 def _listed(console: Console) -> set[str]:
     return {one["id"] for one in console.get("/api/groups")["groups"]}
+
+
+def _one_of_each_node(shards: list[int], url: str) -> list[str]:
+    """Groups that are not there yet, one that each node leads."""
+    names = [f"late-{url.rpartition(':')[2]}-{number}" for number in range(99)]
+    led = {shards[partition_of(name, len(shards))]: name for name in names}
+    return list(led.values())
+
+
+def _told_at_once(console: Console, name: str, servers: str) -> None:
+    """Whichever node hears of a group, who watches it at this one is told."""
+    assert console.ask("GET", "/api/group", {"id": name})[0] == 404
+    stream = console.stream(id=name)
+    ticks = stream.ticks()
+    next(ticks)
+    _commit(servers, name, 0, 5)
+    until(lambda: next(ticks)["changed"] == [name], "it is told", 60)
+    stream.close()
+    until(
+        lambda: b"The group was created." in console.ask("GET", "/api/group", {"id": name})[2],
+        "its page says so", 60,
+    )  # fmt: skip
 
 
 def test_beyond_loopback_it_does_not_start_without_a_token(tmp_path: Path) -> None:

@@ -179,6 +179,10 @@ class EventObjects:
                 self.forget()
         raise PieceGoneError(f"events of shard {shard}: they change faster than they are read")
 
+    def mark(self, shard: int) -> object:
+        """See `pykcoord.recorded.EventPlace`: a store would have to be asked."""
+        return None
+
     def forget(self) -> None:
         """List all anew."""
         with self._gate:
