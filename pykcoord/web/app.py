@@ -14,7 +14,7 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route
 
 from pykcoord.errors import ArgumentError, KafkaError, KcoordError
@@ -82,6 +82,7 @@ class Application:
             routes=self._routes(),
             middleware=[Middleware(Guard, options=options, sessions=self._sessions)],
             exception_handlers={
+                404: _missing,
                 BadRequestError: _bad_request,
                 KafkaError: _refused,
                 KcoordError: _unavailable,
@@ -98,6 +99,8 @@ class Application:
             Route("/login", self._login, methods=["POST"]),
             Route("/logout", self._logout, methods=["POST"]),
             Route("/assets/{name}", self._asset),
+            Route("/api", self._api),
+            Route("/api/", self._api),
             Route("/api/session", self._session),
             Route("/api/groups", self._groups),
             Route("/api/group", self._group),
@@ -227,6 +230,9 @@ class Application:
             text = "too many browsers watch; close some"
             return _json({"error": text}, 503, {"Retry-After": "10"})
 
+    async def _api(self, request: Request) -> Response:
+        return RedirectResponse("/api/openapi.json", 303)
+
     async def _openapi(self, request: Request) -> Response:
         return _json(description())
 
@@ -306,6 +312,10 @@ def _client(request: Request) -> str:
 def _json(value: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     text = json.dumps(value, separators=(",", ":"))
     return Response(text, status, headers, media_type="application/json")
+
+
+async def _missing(request: Request, error: Exception) -> Response:
+    return _json({"error": "There is no such page: see / or /api/openapi.json."}, 404)
 
 
 async def _bad_request(request: Request, error: Exception) -> Response:

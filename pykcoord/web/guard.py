@@ -138,7 +138,7 @@ class Guard:
         path = request.url.path
         host = request.headers.get("host", "")
         if self._hosts is not None and _host_name(host) not in self._hosts:
-            text = "This console is asked by the name of this machine only: 127.0.0.1 or localhost."
+            text = "Ask this console as 127.0.0.1 or localhost, or start it with --web-token-file."
             return PlainTextResponse(f"{text}\n", 421)
         if path in _OPEN or path.startswith("/assets/") or self._sessions.allows(request.headers):
             return None

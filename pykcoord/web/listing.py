@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextlib import suppress
 
 from pykcoord.errors import KcoordError
 from pykcoord.events import Event
@@ -19,6 +20,9 @@ logger = logging.getLogger("pykcoord.web")
 # Between two listings: this, or so many times what the last one took.
 _PAUSE_SECONDS = 0.5
 _PAUSE_FACTOR = 20.0
+# For so long a page waits for a new list where nobody had looked for a while. With a million groups
+# that takes longer: the page has the old list, and says from when it is.
+_FRESH_SECONDS = 0.5
 # How long a listing goes on after the last look.
 _WATCHED_SECONDS = 15.0
 _MOST_ADDED = 10_000
@@ -36,6 +40,7 @@ class Listing:
         self._index: Index | None = None
         self._built = asyncio.Event()
         self._wanted = asyncio.Event()
+        self._is_fresh = asyncio.Event()
         self._looked_at = 0.0
         self._added: dict[str, int] = {}
         self._versions = 0
@@ -52,6 +57,10 @@ class Listing:
         come to, once that is a page."""
         self._looked_at = asyncio.get_running_loop().time()
         self._wanted.set()
+        if self._index is not None and not self._is_fresh.is_set():
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_FRESH_SECONDS):
+                    await self._is_fresh.wait()
         while self._index is None:
             some = self._building[0].has_some if self._building is not None else self._began
             waits = [asyncio.ensure_future(one.wait()) for one in (some, self._built)]
@@ -78,12 +87,14 @@ class Listing:
         while True:
             started = loop.time()
             await self._renew()
+            self._is_fresh.set()
             took = loop.time() - started
             # The pause spares the nodes. One that did not answer is asked again soon.
             factor = _PAUSE_FACTOR if self.by_node else 0.0
             await asyncio.sleep(max(_PAUSE_SECONDS, factor * took))
             if loop.time() - self._looked_at > _WATCHED_SECONDS:
                 self._wanted.clear()
+                self._is_fresh.clear()
                 await self._wanted.wait()
 
     async def _rest(self) -> None:

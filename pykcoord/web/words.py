@@ -46,7 +46,7 @@ _OTHERS = {
     "member_joined": "{who} joined",
     "member_rejoined": "{who} joined again",
     "heartbeat_late": "{who} was heard of late: it had been silent for {silent}",
-    "request_refused": "A request of {who} was refused: {detail} {cause}",
+    "request_refused": "{detail} of {who} was refused with {code}",
     "join_phase_completed": "Generation {generation} begins, with {count}",
     "group_stable": "Generation {generation} is stable: {count} can have their partitions",
     "target_computed": "The assignor {detail} has decided; {count} have another target",
@@ -97,6 +97,7 @@ def _fields(event: Event) -> dict[str, str]:
         "ms": f"{count / 1000:.1f} s",
         "detail": event.detail or "",
         "cause": (event.cause or "").replace("_", " "),
+        "code": event.cause or "",
         "silent": f"{(event.silent_ms or 0) / 1000:.1f} s",
     }
 

@@ -89,3 +89,38 @@ def test_nodes_that_did_not_answer_are_asked_again_soon(monkeypatch: pytest.Monk
         running.cancel()
 
     asyncio.run(story())
+
+
+class Renamed:
+    """A node with one group, whose name is another one later."""
+
+    def __init__(self) -> None:
+        self.name = b"old"
+
+    async def list_into(self, builder: IndexBuilder, node: Any) -> int:
+        return await builder.put(self._chunks())
+
+    async def _chunks(self) -> AsyncIterator[list[tuple[bytes, bytes]]]:
+        yield [(self.name, KIND)]
+
+
+def test_who_looks_after_a_while_sees_a_new_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that asks each minute was told what was so a minute before."""
+    monkeypatch.setattr(listings, "_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(listings, "_PAUSE_FACTOR", 0.0)
+    monkeypatch.setattr(listings, "_WATCHED_SECONDS", -1.0)
+    monkeypatch.setattr(listings, "_FRESH_SECONDS", 60.0)
+
+    async def story() -> None:
+        node = Renamed()
+        listing, running = _listing(node)  # type: ignore[arg-type]
+        async with asyncio.timeout(60):
+            for name in (b"old", b"new"):
+                node.name = name
+                page = await (await listing.get()).page(50)
+                assert [entry.group_id for entry in page] == [name.decode()]
+                for _ in range(10):  # turns of the loop, until it waits for who looks next
+                    await asyncio.sleep(0)
+        running.cancel()
+
+    asyncio.run(story())

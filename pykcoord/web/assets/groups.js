@@ -12,6 +12,7 @@ const COLUMNS = [
 ];
 const KINDS = { classic: "classic", consumer: "consumer", simple: "offsets only", share: "share", streams: "streams" };
 const SIZE = 50;
+const HOUR_MS = 3_600_000;
 
 export function groupsPage(query, session, app) {
   const given = (name) => query.get(name) ?? "";
@@ -147,8 +148,9 @@ function pager(answer, sort, skip, query, link) {
   const last = answer.groups.at(-1);
   const isFirst = sort === "group" ? !query.has("after") : skip === 0;
   const next = sort === "group" ? { after: last?.id ?? null } : { skip: skip + answer.groups.length };
-  const rebalances = h("span", { class: "muted" }, "Rebalances of the last hour, known since ",
-    stamp(answer.rebalances_since_ms), answer.rebalances_are_all ? "" : ", of this node's groups");
+  const known = answer.at_ms - answer.rebalances_since_ms < HOUR_MS ? [", known since ", stamp(answer.rebalances_since_ms)] : null;
+  const rebalances = h("span", { class: "muted" }, "Rebalances of the last hour", known,
+    answer.rebalances_are_all ? "" : ", of this node's groups");
   const toFirst = isFirst ? null : h("a", { class: "button", href: link({ after: null, skip: null }), "data-key": "first" }, "First page");
   const nextHref = sort === "group" && last?.id === "" ? "/?after=" : link(next);
   const toNext = answer.more ? h("a", { class: "button", href: nextHref, rel: "next", "data-key": "next" }, "Next page") : null;
