@@ -86,9 +86,12 @@ def command(
         costs = [one for of in partitions for one in costliest(of, since_ms=since_ms)]
         return _print_costs(costliest_of(costs), as_json)
     events = next((of for of in partitions if _has(of, group_id)), [])
+    if not events:
+        raise KcoordError(
+            f"group {safe(group_id)}: nothing that happened to it is kept; `pykcoord explain` "
+            "lists groups"
+        )
     report = explain(events, group_id, since_ms)
-    if not report.events and not as_json:
-        raise KcoordError(_nothing_known(group_id, since_ms, partitions))
     if as_json:
         click.echo(json.dumps(report.fields(), indent=1, ensure_ascii=True))
     else:
@@ -166,13 +169,6 @@ def read(records: Iterable[EventRecord]) -> list[Event]:
     return found
 
 
-def _nothing_known(group_id: str, since_ms: int | None, partitions: list[list[Event]]) -> str:
-    name = safe(group_id)
-    if since_ms is not None and any(_has(events, group_id) for events in partitions):
-        return f"group {name}: nothing happened since then; leave out --since to see more"
-    return f"group {name}: nothing that happened to it is kept; `pykcoord explain` lists groups"
-
-
 def _print(report: Report) -> None:
     click.echo(f"Group {safe(report.group_id)}: {_summary(report)}")
     if report.is_logged:
@@ -180,7 +176,8 @@ def _print(report: Report) -> None:
             "Told from the log of __consumer_offsets alone: heartbeats, join phases and refused "
             "requests are not in it."
         )
-    click.echo()
+    if report.lines:
+        click.echo()
     for line in report.lines:
         click.echo(f"{time_text(line.at_ms)}  {line.text}")
     if report.is_healthy:
@@ -194,8 +191,11 @@ def _print(report: Report) -> None:
 
 
 def _summary(report: Report) -> str:
-    unowned = sum(of.unowned_ms for of in report.rebalances)
+    if not report.events and report.since_ms is not None:
+        return f"nothing happened since {time_text(report.since_ms)}."
     text = f"{counted(len(report.rebalances), 'rebalance')}, {counted(report.events, 'event')}"
+    if not (unowned := sum(of.unowned_ms for of in report.rebalances)):
+        return f"{text}."
     return f"{text}; partitions were without an owner for {duration(unowned)}, all together."
 
 

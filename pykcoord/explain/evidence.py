@@ -51,6 +51,11 @@ class Past:
         """Only a log tells of it."""
         return any(of.is_logged for of in self.rebalances)
 
+    @property
+    def is_consumer(self) -> bool:
+        """Its last rebalance was of the consumer protocol."""
+        return bool(self.rebalances) and self.rebalances[-1].kind == "consumer"
+
     def of(self, *kinds: str) -> list[Event]:
         """The events of these kinds."""
         return [event for event in self.events if event.kind in kinds]

@@ -40,5 +40,5 @@ def moved_partitions(of: Rebalance) -> Iterator[str]:
     elif figures.get("moved"):
         yield f"{counted(figures['moved'], 'partition')} moved."
     if unowned := figures.get("unowned", 0):
-        longest = duration(figures.get("longest_ms", 0))
+        longest = duration(max(figures.get("longest_ms", 0), 10))
         yield f"{counted(unowned, 'partition')} had no owner for up to {longest}."

@@ -13,7 +13,7 @@ from pykcoord.events import Event
 from pykcoord.explain.evidence import Past, Pattern, burst_of, grouped, pattern_of, totals
 from pykcoord.explain.rebalances import Rebalance
 from pykcoord.explain.story import is_poll_timeout
-from pykcoord.explain.text import counted, duration, listed, member_text, safe, who
+from pykcoord.explain.text import client_text, counted, duration, listed, member_text, safe, who
 
 __all__ = ["PATTERNS", "Pattern", "patterns_of"]
 
@@ -25,6 +25,12 @@ _WAITED = 3
 _WAITED_MS = 500
 _REPLACED = 3
 _SLOW_LEADER_MS = 5_000
+_ASKED = 5
+# By whether the protocol is the consumer protocol: Kafka's bound, and its default.
+_MOST_SESSION_MS = {
+    False: ("group.max.session.timeout.ms", 1_800_000),
+    True: ("group.consumer.max.session.timeout.ms", 60_000),
+}
 # As a coordinator knows it, and as a log tells it.
 _RESTARTED = ("restarted", "went and came back")
 _ASSIGN_ELSEWHERE = (
@@ -33,13 +39,19 @@ _ASSIGN_ELSEWHERE = (
 )
 
 
+def _named(events: Sequence[Event]) -> tuple[str, bool]:
+    """Their members in words, and whether they are several."""
+    names = sorted({member_text(one.member) for one in events})
+    return listed(names), len(names) > 1
+
+
 def _slow_poll(past: Past) -> Iterator[Pattern]:
     gone = past.of("member_gone")
     said = [one for one in gone if one.member and is_poll_timeout(one.member.reason)]
     late = [one for one in gone if one.cause == "rebalance_timeout"]
     if not (events := sorted(said + late, key=lambda one: one.timestamp_ms)):
         return
-    names = listed(sorted({member_text(one.member) for one in events}))
+    names, are_several = _named(events)
     evidence = []
     if said:
         evidence.append(f"{counted(len(said), 'time')} a client left saying that poll() was late")
@@ -50,7 +62,8 @@ def _slow_poll(past: Past) -> Iterator[Pattern]:
     yield pattern_of(
         "slow_poll_loop",
         events,
-        f"The application of {names} calls poll() more rarely than max.poll.interval.ms allows.",
+        f"The application{'s of' if are_several else ' of'} {names} "
+        f"call{'' if are_several else 's'} poll() more rarely than max.poll.interval.ms allows.",
         "Process less between two calls of poll(): lower max.poll.records; if one record may take "
         "so long, raise max.poll.interval.ms.",
         "; ".join(evidence),
@@ -80,17 +93,24 @@ def _short_session(past: Past) -> Iterator[Pattern]:
     longest = max(pause for _, pause in returned)
     timeout = max(event.silent_ms or 0 for event in events)
     wanted = math.ceil(longest * 1.5 / 1000) * 1000
-    names = listed(sorted({member_text(one.member) for one in events}))
+    names, are_several = _named(events)
     yield pattern_of(
         "session_timeout_too_short",
         events,
         f"{names} paused for longer than the session timeout, and went on afterwards: "
-        "it was alive.",
-        f"Set session.timeout.ms to {wanted} or more (with group.protocol=consumer: "
-        "group.consumer.session.timeout.ms), or end the pauses.",
+        f"{'they were' if are_several else 'it was'} alive.",
+        _longer_session(wanted, past.is_consumer),
         f"removed after {duration(timeout)} of silence, and heard of again "
         f"{duration(longest)} after its last sign of life",
     )
+
+
+def _longer_session(wanted_ms: int, is_consumer: bool) -> str:
+    """Where the default bounds of a coordinator allow it no more, it says so."""
+    bound, most_ms = _MOST_SESSION_MS[is_consumer]
+    name = "group.consumer.session.timeout.ms" if is_consumer else "session.timeout.ms"
+    allowed = f" ({bound} has to allow it)" if wanted_ms > most_ms else ""
+    return f"Set {name} to {wanted_ms} or more{allowed}, or end the pauses."
 
 
 def _fighting_protocols(past: Past) -> Iterator[Pattern]:
@@ -101,12 +121,13 @@ def _fighting_protocols(past: Past) -> Iterator[Pattern]:
     ]
     if not refused:
         return
-    names = listed(sorted({member_text(one.member) for one in refused}))
+    names, are_several = _named(refused)
     total = sum(totals(refused).values())
     yield pattern_of(
         "protocols_differ",
         refused,
-        f"{names} has no assignor in common with the members of the group, and cannot join.",
+        f"{names} {'have' if are_several else 'has'} no assignor in common with the members of the "
+        "group, and cannot join.",
         "Give all members one common entry in partition.assignment.strategy, or another group.id "
         "to what is another application.",
         f"{counted(total, 'JoinGroup')} refused with INCONSISTENT_GROUP_PROTOCOL",
@@ -184,7 +205,8 @@ def _comings(past: Past) -> Iterator[Pattern]:
             events,
             f"{member_text(events[-1].member)} comes and goes: each time the whole group "
             "rebalances.",
-            f"Find out in the log of {safe(name)} why it ends or restarts; until then stop it.",
+            f"Find out in the log of {client_text(events[-1].member)} why it ends or restarts; "
+            "until then stop it.",
             f"came back {counted(len(events), 'time')} in {took}",
         )
     once = [
@@ -249,6 +271,27 @@ def _always_waited(past: Past) -> Iterator[Pattern]:
         )
 
 
+def _restless_leader(past: Past) -> Iterator[Pattern]:
+    """A leader that asks for another assignment though no topic changed."""
+    asked = {of.started_ms: of for of in past.rebalances if of.trigger.cause == "leader_rejoined"}
+    starts = [one for one in past.of("rebalance_started") if one.timestamp_ms in asked]
+    for events in grouped(starts).values():
+        if not (burst := burst_of(events, _FLAP_MS, _ASKED)):
+            continue
+        had_to = sum(1 for one in burst if asked[one.timestamp_ms].figures.get("least"))
+        took = duration(burst[-1].timestamp_ms - burst[0].timestamp_ms)
+        yield pattern_of(
+            "leader_asks_again",
+            burst,
+            f"The leader, {member_text(burst[-1].member)}, asks for another assignment again and "
+            "again, though no topic changed.",
+            f"Find out in the log of {client_text(burst[-1].member)} why it joins again, and "
+            "restart it.",
+            f"asked {counted(len(burst), 'time')} in {took}; {had_to} of these times a partition "
+            "had to move",
+        )
+
+
 def _idle_members(past: Past) -> Iterator[Pattern]:
     last = next((one for one in reversed(past.events) if one.kind == "group_stable"), None)
     newer = past.of("member_joined", "group_epoch_bumped", "group_deleted")
@@ -292,11 +335,12 @@ def _zombies(past: Past) -> Iterator[Pattern]:
     total = sum(totals(refused).values())
     if total < 4:
         return
-    names = listed(sorted({member_text(one.member) for one in refused}))
+    names, are_several = _named(refused)
+    commits, has = ("commit", "they have") if are_several else ("commits", "it has")
     yield pattern_of(
         "commits_refused",
         refused,
-        f"{names} commits offsets of a generation that is over: what it has processed since is "
+        f"{names} {commits} offsets of a generation that is over: what {has} processed since is "
         "processed again by others.",
         "Commit in the listener of revoked partitions, before the rebalance ends, and treat "
         "CommitFailedException as the end of the batch.",
@@ -320,13 +364,14 @@ def _full(past: Past) -> Iterator[Pattern]:
 def _bad_timeout(past: Past) -> Iterator[Pattern]:
     refused = [one for one in past.of("request_refused") if one.cause == "INVALID_SESSION_TIMEOUT"]
     if refused:
-        names = listed(sorted({member_text(one.member) for one in refused}))
+        names, are_several = _named(refused)
         yield pattern_of(
             "session_timeout_out_of_bounds",
             refused,
-            f"{names} asks for a session timeout that the coordinator does not allow.",
-            "Set its session.timeout.ms between group.min.session.timeout.ms and "
-            "group.max.session.timeout.ms.",
+            f"{names} {'ask' if are_several else 'asks'} for a session timeout that the "
+            "coordinator does not allow.",
+            f"Set {'their' if are_several else 'its'} session.timeout.ms between "
+            "group.min.session.timeout.ms and group.max.session.timeout.ms.",
             f"{counted(sum(totals(refused).values()), 'JoinGroup')} refused with "
             "INVALID_SESSION_TIMEOUT",
         )
@@ -355,11 +400,12 @@ def _slow_leader(past: Past) -> Iterator[Pattern]:
 def _unsynced(past: Past) -> Iterator[Pattern]:
     gone = [one for one in past.of("member_gone") if one.cause == "sync_expired"]
     if gone:
-        names = listed(sorted({member_text(one.member) for one in gone}))
+        names, are_several = _named(gone)
         yield pattern_of(
             "never_synced",
             gone,
-            f"{names} joined, and never asked for its assignment: it hangs between the two.",
+            f"{names} joined, and never asked for the assignment: "
+            f"{'they hang' if are_several else 'it hangs'} between the two.",
             "Look at what it does in its assignor and in its rebalance listener, and restart it.",
             f"removed {counted(len(gone), 'time')} for want of a SyncGroup",
         )
@@ -394,7 +440,7 @@ def _dead(past: Past) -> Iterator[Pattern]:
         if one.cause == "session_expired" and one.member and one.member.member_id not in returned
     ]
     if len(burst := burst_of(gone, _DEPLOY_MS, _FLAPS)) >= _FLAPS:
-        names = listed(sorted({member_text(one.member) for one in burst}))
+        names, _ = _named(burst)
         yield pattern_of(
             "members_die",
             burst,
@@ -415,6 +461,7 @@ _FINDERS: dict[str, Callable[[Past], Iterator[Pattern]]] = {
     "lag_without_commits": _lag,
     "always_waited_for": _always_waited,
     "flapping_member": _comings,
+    "leader_asks_again": _restless_leader,
     "more_members_than_partitions": _idle_members,
     "group_full": _full,
     "session_timeout_out_of_bounds": _bad_timeout,

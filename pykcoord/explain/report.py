@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pykcoord.events import Event
+from pykcoord.explain.evidence import totals
 from pykcoord.explain.logged_story import is_of_log
 from pykcoord.explain.patterns import Pattern, patterns_of
 from pykcoord.explain.rebalances import Rebalance, rebalances_of
@@ -115,14 +116,20 @@ def costliest(events: Iterable[Event], most: int = 10, since_ms: int | None = No
         report = explain([*shared, *own], group_id, since_ms)
         if not report.events:
             continue
-        refused = sum(1 for one in own if one.kind == "request_refused")
+        refused = [
+            one
+            for one in own
+            if one.kind == "request_refused"
+            and one.member is not None
+            and one.timestamp_ms >= (since_ms or 0)
+        ]
         costs.append(
             Cost(
                 group_id,
                 len(report.rebalances),
                 sum(of.unowned_ms for of in report.rebalances),
                 sum(of.duration_ms or 0 for of in report.rebalances),
-                refused,
+                sum(totals(refused).values()),
                 tuple(pattern.name for pattern in report.patterns),
             )
         )

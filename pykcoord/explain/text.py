@@ -7,7 +7,7 @@ import unicodedata
 
 from pykcoord.events import EventMember
 
-__all__ = ["counted", "duration", "listed", "member_text", "safe", "who"]
+__all__ = ["client_text", "counted", "duration", "listed", "member_text", "safe", "who"]
 
 _MOST = 120
 _UUID_LENGTH = 36
@@ -39,9 +39,9 @@ def counted(number: int, name: str) -> str:
 def duration(milliseconds: float) -> str:
     """`0.25 s`, `3.2 s`, `45 s`, `12 min`, `3.5 h`, `2 days`."""
     seconds = milliseconds / 1000
-    if seconds < 1:
+    if seconds < 0.995:
         return f"{seconds:.2f} s"
-    if seconds < 10:
+    if seconds < 9.95:
         return f"{seconds:.1f} s"
     if seconds < 120:
         return f"{seconds:.0f} s"
@@ -66,6 +66,14 @@ def who(member: EventMember) -> str:
     if member.client_id:
         return f"{member.client_id} {member.client_host}"
     return member.member_id[: -_UUID_LENGTH - 1] or member.member_id
+
+
+def client_text(member: EventMember | None) -> str:
+    """The client or instance of a member, which outlives its member id, and its host."""
+    if member is None or member.group_instance_id or not member.client_id:
+        return member_text(member)
+    host = member.client_host.removeprefix("/")
+    return f"client {safe(member.client_id)}" + (f" at {safe(host)}" if host else "")
 
 
 def member_text(member: EventMember | None) -> str:

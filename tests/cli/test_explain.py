@@ -81,6 +81,21 @@ def test_something_to_act_on_is_exit_1_and_one_suggestion(server: PykcoordServer
     assert not found["healthy"]
 
 
+def test_a_quiet_group_is_healthy_and_one_that_is_not_known_an_error(
+    server: PykcoordServer,
+) -> None:
+    address = ("--bootstrap-servers", server.address)
+    until_explained("fights", *address, says="What to do")
+    later = explained("fights", *address, "--since", "2999-01-01")
+    assert (later.returncode, later.stderr) == (0, "")
+    assert "nothing happened since 2999-01-01" in later.stdout
+    assert explained("fights", *address, "--since", "2999-01-01", "--json").returncode == 0
+    for form in ((), ("--json",)):
+        nobody = explained("nobody", *address, *form)
+        assert (nobody.returncode, nobody.stdout) == (1, "")
+        assert "nothing that happened to it is kept" in nobody.stderr
+
+
 def test_a_directory_is_read_while_it_is_served_and_lists_what_costs(
     server: PykcoordServer,
 ) -> None:

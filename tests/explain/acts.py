@@ -117,6 +117,13 @@ def admin_removes(world: World, members: list[Client]) -> None:
     admin.leave("admin wants it out")
 
 
+def asks_again(world: World, members: list[Client]) -> None:
+    for _ in range(6):
+        for one in members:
+            one.rejoin()
+        world.run(20 * SECOND)
+
+
 def rejoins_slowly(world: World, members: list[Client]) -> None:
     members[2].rejoin_delay_ms = 8 * SECOND
     another(world)

@@ -14,6 +14,7 @@ from .acts import (
     Case,
     admin_removes,
     another,
+    asks_again,
     classic_group,
     commits_meanwhile,
     delete,
@@ -102,6 +103,19 @@ PAIRS: dict[str, tuple[Case, Case]] = {
             classic_group(lambda w, m: (w.grow("orders", 9), [one.rejoin() for one in m])),
             ["topics_changed"],
             "after topic orders grew from 6 to 9 partitions",
+        ),
+    ),
+    "the leader asks once, or again and again": (
+        Case(
+            classic_group(lambda w, m: [one.rejoin() for one in m]),
+            ["leader_rejoined"],
+            "asked for another assignment",
+        ),
+        Case(
+            classic_group(asks_again),
+            ["leader_rejoined"] * 6,
+            "asked for another assignment",
+            {"leader_asks_again"},
         ),
     ),
     "a topic was created or grew": (
