@@ -115,10 +115,10 @@ class _File:
         self._stamp, self._ends = stamp, ends
         unknown = self._tell()
         logger.info(
-            "ends of %d partitions read from %s, %d of them of partitions that do not exist",
+            "ends of %d partitions read from %s%s",
             len(ends),
             self._path,
-            unknown,
+            f", {unknown} of them of partitions that do not exist" if unknown else "",
             extra={"event": "end_offsets", "partitions": len(ends), "unknown": unknown},
         )
 

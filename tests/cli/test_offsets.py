@@ -80,14 +80,25 @@ def test_a_table_for_people(written, pykcoord):
 def test_what_changed_between_two_times(written, pykcoord):
     directory, (first, second, third) = written
     found = pykcoord("offsets", "diff", GROUP, directory, "--from", iso(first), "--json")
-    assert json.loads(found.out)["changes"] == [
+    changes_found = json.loads(found.out)["changes"]
+    when = [one.pop("changed") for one in changes_found]
+    assert second < when[0] < third
+    assert first < when[1] < second
+    assert changes_found == [
         {"topic": "orders", "partition": 0, "before": 10, "after": 3},
         {"topic": "orders", "partition": 1, "before": None, "after": 5},
     ]
     table = pykcoord(
         "offsets", "diff", GROUP, directory, "--from", iso(second), "--to", iso(third)
     ).out.splitlines()
-    assert table[2].split() == ["orders", "0", "20", "3", "-17"]
+    assert table[2].split() == [
+        "orders",
+        "0",
+        "20",
+        "3",
+        "-17",
+        iso(when[0]).replace("+00:00", "Z"),
+    ]
     assert table[3] == "1 partition without a change"
     wrong = pykcoord("offsets", "diff", GROUP, directory, "--from", iso(second), "--to", iso(first))
     assert wrong.code == 2

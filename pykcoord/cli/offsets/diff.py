@@ -14,7 +14,7 @@ from pykcoord.cli.plain import counted, time_text
 from pykcoord.cli.types import MomentType
 from pykcoord.log import OnCorruption
 
-_COLUMNS = ("topic", "partition", "before", "after", "change")
+_COLUMNS = ("topic", "partition", "before", "after", "change", "changed")
 
 
 @click.command(name="diff", short_help="Print what changed between two times.")
@@ -38,7 +38,8 @@ def command(
     as_json: bool,
     on_corruption: OnCorruption,
 ) -> int:
-    """Print what changed in the committed offsets of GROUP between two times.
+    """Print what changed in the committed offsets of GROUP between two times, and when each offset
+    was changed last.
 
     \b
     Example:
@@ -48,6 +49,7 @@ def command(
         raise click.UsageError(f"--to {time_text(to_ms)} lies before --from {time_text(from_ms)}")
     past = past_of(group_id, path, on_corruption)
     before, after = past.at(from_ms), past.at(to_ms)
+    changed = past.changed(to_ms)
     rows = []
     for topic, partition in sorted(before.keys() | after.keys()):
         was, now = (
@@ -55,21 +57,23 @@ def command(
             for found in (before, after)
         )
         if was != now:
-            rows.append((topic, partition, was, now))
+            rows.append((topic, partition, was, now, changed[topic, partition]))
     if as_json:
-        names = ("topic", "partition", "before", "after")
+        names = ("topic", "partition", "before", "after", "changed")
         shown = [dict(zip(names, row, strict=True)) for row in rows]
         click.echo(json.dumps({"group": group_id, "changes": shown}, indent=1, ensure_ascii=False))
         return 0
     until = "now" if to_ms is None else time_text(to_ms)
     title = f"Offsets of {group_id} from {time_text(from_ms)} to {until}"
     print_listings([Listing(title, _COLUMNS, [_cells(*row) for row in rows])])
-    same = len(before.keys() & after.keys()) - sum(None not in row[2:] for row in rows)
+    same = len(before.keys() & after.keys()) - sum(None not in row[2:4] for row in rows)
     click.echo(f"{counted(same, 'partition')} without a change")
     return 0
 
 
-def _cells(topic: str, partition: int, was: int | None, now: int | None) -> list[str]:
+def _cells(
+    topic: str, partition: int, was: int | None, now: int | None, changed_ms: int
+) -> list[str]:
     change = "new" if was is None else "gone" if now is None else f"{now - was:+d}"
     shown = ["" if one is None else str(one) for one in (was, now)]
-    return [topic, str(partition), *shown, change]
+    return [topic, str(partition), *shown, change, time_text(changed_ms)]

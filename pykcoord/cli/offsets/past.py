@@ -44,6 +44,14 @@ class GroupPast:
             )
         return offsets_at(self.changes, at_ms)
 
+    def changed(self, until_ms: int | None) -> dict[tuple[str, int], int]:
+        """When each offset was changed last, up to that time (ms; None: the end), in ms."""
+        return {
+            (one.topic, one.partition): one.at_ms
+            for one in self.changes
+            if until_ms is None or one.at_ms <= until_ms
+        }
+
 
 def past_of(group_id: str, path: Path, on_corruption: OnCorruption) -> GroupPast:
     """Reads it. Raises LogError where the log knows no offset of the group, and as LogReader."""

@@ -29,6 +29,7 @@ _REASON = "pykcoord offsets restore --force"
 # Members that were removed join again within a heartbeat: as often are they removed once more.
 _TIMES = 5
 _COLUMNS = ("topic", "partition", "now", "then", "change")
+_DRY = "nothing was changed: --dry-run"
 
 
 @dataclass(frozen=True)
@@ -122,14 +123,16 @@ def command(
     when = time_text(at_ms)
     if not then:
         raise LogError(
-            f"{path}: group {group_id!r} had no offsets at {when}; `pykcoord offsets diff` shows "
-            "when it had"
+            f"{path}: group {group_id!r} had no offsets at {when}; the first that is known here "
+            f"was committed at {time_text(past.changes[0].at_ms)}"
         )
     if servers is None or to_file is not None:
         plan = Plan(then, {at: of.offset for at, of in past.at(None).items()})
         _print(plan, group_id, when)
         if to_file is not None and not dry_run:
             _write(to_file, plan)
+        elif dry_run:
+            click.echo(_DRY)
         return 0
     from pykcoord.kafka import (
         ClientProperties,
@@ -144,14 +147,15 @@ def command(
             plan = Plan(then, await group.offsets())
             _print(plan, group_id, when)
             if dry_run:
-                click.echo("nothing was changed: --dry-run")
+                click.echo(_DRY)
                 return 0
             left_out = await _change(group, plan, servers, group_id, force)
         for (topic, partition), code in sorted(left_out.items()):
             reason = running_group.reason_of(code)
             click.echo(f"pykcoord: left out: {topic} {partition}: {reason}", err=True)
         done = len(plan.to_set) + len(plan.to_remove) - len(left_out)
-        click.echo(f"{counted(done, 'offset')} of {group_id} as at {when}")
+        are = "is as it was" if done == 1 else "are as they were"
+        click.echo(f"{counted(done, 'offset')} of {group_id} {are} at {when}")
         return 1 if left_out else 0
 
     with new_runner() as runner:
