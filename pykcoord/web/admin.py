@@ -26,6 +26,11 @@ logger = logging.getLogger("pykcoord.web")
 
 _REASON = "expelled in the console"
 _UNKNOWN_MEMBER, _GROUP_ID_NOT_FOUND = 25, 69
+_NEXT = {
+    _UNKNOWN_MEMBER: "it is no member any more",
+    68: "the group has members; stop them first",
+    _GROUP_ID_NOT_FOUND: "there is no such group any more",
+}
 _MEMBERS = {22, 25, 107, 110, 111, 113}  # what a commit hears in a group with members
 
 
@@ -52,7 +57,7 @@ class Admin:
             # One of the consumer protocol is none for LeaveGroup.
             answer = await self._ask(group_id, consumer_leave(group_id, member_id))
             if answer.error_code.value == _GROUP_ID_NOT_FOUND:
-                raise KafkaError(_UNKNOWN_MEMBER)
+                raise KafkaError(_UNKNOWN_MEMBER, _NEXT[_UNKNOWN_MEMBER])
             _check(answer.error_code)
         else:
             for one in answer.members:
@@ -102,7 +107,9 @@ class Admin:
             for one in of.partitions:
                 code = int(one.error_code.value)
                 if code in _MEMBERS:
-                    raise KafkaError(code, "the group has members, which would commit over it")
+                    raise KafkaError(
+                        code, "the group has members, which would commit over it; stop them first"
+                    )
                 _check(one.error_code)
         _tell(by, group_id, f"{len(places)} offsets reset to {to if offset is None else offset}")
         return {place: offsets[place] for place in places}
@@ -113,7 +120,7 @@ class Admin:
 
 def _check(error_code: Any) -> None:
     if (code := int(error_code.value)) != 0:
-        raise KafkaError(code)
+        raise KafkaError(code, _NEXT.get(code, ""))
 
 
 def _tell(by: str, group_id: str, what: str) -> None:

@@ -13,6 +13,7 @@ Schema = dict[str, Any]
 _TEXT: Schema = {"type": "string"}
 _NUMBER: Schema = {"type": "integer"}
 _MAYBE_NUMBER: Schema = {"type": ["integer", "null"]}
+_KINDS = ["classic", "consumer", "simple", "share", "streams"]
 _MAYBE_TEXT: Schema = {"type": ["string", "null"]}
 _TRUTH: Schema = {"type": "boolean"}
 _MS: Schema = {"type": "integer", "description": "ms since the epoch"}
@@ -173,12 +174,13 @@ def _schemas() -> Schema:
     row = _object(
         {
             "id": _TEXT,
-            "type": {"type": "string", "enum": ["classic", "consumer", "simple"]},
+            "type": {"type": "string", "enum": _KINDS},
             "state": _TEXT,
             "protocol": _TEXT,
             "members": _NUMBER,
             "lag": _MAYBE_NUMBER,
             "behind_ms": _MAYBE_NUMBER,
+            "behind_is_at_least": _TRUTH,
             "committed": _MAYBE_NUMBER,
             "rebalances": _NUMBER,
         }

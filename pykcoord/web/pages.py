@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from pykcoord._native import partition_of
 from pykcoord.errors import KcoordError
+from pykcoord.lag import Behind
 from pykcoord.web.briefly import Briefly
 from pykcoord.web.group_page import group_page
 from pykcoord.web.history import History, newest_generation
@@ -296,13 +297,17 @@ class Pages:
             if ends.get(place, 0) > offset
         ]
         told = await self._source.behind([one[1:] for one in late])
-        behind: dict[str, int | None] = {}
-        for (group_id, *_), of in zip(late, told, strict=True):
-            behind[group_id] = _most((behind.get(group_id), of.ms))
-        return {
-            group_id: _Lag(lag := lag_of(of, ends), len(of), behind.get(group_id, lag and None))
-            for group_id, of in offsets.items()
-        }
+        behind: dict[str, Behind] = {}
+        for (group_id, *_), one in zip(late, told, strict=True):
+            longest = behind.setdefault(group_id, one)
+            if (one.ms or 0) > (longest.ms or 0):
+                behind[group_id] = one
+        found = {}
+        for group_id, of in offsets.items():
+            lag = lag_of(of, ends)
+            longest = behind.get(group_id, Behind(lag and None, False))
+            found[group_id] = _Lag(lag, len(of), longest)
+        return found
 
     async def _ends(self, places: Iterable[Place]) -> Ends:
         topics = self._source.topics()
@@ -347,11 +352,11 @@ def _sum(figures: Iterable[int | None]) -> int | None:
 
 
 class _Lag(NamedTuple):
-    """Of a group: records, committed partitions, and for how long it has been behind."""
+    """Of a group: records, committed partitions, and how long the latest of them is behind."""
 
     records: int | None
     committed: int
-    behind_ms: int | None
+    behind: Behind
 
 
 def _row(entry: Entry, group: Group, lag: _Lag | None, rebalances: int) -> Page:
@@ -362,7 +367,8 @@ def _row(entry: Entry, group: Group, lag: _Lag | None, rebalances: int) -> Page:
         "protocol": group.protocol,
         "members": len(group.members),
         "lag": lag.records if lag else None,
-        "behind_ms": lag.behind_ms if lag else None,
+        "behind_ms": lag.behind.ms if lag else None,
+        "behind_is_at_least": lag is not None and lag.behind.is_at_least,
         "committed": lag.committed if lag else None,
         "rebalances": rebalances,
     }

@@ -158,6 +158,7 @@ export function groupPage(query, session, app) {
 
   function render(of) {
     last = of;
+    element.classList.remove("new");
     remember(of);
     recall(of);
     showHead(of);
@@ -177,22 +178,25 @@ export function groupPage(query, session, app) {
     showOffsets(of);
   }
 
+  const element = h("div", { class: "group new" }, head, notes, facts,
+    section("h-owners", "Who owns what", null, owners, members),
+    section("h-time", "Generations", ranges, time),
+    section("h-why", "Why it rebalanced", null, why),
+    section("h-story", "What happened", null, story),
+    section("h-offsets", "Offsets", null, offsets));
+
   return {
     name: "groups",
     title: `${plain(id) || "(empty)"} · pykcoord`,
     groupId: id,
     path: "/api/group",
-    element: h("div", { class: "group" }, head, notes, facts,
-      section("h-owners", "Who owns what", null, owners, members),
-      section("h-time", "Generations", ranges, time),
-      section("h-why", "Why it rebalanced", null, why),
-      section("h-story", "What happened", null, story),
-      section("h-offsets", "Offsets", null, offsets)),
+    element,
     parameters: () => ({ id }),
     wants: () => true,
     render,
     gone() {
-      replace(head, h("a", { href: "/", class: "muted" }, "Groups"), h("h1", { class: "group-id" }, text(id)));
+      replace(head, h("a", { href: "/", class: "muted" }, "Groups"), h("span", { class: "muted", "aria-hidden": "true" }, "/"),
+        h("h1", { class: "group-id" }, text(id)));
       replace(notes, h("p", { class: "notice" }, "There is no such group now. This page shows it as soon as there is."));
     },
   };

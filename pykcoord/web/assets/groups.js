@@ -117,7 +117,8 @@ export function groupsPage(query, session, app) {
 
 function lag(of) {
   if (of.lag === null) return h("span", { class: "muted" }, "–");
-  const behind = of.lag > 0 && of.behind_ms !== null ? h("small", { class: "behind muted" }, span(of.behind_ms)) : null;
+  const behind = of.lag > 0 && of.behind_ms !== null
+    ? h("small", { class: "behind muted" }, `${of.behind_is_at_least ? "≥ " : ""}${span(of.behind_ms)} behind`) : null;
   return h("span", { class: of.lag > 0 ? null : "muted" }, behind, count(of.lag));
 }
 
