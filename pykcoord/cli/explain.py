@@ -134,8 +134,9 @@ def _partitions(
     if served is None:
         raise KcoordError(
             f"{asked}: this server has no topic {EVENTS_TOPIC}. If it is Kafka: `pykcoord watch "
-            f"--bootstrap-servers {asked}` keeps what its log tells. If it is pykcoord: set "
-            "group.events.enable=true"
+            f"--bootstrap-servers {asked} history` keeps what its log tells in the directory "
+            f"`history`, and `pykcoord explain {'GROUP ' * (group_id is not None)}history` "
+            "reads it. If it is pykcoord: set group.events.enable=true"
         )
     return [read(records) for records in served.partitions.values()], served.missing
 

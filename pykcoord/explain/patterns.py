@@ -272,23 +272,28 @@ def _always_waited(past: Past) -> Iterator[Pattern]:
 
 
 def _restless_leader(past: Past) -> Iterator[Pattern]:
-    """A leader that asks for another assignment though no topic changed."""
-    asked = {of.started_ms: of for of in past.rebalances if of.trigger.cause == "leader_rejoined"}
+    """A leader that asks for another assignment though no topic changed. A log tells of members
+    that stay the same and are given partitions anew."""
+    causes = ("leader_rejoined", "logged_nothing")
+    asked = {of.started_ms: of for of in past.rebalances if of.trigger.cause in causes}
     starts = [one for one in past.of("rebalance_started") if one.timestamp_ms in asked]
-    for events in grouped(starts).values():
+    for events in [starts] if past.is_logged else grouped(starts).values():
         if not (burst := burst_of(events, _FLAP_MS, _ASKED)):
             continue
+        leader = burst[-1].member or asked[burst[-1].timestamp_ms].leader
         had_to = sum(1 for one in burst if asked[one.timestamp_ms].figures.get("least"))
         took = duration(burst[-1].timestamp_ms - burst[0].timestamp_ms)
         yield pattern_of(
             "leader_asks_again",
             burst,
-            f"The leader, {member_text(burst[-1].member)}, asks for another assignment again and "
-            "again, though no topic changed.",
-            f"Find out in the log of {client_text(burst[-1].member)} why it joins again, and "
-            "restart it.",
-            f"asked {counted(len(burst), 'time')} in {took}; {had_to} of these times a partition "
-            "had to move",
+            "The group rebalances again and again, though its members and what they subscribe to "
+            f"stay the same; {member_text(leader)} leads it."
+            if past.is_logged
+            else f"The leader, {member_text(leader)}, asks for another assignment again and again, "
+            "though no topic changed.",
+            f"Find out in the log of {client_text(leader)} why it joins again, and restart it.",
+            f"{counted(len(burst), 'time')} in {took}; {had_to} of these times a partition had to "
+            "move",
         )
 
 
