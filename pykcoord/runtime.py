@@ -353,6 +353,9 @@ class Runtime:
     def _from_a_thread(self, callback: Callable[..., None], *arguments: Any) -> None:
         """Have it called on the loop; after the loop was closed, nothing waits for it."""
         assert self._loop is not None
+        if asyncio._get_running_loop() is self._loop:
+            self._loop.call_soon(callback, *arguments)
+            return
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(callback, *arguments)
 

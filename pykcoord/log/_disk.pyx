@@ -198,3 +198,20 @@ def write_files(list files not None, bint sync, tuple lock = None):
     finally:
         free(tasks)
         free(all_parts)
+
+
+def sync_files(list descriptors not None):
+    """Makes durable what was written to these files, at the same time; they stay open. Answers an
+    errno value for each, 0 for none."""
+    cdef Py_ssize_t count = len(descriptors), n
+    cdef kc_file* tasks = <kc_file*>calloc(count + 1, sizeof(kc_file))
+    if tasks == NULL:
+        raise MemoryError
+    try:
+        for n in range(count):
+            tasks[n].descriptor = descriptors[n]
+        with nogil:
+            kc_sync(tasks, count, SYNC_THREADS)
+        return [tasks[n].sync_error for n in range(count)]
+    finally:
+        free(tasks)

@@ -8,18 +8,20 @@ took back is cut here, and kept beside the segment as `.cut-N`.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from pykcoord.errors import LogError
 from pykcoord.log import checkpoint, durable, recovery
+from pykcoord.log._disk import sync_files
 from pykcoord.log._record_batch import Stop, header, scan
 from pykcoord.log.naming import naming
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut
 from pykcoord.log.segment import Piece, Replay, SegmentFile, companions, pieces, plain, segment_name
 
-__all__ = ["Copied", "CopiedPartition", "UnfitBatchError", "checked"]
+__all__ = ["Copied", "CopiedPartition", "SyncJob", "UnfitBatchError", "checked", "sync_all"]
 
 # Offsets in Kafka's indexes are 32 bits above the segment's base.
 _MOST_OFFSETS = 2**31 - 1
@@ -99,6 +101,40 @@ def _from(data: bytes, offset: int) -> bytes:
     return data[position:] if position else data
 
 
+class SyncJob(NamedTuple):
+    """A file to be synced, by a `descriptor` of the job's own; `epochs` are to be written down
+    beside it then."""
+
+    path: Path
+    descriptor: int
+    epochs: list[tuple[int, int]] | None
+
+    def __call__(self) -> None:
+        """Does it. Raises OSError."""
+        (error,) = sync_all([self])
+        if error is not None:
+            raise error
+
+
+def sync_all(jobs: Sequence[SyncJob]) -> list[OSError | None]:
+    """Does all of them, at the same time; returns what each failed with."""
+    found: list[OSError | None] = []
+    try:
+        codes = sync_files([job.descriptor for job in jobs])
+    finally:
+        for job in jobs:
+            os.close(job.descriptor)
+    for job, code in zip(jobs, codes, strict=True):
+        error = OSError(code, os.strerror(code), str(job.path)) if code else None
+        if error is None and job.epochs is not None:
+            try:
+                checkpoint.write_epochs(job.path.parent, job.epochs)
+            except OSError as failed:
+                error = failed
+        found.append(error)
+    return found
+
+
 class CopiedPartition:
     """A partition's folder, open for appending. Made by `open`.
 
@@ -166,13 +202,12 @@ class CopiedPartition:
         is_full = self._size + len(data) > self._segment_bytes and self._size > 0
         if self._descriptor < 0 or is_full or next_offset - base > _MOST_OFFSETS:
             self._roll()
-        path = self._segments[-1].path
-        with naming(path):
-            try:
-                _write(self._descriptor, data, self._size)
-            except OSError:
+        try:
+            _write(self._descriptor, data, self._size)
+        except OSError as error:
+            with naming(self._segments[-1].path):
                 os.ftruncate(self._descriptor, self._size)
-                raise
+                raise error
         self._size += len(data)
         self._dirty = True
         self.next_offset = next_offset
@@ -219,26 +254,17 @@ class CopiedPartition:
         if (job := self.sync_job()) is not None:
             job()
 
-    def sync_job(self) -> Callable[[], None] | None:
+    def sync_job(self) -> SyncJob | None:
         """What makes durable what was appended so far, to be called once, on any thread; None where
-        nothing was. Appending may go on meanwhile. The call raises OSError."""
+        nothing was. Appending may go on meanwhile."""
         if not self._dirty:
             return None
         self._dirty = False
         path, descriptor = self._segments[-1].path, os.dup(self._descriptor)
-        epochs = None if self._epochs == self._written else list(self._epochs)
+        if self._epochs == self._written:
+            return SyncJob(path, descriptor, None)
         self._written = list(self._epochs)
-
-        def job() -> None:
-            try:
-                with naming(path):
-                    os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
-            if epochs is not None:
-                checkpoint.write_epochs(self.directory, epochs)
-
-        return job
+        return SyncJob(path, descriptor, self._written)
 
     def close(self) -> None:
         """Syncs, and closes the file."""
@@ -270,10 +296,9 @@ class CopiedPartition:
 
 
 def _write(descriptor: int, data: memoryview | bytes, position: int) -> None:
-    view = memoryview(data)
-    while view:
-        written = os.pwrite(descriptor, view, position)
-        view, position = view[written:], position + written
+    written = os.pwrite(descriptor, data, position)
+    while written < len(data):
+        written += os.pwrite(descriptor, memoryview(data)[written:], position + written)
 
 
 def _end_before(file: SegmentFile, offset: int) -> tuple[int, int]:

@@ -23,6 +23,8 @@ __all__ = ["ReplicaLog"]
 _HEADER_BYTES = 61
 # Between two offsets whose place in a segment is known.
 _INDEX_BYTES = 16 << 10
+# Of one partition, in memory.
+_TAIL_BYTES = 64 << 10
 
 
 class ReplicaLog(CopiedPartition):
@@ -32,6 +34,10 @@ class ReplicaLog(CopiedPartition):
         super().__init__(directory, segment_bytes)
         # By a segment's base offset: (offset, byte) of batches, ascending in both.
         self._index: dict[int, list[tuple[int, int]]] = {}
+        # What was written last as the leader, by the offset where it begins, and where it ends:
+        # followers ask for it at once.
+        self._tail: dict[int, tuple[bytes, int]] = {}
+        self._tail_bytes = 0
 
     @property
     def start_offset(self) -> int:
@@ -61,8 +67,14 @@ class ReplicaLog(CopiedPartition):
             )
             next_offset += append.record_count
         at, position = self.next_offset, self._size
-        self.write(b"".join(batches), next_offset, epochs)
+        data = b"".join(batches)
+        self.write(data, next_offset, epochs)
         self._note(at, position)
+        self._tail[at] = data, next_offset
+        self._tail_bytes += len(data)
+        while self._tail_bytes > _TAIL_BYTES:
+            oldest = next(iter(self._tail))
+            self._tail_bytes -= len(self._tail.pop(oldest)[0])
 
     def begin_epoch(self, leader_epoch: int) -> None:
         """This process leads from here on under that epoch, also if it never writes: followers may
@@ -89,6 +101,8 @@ class ReplicaLog(CopiedPartition):
         least one. Empty at the end. Raises OSError."""
         if offset >= self.next_offset:
             return b""
+        if (found := self._of_tail(offset, most_bytes)) is not None:
+            return found
         bases = [file.base_offset for file in self._segments]
         number = max(0, bisect.bisect_right(bases, offset) - 1)
         while number < len(self._segments):
@@ -102,7 +116,20 @@ class ReplicaLog(CopiedPartition):
         """See `CopiedPartition.truncate`."""
         kept = super().truncate(offset)
         self._index.clear()
+        self._tail.clear()
+        self._tail_bytes = 0
         return kept
+
+    def _of_tail(self, offset: int, most_bytes: int) -> bytes | None:
+        """What was written from `offset` on; None where it is to be read."""
+        chunks, size = [], 0
+        while (found := self._tail.get(offset)) is not None:
+            data, offset = found
+            if size + len(data) > most_bytes:
+                break
+            chunks.append(data)
+            size += len(data)
+        return (chunks[0] if len(chunks) == 1 else b"".join(chunks)) if chunks else None
 
     def _read(self, file: SegmentFile, offset: int, most_bytes: int) -> bytes:
         is_active = file is self._segments[-1]

@@ -14,7 +14,9 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i16, i64
 
 from pykcoord.kafka import ClusterError
+from pykcoord.node._fetch_frames import Asked
 from pykcoord.node.events_metadata import is_named, metadata_with_events
+from pykcoord.node.follower_fetches import FollowerFetch, FollowerFetches
 from pykcoord.node.forwarding import Forwarding
 from pykcoord.node.image import Image
 from pykcoord.node.messages import NO_THROTTLE, decode, encode, nested_of, response_class
@@ -30,6 +32,8 @@ _HEADER = struct.Struct(">hhi")
 _PRODUCE, _FETCH, _LIST_OFFSETS, _API_VERSIONS, _EPOCHS = 0, 1, 2, 18, 23
 _METADATA, _DESCRIBE_CONFIGS, _PRODUCERS = 3, 32, 61
 _OWN_VERSIONS = {_FETCH: (4, 18), _LIST_OFFSETS: (1, 11), _EPOCHS: (2, 4), _PRODUCERS: (0, 0)}
+# Followers have their id in the request since then.
+_FOLLOWERS_VERSION = 15
 # A broker answers these in the place of this node: they are about the cluster, not about one of it.
 _FORWARDED = frozenset(
     {
@@ -58,6 +62,7 @@ class NodeApis:
         image: Callable[[], Image],
         forwarding: Forwarding,
         replicas: ReplicaApis,
+        followers: FollowerFetches,
         versions: Callable[[], Mapping[int, tuple[int, int]]],
         features: Sequence[tuple[str, int, int]],
         cluster_id: str,
@@ -70,6 +75,7 @@ class NodeApis:
         self._image = image
         self._forwarding = forwarding
         self._replicas = replicas
+        self._followers = followers
         self._versions = versions
         self._features = features
         self._cluster_id = cluster_id
@@ -77,11 +83,14 @@ class NodeApis:
         self._ask_controller = ask_controller
         self._events = events
         self._tasks: dict[int, asyncio.Task[None]] = {}
+        self._fetches: dict[int, FollowerFetch] = {}
 
     def handle(self, connection: Any, ticket: int, frame: bytes) -> None:
         """Answers one request, now or later."""
         try:
             key, version, _ = _HEADER.unpack_from(frame)
+            if key == _FETCH and self._is_of_a_follower(ticket, version, frame):
+                return
             work = self._work(key, version, frame)
         except Exception as error:
             self._refuse(ticket, f"cannot be read: {error!r:.200}")
@@ -100,11 +109,32 @@ class NodeApis:
         """The client is gone. What a broker was asked goes on there."""
         if (task := self._tasks.pop(ticket, None)) is not None:
             task.cancel()
+        if (fetch := self._fetches.pop(ticket, None)) is not None:
+            self._followers.abandon(fetch)
 
     def finish_polls(self) -> None:
         """The server ends: what waits is not answered."""
+        for ticket in list(self._fetches):
+            self.abandon(ticket)
         for task in list(self._tasks.values()):
             task.cancel()
+
+    def _is_of_a_follower(self, ticket: int, version: int, frame: bytes) -> bool:
+        """Answers a follower's Fetch, now or later."""
+        if not _FOLLOWERS_VERSION <= version <= _OWN_VERSIONS[_FETCH][1]:
+            return False
+        asked = Asked(frame)
+        if asked.replica < 0:
+            return False
+
+        def reply(answer: bytes) -> None:
+            self._fetches.pop(ticket, None)
+            self._reply(ticket, answer)
+
+        fetch = self._followers.take(frame[4:8], asked, reply)
+        if fetch is not None:
+            self._fetches[ticket] = fetch
+        return True
 
     async def _later(self, ticket: int, work: Coroutine[Any, Any, bytes]) -> None:
         try:

@@ -1,16 +1,26 @@
 """Fetch sessions of those who follow this node (KIP-227): a request names what changed, and an
 answer what is new. As Kafka's FetchSession; pure.
+
+A session knows which of its partitions have to be looked at (`news`): all others are as they were
+told, and cost a request nothing.
 """
 
 from __future__ import annotations
 
 import secrets
-from typing import Any
+from collections.abc import Iterable, Iterator
 
-__all__ = ["FetchSession", "FetchSessions", "SessionError"]
+from pykcoord.node._fetch_frames import Asked
+from pykcoord.node.leader import Heard
+from pykcoord.node.store import Led
+
+__all__ = ["FetchSession", "FetchSessions", "Followed", "Key", "SessionError"]
 
 _INITIAL, _FINAL = 0, -1
 _MOST_SESSIONS = 64
+
+Key = tuple[bytes, int]
+"""A topic's id and a partition."""
 
 
 class SessionError(Exception):
@@ -21,35 +31,55 @@ class SessionError(Exception):
         self.code = code
 
 
+class Followed:
+    """A partition as it was asked for last: under `leader_epoch` (-1: any), from `offset` on, the
+    epoch of the batch before which is `last_epoch` (-1: not told), `most_bytes` at once. `told` are
+    the high watermark, the last stable offset and the start of the log that were told last. `led`
+    is what is led here, once it was seen that the follower's log is a part of it."""
+
+    __slots__ = ("last_epoch", "leader_epoch", "led", "most_bytes", "offset", "told")
+
+    def __init__(self, leader_epoch: int, offset: int, last_epoch: int, most_bytes: int) -> None:
+        self.leader_epoch = leader_epoch
+        self.offset = offset
+        self.last_epoch = last_epoch
+        self.most_bytes = most_bytes
+        self.told: list[int] | None = None
+        self.led: Led | None = None
+
+
 class FetchSession:
-    """`asked` are the topics and partitions, as they were asked for last, by id and number."""
+    """`asked` are the partitions that are followed, `news` those of them that have to be looked at,
+    in the order in which they are answered, `marks` those whose high watermark has moved. `heard`
+    is when it was heard of last, `answered_at` (seconds) when it was answered, `marks_told_at` when
+    it was told of marks alone."""
 
     def __init__(self, session_id: int) -> None:
         self.session_id = session_id
         self.epoch = 1
-        self.asked: dict[tuple[Any, int], tuple[Any, Any]] = {}
-        self._told: dict[tuple[Any, int], tuple[int, int]] = {}
+        self.heard = Heard()
+        self.answered_at = self.marks_told_at = float("-inf")
+        self.asked: dict[Key, Followed] = {}
+        self.news: dict[Key, None] = {}
+        self.marks: dict[Key, None] = {}
 
-    def update(self, request: Any) -> None:
+    def update(self, asked: Asked) -> None:
         """Takes in what a request names."""
-        for topic in request.topics:
-            for partition in topic.partitions:
-                key = (topic.topic_id, int(partition.partition))
-                self.asked[key] = (topic, partition)
-                self._told.pop(key, None)
-        for topic in request.forgotten_topics_data:
-            for number in topic.partitions:
-                self.asked.pop((topic.topic_id, int(number)), None)
+        for topic_id, number, *how in asked.named:
+            key = (topic_id, number)
+            known = self.asked.get(key)
+            followed = self.asked[key] = Followed(*how)
+            followed.told = None if known is None else known.told
+            self.news[key] = None
+        for key in asked.forgotten:
+            self.asked.pop(key, None)
+            self.news.pop(key, None)
 
-    def is_news(self, key: tuple[Any, int], fields: dict[str, Any]) -> bool:
-        """Whether an answer has to name the partition; it is told then."""
-        marks = (int(fields.get("high_watermark", -1)), int(fields.get("log_start_offset", -1)))
-        error = fields["error_code"].value
-        known = self._told.get(key)
-        self._told[key] = marks
-        if error:
-            self._told.pop(key)  # and again, until it is over
-        return bool(error or fields.get("records") or "diverging" in fields or known != marks)
+    def look_at(self, keys: Iterable[Key]) -> bool:
+        """Something of these partitions is new; says whether one of them is followed here."""
+        found = {key: None for key in keys if key in self.asked}
+        self.news |= found
+        return bool(found)
 
 
 class FetchSessions:
@@ -58,15 +88,16 @@ class FetchSessions:
     def __init__(self) -> None:
         self._sessions: dict[int, FetchSession] = {}
 
-    def of(self, request: Any) -> FetchSession | None:
-        """The session of a request, brought up to date; None: it wants none. Raises
-        SessionError."""
-        session_id, epoch = int(request.session_id), int(request.session_epoch)
+    def __iter__(self) -> Iterator[FetchSession]:
+        return iter(self._sessions.values())
+
+    def of(self, asked: Asked) -> FetchSession:
+        """The session of a request, brought up to date; where it wants none, one that ends with the
+        answer, of id 0. Raises SessionError."""
+        session_id, epoch = asked.session_id, asked.session_epoch
         if epoch in (_INITIAL, _FINAL):
             self._sessions.pop(session_id, None)
-            if epoch == _FINAL:
-                return None
-            session = self._new()
+            session = FetchSession(0) if epoch == _FINAL else self._new()
         else:
             found = self._sessions.get(session_id)
             if found is None:
@@ -75,7 +106,7 @@ class FetchSessions:
                 raise SessionError(71)
             session = found
             session.epoch = epoch % 0x7FFF_FFFF + 1
-        session.update(request)
+        session.update(asked)
         return session
 
     def _new(self) -> FetchSession:

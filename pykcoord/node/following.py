@@ -20,7 +20,7 @@ from kio.static.primitive import i64
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka import ClusterError, Connection, Connector, Fetched, Fetcher, Position
-from pykcoord.log.copied import UnfitBatchError
+from pykcoord.log.copied import SyncJob, UnfitBatchError, sync_all
 from pykcoord.log.folders import TOPIC
 from pykcoord.log.replica import ReplicaLog
 from pykcoord.log.replicas import ReplicaDirectory
@@ -193,7 +193,7 @@ class Following:
         )
 
     async def _take_all(self, positions: dict[int, Position], fetched: list[Fetched]) -> None:
-        loop, jobs = asyncio.get_running_loop(), []
+        jobs: list[SyncJob] = []
         locks = [
             self._busy.setdefault(one.partition, asyncio.Lock())
             for one in sorted(fetched)
@@ -209,9 +209,12 @@ class Following:
                     continue  # it is led by another one, or here
                 self._take(number, self._directory.logs[number], answer)
                 if (job := self._directory.logs[number].sync_job()) is not None:
-                    jobs.append(loop.run_in_executor(self._threads, job))
+                    jobs.append(job)
             if jobs:
-                await asyncio.gather(*jobs)
+                loop = asyncio.get_running_loop()
+                for error in await loop.run_in_executor(self._threads, sync_all, jobs):
+                    if error is not None:
+                        raise error
         finally:
             for lock in locks:
                 lock.release()

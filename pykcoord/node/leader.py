@@ -7,22 +7,38 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
-__all__ = ["Follower", "LedPartition"]
+__all__ = ["Follower", "Heard", "LedPartition"]
 
 Eligible = Callable[[int, int], bool]
 """(broker id, its epoch as it says): whether that broker may be in the ISR."""
 
 
 @dataclass(slots=True)
+class Heard:
+    """When a follower asked last (seconds), for all that it follows: a request does not name what
+    is as it was."""
+
+    at: float = float("-inf")
+
+
+@dataclass(slots=True)
 class Follower:
     """A replica elsewhere. It has all below `end`; it had all that there was at `caught_up_at`
-    (seconds), and said that it is of broker epoch `broker_epoch`."""
+    (seconds), and said that it is of broker epoch `broker_epoch`. Where its requests leave out what
+    is as it was, `heard` says when the last one came."""
 
     end: int = -1
     broker_epoch: int = -1
     caught_up_at: float = float("-inf")
     last_end: int = -1
     last_at: float = float("-inf")
+    heard: Heard | None = None
+
+    def settle(self, end: int) -> None:
+        """Takes in what was heard of it while the log ended at `end`."""
+        if self.heard is not None and self.end >= end:
+            self.caught_up_at = max(self.caught_up_at, self.heard.at)
+            self.last_end, self.last_at = end, self.heard.at
 
 
 @dataclass(slots=True)
@@ -63,8 +79,17 @@ class LedPartition:
         """Whether too few replicas are in sync for anything to be acknowledged."""
         return len(self.isr) < min(self.min_isr, len(self.replicas))
 
-    def fetched(self, broker: int, broker_epoch: int, offset: int, now: float) -> None:
-        """A follower asks for what is from `offset` on: it has all before."""
+    def appended(self, end: int) -> None:
+        """The log ends at `end` from now on."""
+        for one in self.followers.values():
+            one.settle(self.end)
+        self.end = end
+
+    def fetched(
+        self, broker: int, broker_epoch: int, offset: int, now: float, heard: Heard | None = None
+    ) -> None:
+        """A follower asks for what is from `offset` on: it has all before. As long as it is not
+        told again, `heard` says when it asked for the same."""
         one = self.followers.get(broker)
         if one is None:
             return
@@ -73,28 +98,30 @@ class LedPartition:
         elif offset >= one.last_end >= 0:
             one.caught_up_at = max(one.caught_up_at, one.last_at)
         one.last_end, one.last_at = self.end, now
-        one.end, one.broker_epoch = offset, broker_epoch
+        one.end, one.broker_epoch, one.heard = offset, broker_epoch, heard
 
     def advance(self, now: float, eligible: Eligible) -> bool:
         """Moves the high watermark as far as it may go; says whether it moved. It is the least of
         the ISR, and of those who are about to enter it."""
-        if self.is_under_min_isr:
+        reached = self.synced
+        if reached <= self.high_watermark or self.is_under_min_isr:
             return False
-        counted = set(self.isr) | set(self.pending or ())
-        counted |= {
-            broker
-            for broker, one in self.followers.items()
-            if now - one.caught_up_at <= self.lag_seconds
-            and one.end >= 0
-            and eligible(broker, one.broker_epoch)
-        }
-        ends = [self.synced]
-        ends += [self.followers[one].end for one in counted if one in self.followers]
-        reached = min(ends)
+        isr, pending = self.isr, self.pending or ()
+        for broker, one in self.followers.items():
+            if one.end < reached and (
+                broker in isr or broker in pending or self._is_entering(broker, one, now, eligible)
+            ):
+                reached = one.end
         if reached <= self.high_watermark:
             return False
         self.high_watermark = reached
         return True
+
+    def _is_entering(self, broker: int, one: Follower, now: float, eligible: Eligible) -> bool:
+        if one.end < 0:
+            return False
+        one.settle(self.end)
+        return now - one.caught_up_at <= self.lag_seconds and eligible(broker, one.broker_epoch)
 
     def wanted_isr(self, now: float, eligible: Eligible) -> tuple[int, ...] | None:
         """The ISR that the controller is to be asked for; None: it is as it should be, or it was

@@ -24,6 +24,7 @@ from pykcoord.node.apis import NodeApis
 from pykcoord.node.cordon import CORDON_SETTING, OPEN_SECONDS, Cordon
 from pykcoord.node.ends import ClusterEnds
 from pykcoord.node.errors import NodeError
+from pykcoord.node.follower_fetches import FollowerFetches
 from pykcoord.node.following import Following
 from pykcoord.node.forwarding import Forwarding, shuffled
 from pykcoord.node.image import BROKER_KIND, Image
@@ -144,6 +145,7 @@ class KafkaNode:
         kept = self.engine.event_files
         self._events = EventsTopic(kept) if kept is not None else None
         self.replicas = ReplicaApis(self.log, self.topic_id, image, self._events)
+        self.followers = FollowerFetches(self.log, self.topic_id, image)
         self.ends = ClusterEnds(
             self.cluster.properties, self.catalogue, self.engine.runtime.furthest_offsets
         )
@@ -192,9 +194,11 @@ class KafkaNode:
         self.registration.on_lost = self._lost
         self.registration.is_cordoned = self._cordon.holds
         self.registration.on_heard = lambda: self.leadership.allow(True)
-        self.log.on_progress = self._moved
-        self.log.on_watermark = self._moved
-        self.leadership.on_settled = self.replicas.image_moved
+        self.log.on_append = self.followers.appended
+        self.log.on_watermark = self._watermarks_moved
+        self.log.on_led = self.followers.led_otherwise
+        self.log.on_outsider = lambda number: self.alterations.look()
+        self.leadership.on_settled = self.followers.image_moved
         epoch = self.registration.broker_epoch
         await self.quorum.reached(lambda: self._image().offset > epoch)
         self.registration.start()
@@ -254,7 +258,7 @@ class KafkaNode:
     ) -> NodeApis:
         return NodeApis(
             reply, refuse, image=self._image, forwarding=self.forwarding, replicas=self.replicas,
-            versions=self._versions, features=self.surroundings.features,
+            followers=self.followers, versions=self._versions, features=self.surroundings.features,
             cluster_id=self.cluster.view.cluster_id, node_id=self.node_id,
             ask_controller=self.quorum.exchange, events=self._events,
         )  # fmt: skip
@@ -355,9 +359,9 @@ class KafkaNode:
         """Partitions of other topics that are assigned to this node."""
         return len(self._refused)
 
-    def _moved(self, number: int) -> None:
-        self.replicas.moved(number)
-        self.alterations.look()
+    def _watermarks_moved(self, numbers: list[int]) -> None:
+        self.replicas.moved(numbers)
+        self.followers.watermarks_moved(numbers)
 
     def _lost(self, reason: str) -> None:
         logger.warning(

@@ -66,7 +66,8 @@ def _sample(node: KafkaNode) -> Iterable[Metric]:
     for name, text, count in (
         ("forwarded", "Requests that were sent on to a broker.", node.forwarding.forwarded),
         ("followed_bytes", "Bytes of batches read from leaders.", node.following.counts["bytes"]),
-        ("replicated_bytes", "Bytes of batches that others read.", node.replicas.fetched_bytes),
+        ("replicated_bytes", "Bytes of batches that others read.",
+         node.followers.sent_bytes + node.replicas.fetched_bytes),
         ("truncations", "Times that a leader's log was another one.",
          node.following.counts["truncations"]),
     ):  # fmt: skip

@@ -70,6 +70,8 @@ class Producers:
         in sync the marker (Kafka's firstUnstableOffset)."""
         while self._ended and self._ended[0][1] < high_watermark:
             self._ended.popleft()
+        if not self._ended and not self._open:
+            return high_watermark
         firsts = [first for first, _ in self._ended]
         firsts += [next(iter(self._open.values()))] if self._open else []
         return min([high_watermark, *firsts])

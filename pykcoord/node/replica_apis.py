@@ -1,13 +1,14 @@
-"""What a leader answers of its log: Fetch of followers and consumers, ListOffsets,
-OffsetForLeaderEpoch and DescribeProducers of the partitions that this node leads;
-NOT_LEADER_OR_FOLLOWER for all others. And the topic of group events, as far as it is kept here.
+"""What a leader answers of its log: Fetch of consumers, ListOffsets, OffsetForLeaderEpoch and
+DescribeProducers of the partitions that this node leads; NOT_LEADER_OR_FOLLOWER for all others.
+Fetch of followers is answered by `follower_fetches`. And the topic of group events, as far as it
+is kept here.
 """
 
 from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from kio.schema.errors import ErrorCode
@@ -17,7 +18,7 @@ from kio.static.primitive import i32, i64
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.log._record_batch import header
 from pykcoord.log.folders import TOPIC
-from pykcoord.node.fetch_sessions import FetchSession, FetchSessions, SessionError
+from pykcoord.node.follower_fetches import epoch_error
 from pykcoord.node.image import Image
 from pykcoord.node.messages import NO_THROTTLE, nested_of
 from pykcoord.node.store import Led, NodeLog
@@ -27,14 +28,13 @@ __all__ = ["ReplicaApis"]
 
 _NOT_LEADER = ErrorCode.not_leader_or_follower
 _READ_COMMITTED = 1
-_EARLIEST, _LATEST, _MAX_TIMESTAMP = -2, -1, -3
-# How long a request of a later leader epoch waits for the metadata log to say so.
-_EPOCH_SECONDS = 0.5
+_EARLIEST, _LATEST = -2, -1
 
 
 class ReplicaApis:
-    """`image()` is what the metadata log says now. `moved(number)` says that there may be more to
-    fetch of a partition. `events`: what is kept of groups, None where that is nothing."""
+    """`image()` is what the metadata log says now. `moved(numbers)` says that the high
+    watermarks of partitions have moved. `events`: what is kept of groups, None where that is
+    nothing."""
 
     def __init__(
         self,
@@ -48,69 +48,37 @@ class ReplicaApis:
         self._topic_id = topic_id
         self._image = image
         self._waiters: dict[asyncio.Future[None], set[int]] = {}
-        self._later: set[asyncio.Future[None]] = set()
-        self._sessions = FetchSessions()
         self._events = events
 
-    def moved(self, number: int) -> None:
-        """Records were appended, or the high watermark has moved."""
-        for waiter, numbers in list(self._waiters.items()):
-            if number in numbers and not waiter.done():
-                waiter.set_result(None)
-
-    def image_moved(self) -> None:
-        """The metadata log went on, and what this node leads was brought in line."""
-        for waiter in self._later:
-            if not waiter.done():
+    def moved(self, numbers: list[int]) -> None:
+        """There is more to fetch."""
+        for waiter, wanted in self._waiters.items():
+            if not (wanted.isdisjoint(numbers) or waiter.done()):
                 waiter.set_result(None)
 
     async def fetch(self, request: Any, response: Any, version: int) -> Any:
-        """The answer to Fetch, of the class `response`: at once where there are records or errors,
-        else when there are, or when the time that the client gave is over."""
-        replica, epoch = self._replica_of(request, version)
-        session = None
-        if replica >= 0 and version >= 13:
-            try:
-                session = self._sessions.of(request)
-            except SessionError as error:
-                return response(
-                    throttle_time=NO_THROTTLE, error_code=ErrorCode(error.code), responses=()
-                )
-        if session is not None:
-            asked = list(session.asked.values())
-        else:
-            asked = [(topic, one) for topic in request.topics for one in topic.partitions]
+        """The answer to a consumer's Fetch, of the class `response`: at once where there are
+        records or errors, else when there are, or when the time that the client gave is over.
+        Consumers have no sessions here. Raises ValueError for a follower's."""
+        if version < 15 and int(request.replica_id) >= 0:
+            raise ValueError(f"followers ask with version 15 or newer, not {version}")
+        asked = [(topic, one) for topic in request.topics for one in topic.partitions]
         deadline = monotonic_seconds() + request.max_wait.total_seconds()
-        await self._wait_for_epochs([one for topic, one in asked if self._is_ours(topic, version)])
-        is_counted = False
         while True:
-            found, size, has_error = self._read(request, asked, version, replica, epoch, is_counted)
-            is_counted = True
+            found, size, has_error = self._read(request, asked, version)
             left = deadline - monotonic_seconds()
             if has_error or size >= request.min_bytes or left <= 0:
                 break
             numbers = {int(one.partition) for topic, one in asked if self._is_ours(topic, version)}
             if not await self._wait(numbers, left):
-                found, size, _ = self._read(request, asked, version, replica, epoch, True)
+                found, size, _ = self._read(request, asked, version)
                 break
         self.fetched_bytes += size
         answered = list(zip(asked, found, strict=True))
-        if session is not None:
-            answered = [
-                (one, fields)
-                for one, fields in answered
-                if session.is_news((one[0].topic_id, int(one[1].partition)), fields)
-            ]
-        return self._fetch_answer(response, answered, version, session)
+        return self._fetch_answer(response, answered, version)
 
     def _read(
-        self,
-        request: Any,
-        asked: list[tuple[Any, Any]],
-        version: int,
-        replica: int,
-        epoch: int,
-        is_counted: bool,
+        self, request: Any, asked: list[tuple[Any, Any]], version: int
     ) -> tuple[list[dict[str, Any]], int, bool]:
         left, size, has_error = max(int(request.max_bytes), 1), 0, False
         found: list[dict[str, Any]] = []
@@ -124,31 +92,19 @@ class ReplicaApis:
                 code = _NOT_LEADER if is_known else ErrorCode.unknown_topic_id
                 fields = {"error_code": code}
             else:
-                fields = self._read_one(partition, min(left, int(partition.partition_max_bytes)),
-                                        replica, epoch, is_counted,
-                                        int(request.isolation_level))  # fmt: skip
+                most = min(left, int(partition.partition_max_bytes))
+                fields = self._read_one(partition, most, int(request.isolation_level))
             records = fields.get("records") or b""
             size, left = size + len(records), max(left - len(records), 0)
             has_error |= fields["error_code"] is not ErrorCode.none or "diverging" in fields
             found.append(fields)
         return found, size, has_error
 
-    def _read_one(
-        self,
-        asked: Any,
-        most_bytes: int,
-        replica: int,
-        epoch: int,
-        is_counted: bool,
-        isolation: int,
-    ) -> dict[str, Any]:
-        number = int(asked.partition)
-        led = self._log.led.get(number)
-        code = self._epoch_error(led, int(asked.current_leader_epoch))
+    def _read_one(self, asked: Any, most_bytes: int, isolation: int) -> dict[str, Any]:
+        led = self._log.led.get(int(asked.partition))
+        code = ErrorCode(epoch_error(led, int(asked.current_leader_epoch)))
         if code is not ErrorCode.none or led is None:
             return {"error_code": code}
-        if replica >= 0 and replica not in led.partition.followers:
-            return {"error_code": ErrorCode.unknown_topic_or_partition}
         offset, last_epoch = int(asked.fetch_offset), int(getattr(asked, "last_fetched_epoch", -1))
         log, partition = led.log, led.partition
         fields: dict[str, Any] = {
@@ -163,56 +119,17 @@ class ReplicaApis:
                 return {**fields, "error_code": ErrorCode.offset_out_of_range}
             if at < last_epoch or end < offset:
                 return {**fields, "diverging": (at, end)}
-        upper = partition.end if replica >= 0 else partition.high_watermark
+        upper = partition.high_watermark
         if not log.start_offset <= offset <= upper:
             return {**fields, "error_code": ErrorCode.offset_out_of_range}
-        if replica >= 0 and not is_counted:
-            self._log.fetched(number, replica, epoch, offset)
-            fields["high_watermark"] = partition.high_watermark
-            fields["last_stable_offset"] = led.stable
-        if replica < 0 and isolation == _READ_COMMITTED:
+        if isolation == _READ_COMMITTED:
             if led.producers is None:
                 return {"error_code": _NOT_LEADER}  # its log is being read
             upper = led.stable
             fields["aborted"] = led.producers.aborted(offset, upper)
         if offset < upper and most_bytes > 0:
-            data = log.batches_from(offset, most_bytes)
-            fields["records"] = data if replica >= 0 else _below(data, upper)
+            fields["records"] = _below(log.batches_from(offset, most_bytes), upper)
         return fields
-
-    def _epoch_error(self, led: Led | None, epoch: int) -> ErrorCode:
-        if led is None:
-            return _NOT_LEADER
-        if epoch < 0 or epoch == led.partition.leader_epoch:
-            return ErrorCode.none
-        if epoch < led.partition.leader_epoch:
-            return ErrorCode.fenced_leader_epoch
-        return ErrorCode.unknown_leader_epoch
-
-    async def _wait_for_epochs(self, asked: Iterable[Any]) -> None:
-        """Followers may know of a new leader before this node does."""
-        until = monotonic_seconds() + _EPOCH_SECONDS
-        wanted = [(int(one.partition), int(one.current_leader_epoch)) for one in asked]
-
-        def is_early(number: int, epoch: int) -> bool:
-            led = self._log.led.get(number)
-            known = self._image().of(TOPIC).get(number)
-            if led is not None:
-                return epoch > led.partition.leader_epoch
-            return epoch >= 0 and known is not None and epoch >= known.leader_epoch
-
-        while any(is_early(*one) for one in wanted):
-            left = until - monotonic_seconds()
-            if left <= 0:
-                return
-            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._later.add(waiter)
-            try:
-                await asyncio.wait_for(waiter, left)
-            except TimeoutError:
-                return
-            finally:
-                self._later.discard(waiter)
 
     async def _wait(self, numbers: set[int], seconds: float) -> bool:
         waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -237,17 +154,11 @@ class ReplicaApis:
         events = self._events
         return events is not None and bool(events.by_id(topic_id) or events.by_name(name))
 
-    def _replica_of(self, request: Any, version: int) -> tuple[int, int]:
-        if version >= 15:
-            return int(request.replica_state.replica_id), int(request.replica_state.replica_epoch)
-        return int(request.replica_id), -1
-
     def _fetch_answer(
         self,
         response: Any,
         answered: list[tuple[tuple[Any, Any], dict[str, Any]]],
         version: int,
-        session: FetchSession | None,
     ) -> Any:
         of_topic = nested_of(response, "responses")
         of_partition = nested_of(of_topic, "partitions")
@@ -276,7 +187,6 @@ class ReplicaApis:
         return response(
             throttle_time=NO_THROTTLE,
             **({"error_code": ErrorCode.none} if version >= 7 else {}),
-            **({"session_id": i32(session.session_id)} if session is not None else {}),
             responses=tuple(
                 of_topic(
                     **({"topic_id": topic.topic_id} if version >= 13 else {"topic": topic.topic}),
@@ -311,7 +221,7 @@ class ReplicaApis:
             if self._events is not None and self._is_of_events(topic):
                 return of_partition(**_events_offset(self._events, one))
             led = self._log.led.get(int(one.partition_index)) if topic.name == TOPIC else None
-            code = self._epoch_error(led, int(getattr(one, "current_leader_epoch", -1)))
+            code = ErrorCode(epoch_error(led, int(getattr(one, "current_leader_epoch", -1))))
             fields: dict[str, Any] = {"offset": i64(-1)}
             if code is ErrorCode.none and led is not None:
                 isolation = int(getattr(request, "isolation_level", 0))
@@ -349,7 +259,7 @@ class ReplicaApis:
 
         def answered(topic: Any, one: Any) -> Any:
             led = self._log.led.get(int(one.partition)) if topic.topic == TOPIC else None
-            code = self._epoch_error(led, int(one.current_leader_epoch))
+            code = ErrorCode(epoch_error(led, int(one.current_leader_epoch)))
             epoch, end = -1, -1
             if code is ErrorCode.none and led is not None:
                 epoch, end = led.log.end_of_epoch(int(one.leader_epoch))

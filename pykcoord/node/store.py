@@ -11,11 +11,12 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pykcoord.clock import monotonic_seconds
+from pykcoord.log.copied import sync_all
 from pykcoord.log.protocol import (
     Append,
     Done,
@@ -27,14 +28,12 @@ from pykcoord.log.protocol import (
 )
 from pykcoord.log.replica import ReplicaLog
 from pykcoord.log.replicas import ReplicaDirectory
-from pykcoord.node.leader import Eligible, LedPartition
+from pykcoord.node.leader import Eligible, Heard, LedPartition
 from pykcoord.node.producers import Producers
 
 __all__ = ["Led", "NodeLog"]
 
 logger = logging.getLogger("pykcoord.node")
-
-_SYNCERS = 8
 
 
 class Led:
@@ -46,9 +45,10 @@ class Led:
         self.log = log
         self.partition = partition
         self.producers: Producers | None = None
-        self.waiting: deque[tuple[int, Done]] = deque()
+        # (end of a turn's batches, number of the turn, whom to tell).
+        self.waiting: deque[tuple[int, int, Done]] = deque()
         self.failure: Failure | None = None
-        self.reached = asyncio.Condition()
+        self.moving: list[asyncio.Future[None]] = []
 
     @property
     def stable(self) -> int:
@@ -59,19 +59,23 @@ class Led:
 
 class NodeLog:
     """See `pykcoord.log.protocol.Log`. `eligible` says of a broker and its epoch whether it may be
-    in an ISR; `on_progress(number)` is called when a follower, the disk or an append moved
-    something."""
+    in an ISR. `on_append(numbers)` and `on_watermark(numbers)` are called when there are more
+    records, and when high watermarks moved, `on_led(number)` when a partition is led or not any
+    more, `on_outsider(number)` when one that is not in the ISR asked for records."""
 
     def __init__(self, directory: ReplicaDirectory, shards: int, eligible: Eligible) -> None:
         self.shards = shards
         self.directory = directory
         self.led: dict[int, Led] = {}
-        self.on_progress: Callable[[int], None] = lambda number: None
-        self.on_watermark: Callable[[int], None] = lambda number: None
+        self.on_append: Callable[[list[int]], None] = lambda numbers: None
+        self.on_watermark: Callable[[list[int]], None] = lambda numbers: None
+        self.on_led: Callable[[int], None] = lambda number: None
+        self.on_outsider: Callable[[int], None] = lambda number: None
+        self._turn = 0
         self._eligible = eligible
         self._dirty: set[int] = set()
         self._syncing: asyncio.Task[None] | None = None
-        self._threads = ThreadPoolExecutor(_SYNCERS, thread_name_prefix="pykcoord-sync")
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="pykcoord-sync")
 
     def lead(self, number: int, partition: LedPartition) -> Led:
         """Appends to it go to its log from now on, once it is taken."""
@@ -79,7 +83,8 @@ class NodeLog:
         log = self.directory.logs[number]
         log.begin_epoch(partition.leader_epoch)
         led = self.led[number] = Led(number, log, partition)
-        self._advance(led)
+        self._advance_all([led])
+        self.on_led(number)
         return led
 
     def take(self, shard: int, new_loader: Callable[[], Any]) -> Taken:
@@ -99,10 +104,13 @@ class NodeLog:
         led = self.led.pop(shard, None)
         if led is not None:
             self._fail(led, ShardReleasedError(shard))
+            self.on_led(shard)
 
     def append(self, appends: Sequence[Append], done: Done) -> None:
         """See `Log.append`. Followers may have the records before they are synced here."""
         refused: list[tuple[int, Failure]] = []
+        appended: list[int] = []
+        self._turn += 1
         for shard, of_shard in by_shard(appends).items():
             led = self.led.get(shard)
             if led is None or led.failure is not None:
@@ -118,35 +126,49 @@ class NodeLog:
             if led.producers is not None:
                 for append in of_shard:
                     led.producers.wrote(append)
-            led.partition.end = led.log.next_offset
-            led.waiting.append((led.log.next_offset, done))
-            self._dirty.add(shard)
-            self.on_progress(shard)
+            end = led.log.next_offset
+            led.partition.appended(end)
+            led.waiting.append((end, self._turn, done))
+            appended.append(shard)
+        if appended:
+            self._dirty.update(appended)
+            self.on_append(appended)
         if refused:
             done([], refused)
         if self._dirty and self._syncing is None:
             self._syncing = asyncio.get_running_loop().create_task(self._sync())
 
-    def fetched(self, number: int, broker: int, broker_epoch: int, offset: int) -> None:
-        """A follower of a led partition has all below `offset`."""
-        led = self.led.get(number)
-        if led is not None:
-            led.partition.fetched(broker, broker_epoch, offset, monotonic_seconds())
-            self._advance(led)
+    def fetched(
+        self,
+        broker: int,
+        broker_epoch: int,
+        ends: Iterable[tuple[int, int]],
+        heard: Heard | None = None,
+    ) -> None:
+        """A follower has all below the end of each led partition in `ends`: (number, end). `heard`
+        is when it said so; what its later requests leave out is as it was."""
+        now, moved = monotonic_seconds(), []
+        for number, end in ends:
+            led = self.led.get(number)
+            if led is None:
+                continue
+            led.partition.fetched(broker, broker_epoch, end, now, heard)
+            moved.append(led)
+            if broker not in led.partition.isr:
+                self.on_outsider(number)
+        self._advance_all(moved)
 
     def placed(self, number: int) -> None:
         """The ISR of a led partition is another."""
         if (led := self.led.get(number)) is not None:
-            self._advance(led)
+            self._advance_all([led])
 
     async def all_has_reached(self, led: Led, offset: int) -> bool:
         """Waits until the high watermark is at `offset`; False: it is not led any more."""
-        async with led.reached:
-            await led.reached.wait_for(
-                lambda: (
-                    self.led.get(led.number) is not led or led.partition.high_watermark >= offset
-                )
-            )
+        while self.led.get(led.number) is led and led.partition.high_watermark < offset:
+            waiter: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            led.moving.append(waiter)
+            await waiter
         return self.led.get(led.number) is led
 
     def close(self) -> None:
@@ -155,50 +177,57 @@ class NodeLog:
             self.release(shard)
         if self._syncing is not None:
             self._syncing.cancel()
-        self._threads.shutdown()
+        self._thread.shutdown()
 
     async def _sync(self) -> None:
         loop = asyncio.get_running_loop()
         try:
             while self._dirty:
-                round_ = [
-                    (self.led[one], self.led[one].log) for one in self._dirty & self.led.keys()
-                ]
+                round_ = [self.led[one] for one in self._dirty & self.led.keys()]
                 self._dirty.clear()
-                ends = [(led, log.next_offset, log.sync_job()) for led, log in round_]
-                results = await asyncio.gather(
-                    *(loop.run_in_executor(self._threads, job) for _, _, job in ends if job),
-                    return_exceptions=True,
-                )
-                outcome = iter(results)
-                for led, end, job in ends:
-                    error = next(outcome) if job else None
-                    if isinstance(error, BaseException):
+                synced = [(led, led.log.next_offset, led.log.sync_job()) for led in round_]
+                jobs = [job for _, _, job in synced if job is not None]
+                outcome = iter(await loop.run_in_executor(self._thread, sync_all, jobs))
+                moved = []
+                for led, end, job in synced:
+                    error = next(outcome) if job is not None else None
+                    if error is not None:
                         self._broken(led, error)
                     elif self.led.get(led.number) is led:
                         led.partition.synced = max(led.partition.synced, end)
-                        self._advance(led)
+                        moved.append(led)
+                self._advance_all(moved)
         finally:
             self._syncing = None
 
-    def _advance(self, led: Led) -> None:
-        moved = led.partition.advance(monotonic_seconds(), self._eligible)
-        if moved:
+    def _advance_all(self, moved: Iterable[Led]) -> None:
+        """Moves high watermarks as far as they may go, and tells those whose records are below:
+        each turn once, in the order of turns."""
+        now = monotonic_seconds()
+        told: dict[int, tuple[Done, list[tuple[int, int]]]] = {}
+        numbers: list[int] = []
+        for led in moved:
+            if not led.partition.advance(now, self._eligible):
+                continue
             high_watermark = led.partition.high_watermark
             while led.waiting and led.waiting[0][0] <= high_watermark:
-                end, done = led.waiting.popleft()
-                done([(led.number, end)], [])
+                end, turn, done = led.waiting.popleft()
+                told.setdefault(turn, (done, []))[1].append((led.number, end))
+            numbers.append(led.number)
             self._wake(led)
-            self.on_watermark(led.number)
+        if numbers:
+            self.on_watermark(numbers)
+        for turn in sorted(told):
+            done, ends = told[turn]
+            done(ends, [])
 
     def _wake(self, led: Led) -> None:
-        async def tell() -> None:
-            async with led.reached:
-                led.reached.notify_all()
-
-        task = asyncio.get_running_loop().create_task(tell())
-        _running.add(task)
-        task.add_done_callback(_running.discard)
+        if not led.moving:
+            return
+        moving, led.moving = led.moving, []
+        for waiter in moving:
+            if not waiter.done():
+                waiter.set_result(None)
 
     def _broken(self, led: Led, error: BaseException) -> None:
         """The disk took nothing: this process does not lead it any more."""
@@ -209,9 +238,6 @@ class NodeLog:
 
     def _fail(self, led: Led, failure: Failure) -> None:
         waiting, led.waiting = led.waiting, deque()
-        for _, done in waiting:
+        for _, _, done in waiting:
             done([], [(led.number, failure)])
         self._wake(led)
-
-
-_running: set[asyncio.Task[None]] = set()

@@ -103,8 +103,8 @@ def metadata(events: EventsTopic, version: int, topics: Sequence[Any]) -> tuple[
     async def run() -> None:
         apis: Any = NodeApis(
             reply, lambda ticket, reason: pytest.fail(reason), image=Image, forwarding=brokers,
-            replicas=None, versions=dict, features=(), cluster_id="c", node_id=_NODE,
-            ask_controller=None, events=events,
+            replicas=None, followers=None, versions=dict, features=(), cluster_id="c",
+            node_id=_NODE, ask_controller=None, events=events,
         )  # type: ignore[arg-type]  # fmt: skip
         apis.handle(None, 1, encode_request(request, 7))
         async with asyncio.timeout(_WAIT_S):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pykcoord.node.leader import LedPartition
+from pykcoord.node.leader import Heard, LedPartition
 
 _LAG = 30.0
 
@@ -21,7 +21,8 @@ def _led(isr: tuple[int, ...] = (9, 1, 2), start: int = 10, min_isr: int = 2) ->
 
 
 def _append(led: LedPartition, end: int) -> None:
-    led.end = led.synced = end
+    led.appended(end)
+    led.synced = end
 
 
 def test_the_high_watermark_is_the_least_of_those_in_sync() -> None:
@@ -41,7 +42,7 @@ def test_the_high_watermark_is_the_least_of_those_in_sync() -> None:
 
 def test_nothing_counts_before_it_is_synced_here() -> None:
     led = _led()
-    led.end = 20
+    led.appended(20)
     led.fetched(1, 1, 20, 0.1)
     led.fetched(2, 1, 20, 0.1)
     led.advance(0.1, _all)
@@ -113,3 +114,29 @@ def test_the_lag_is_counted_from_when_all_was_had_last(at: float, is_in: bool) -
     _append(led, 30)
     led.fetched(1, 1, 12, at)
     assert (led.wanted_isr(at, _all) is None) == is_in
+
+
+@pytest.mark.parametrize(("heard_at", "is_in"), [(25.0, True), (1.0, False)])
+def test_who_asks_without_naming_what_is_as_it_was_has_caught_up(
+    heard_at: float, is_in: bool
+) -> None:
+    led, heard = _led(isr=(9, 1)), Heard()
+    led.fetched(1, 1, 10, 0.0, heard)
+    heard.at = heard_at
+    _append(led, 20)
+    assert (led.wanted_isr(40.0, _all) is None) == is_in
+    heard.at = 39.0  # of other partitions: it has not what was appended
+    assert (led.wanted_isr(40.0, _all) is None) == is_in
+
+
+def test_who_enters_holds_the_high_watermark_from_when_it_was_heard_of() -> None:
+    led, heard = _led(isr=(9, 1)), Heard()
+    led.fetched(1, 1, 10, 0.0)
+    led.fetched(3, 1, 10, 0.0, heard)
+    heard.at = 40.0
+    _append(led, 20)
+    led.fetched(1, 1, 20, 41.0)
+    led.advance(41.0, _all)
+    assert led.high_watermark == 10
+    assert led.advance(71.0, _all)  # it lags
+    assert led.high_watermark == 20

@@ -103,10 +103,42 @@ def test_nothing_is_acknowledged_that_a_follower_lacks(tmp_path: Path) -> None:
         store.append(_append(1))
         await store.synced(partition)
         assert store.outcomes == []
-        store.log.fetched(0, 1, 1, 1)
+        store.log.fetched(1, 1, [(0, 1)])
         assert store.outcomes == [([(0, 1)], [])]
-        store.log.fetched(0, 1, 1, 2)
+        store.log.fetched(1, 1, [(0, 2)])
         assert store.outcomes[1:] == [([(0, 2)], [])]
+
+    _run(tmp_path / "d", story)
+
+
+def test_turns_are_told_in_their_order_and_each_once(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        one, other = store.lead((9, 1)), store.lead((9, 1), shard=1)
+        store.append(_append(0), _append(0, 1))
+        store.append(_append(1, 1))
+        await store.synced(one)
+        await store.synced(other)
+        store.log.fetched(1, 1, [(1, 2), (0, 1)])
+        assert store.outcomes == [([(1, 1), (0, 1)], []), ([(1, 2)], [])]
+
+    _run(tmp_path / "d", story)
+
+
+def test_who_is_told_of_what(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        heard: list[tuple[str, Any]] = []
+        for name in ("on_append", "on_watermark", "on_led", "on_outsider"):
+            setattr(store.log, name, lambda number, name=name: heard.append((name, number)))
+        partition = store.lead((9,))
+        store.append(_append(0))
+        await store.until(lambda: bool(store.outcomes))
+        assert heard == [("on_led", 0), ("on_append", [0]), ("on_watermark", [0])]
+        store.log.fetched(1, 1, [(0, 1)])
+        assert heard[3:] == [("on_outsider", 0)]
+        partition.placed((9, 1), (9, 1), 2)
+        store.log.fetched(1, 1, [(0, 1)])
+        store.log.release(0)
+        assert heard[4:] == [("on_led", 0)]
 
     _run(tmp_path / "d", story)
 
