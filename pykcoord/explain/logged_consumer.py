@@ -38,6 +38,7 @@ class ConsumerGroup:
         self._last = {at: _name(of) for of in self.members.values() for at in of.owned}
         self._free: dict[tuple[str, int], int] = {}
         self._gains: dict[str, dict[str, int]] = {}
+        self._given_up: dict[str, int] = {}
         # Who has come to its target in this epoch: its instance, or its id.
         self._settled: set[str] = set()
 
@@ -149,7 +150,9 @@ class ConsumerGroup:
         keeps = self._places(value["assignedPartitions"])
         gives = self._places(value["partitionsPendingRevocation"])
         self.members[member_id] = known._replace(owned=keeps | gives)
-        self._give_up(had - keeps - gives, at_ms)
+        given_up = had - keeps - gives
+        self._give_up(given_up, at_ms)
+        self._given_up[member_id] = self._given_up.get(member_id, 0) + len(given_up)
         self._get(member_id, (keeps | gives) - had, at_ms)
         if value["memberEpoch"] == _AWAY:
             self._away[member_id] = at_ms
@@ -158,6 +161,9 @@ class ConsumerGroup:
             yield self._event("revocation_awaited", at_ms, member=known.of, count=len(gives))
         elif value["state"] == _STABLE and value["memberEpoch"] == self.epoch:
             figures = self._gains.pop(member_id, None)
+            given_up_before = self._given_up.pop(member_id, 0)
+            if figures is not None:
+                figures["least"] = max(0, figures["moved"] - given_up_before)
             if _name(known) in self._settled and not any((figures or {}).values()):
                 return
             self._settled.add(_name(known))

@@ -38,7 +38,8 @@ def moved_partitions(of: Rebalance) -> Iterator[str]:
         all_of = counted(figures.get("partitions", 0), "partition")
         yield f"{moved:,} of {all_of} moved, {least:,} had to."
     elif figures.get("moved"):
-        yield f"{counted(figures['moved'], 'partition')} moved."
+        had_to = figures.get("least", 0)
+        yield f"{counted(figures['moved'], 'partition')} moved, {had_to:,} had to."
     if unowned := figures.get("unowned", 0):
         longest = duration(max(figures.get("longest_ms", 0), 10))
         yield f"{counted(unowned, 'partition')} had no owner for up to {longest}."

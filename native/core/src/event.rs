@@ -231,7 +231,7 @@ pub struct Moves {
     pub partitions: u64,
     /// How many have another owner than before.
     pub moved: u64,
-    /// How many had to, so that every member has as many as it has now.
+    /// How many had to, so that every member, or this one, has as many as it has now.
     pub least: u64,
     /// How many nobody owned for a while.
     pub unowned: u64,

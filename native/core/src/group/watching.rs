@@ -39,8 +39,14 @@ pub struct Watching {
     refused_commits: BTreeMap<u32, u64>,
     /// Partitions of consumer groups that nobody owns, and since when, by group.
     released: BTreeMap<u32, BTreeMap<TopicPartition, i64>>,
-    /// What members of consumer groups got on their way to their targets.
-    gains: BTreeMap<u32, Moves>,
+    /// What members of consumer groups got and gave up on their way to their targets.
+    gains: BTreeMap<u32, Gains>,
+}
+
+#[derive(Debug, Default, PartialEq)]
+struct Gains {
+    moves: Moves,
+    given_up: u64,
 }
 
 impl Watching {
@@ -320,38 +326,46 @@ impl Machine {
         }
         let member = &self.registry.consumer_members[row];
         let released = self.watching.released.entry(member.group).or_default();
+        let gains = self.watching.gains.entry(row).or_default();
         for set in [&member.assigned, &member.revoking] {
             let (mut assigned, mut revoking) = (Walk::of(&next.assigned), Walk::of(&next.revoking));
             let mut has = |at| assigned.holds(at) || revoking.holds(at);
-            let had = set.iter().map(|had| had.at);
-            released.extend(had.filter(|at| !has(*at)).map(|at| (at, now_ms)));
+            for at in set.iter().map(|had| had.at).filter(|at| !has(*at)) {
+                released.insert(at, now_ms);
+                gains.given_up += 1;
+            }
         }
         let mut had = Walk::of(&member.assigned);
         let gained = next.assigned.iter().filter(|has| !had.holds(has.at));
-        let gains = self.watching.gains.entry(row).or_default();
+        let moves = &mut gains.moves;
         for got in gained {
-            gains.partitions += 1;
+            moves.partitions += 1;
             let Some(since_ms) = released.remove(&got.at) else { continue };
             let unowned_ms = (now_ms - since_ms).max(0) as u64;
-            gains.moved += 1;
-            gains.unowned += u64::from(unowned_ms > 0);
-            gains.unowned_ms += unowned_ms;
-            gains.longest_ms = gains.longest_ms.max(unowned_ms);
+            moves.moved += 1;
+            moves.unowned += u64::from(unowned_ms > 0);
+            moves.unowned_ms += unowned_ms;
+            moves.longest_ms = moves.longest_ms.max(unowned_ms);
         }
         if released.is_empty() {
             self.watching.released.remove(&member.group);
         }
-        if *gains == Moves::default() {
+        if *gains == Gains::default() {
             self.watching.gains.remove(&row);
         }
     }
 
-    /// What a member got until it came to its target.
+    /// What a member got until it came to its target. What it had before it could have kept: so
+    /// many more as it got than it gave up had to move to it.
     pub fn take_gains(&mut self, row: u32) -> Option<Box<Moves>> {
-        let gains = self.watching.gains.remove(&row)?;
+        let Gains { moves, given_up } = self.watching.gains.remove(&row)?;
+        if moves == Moves::default() {
+            return None;
+        }
+        let least = moves.moved.saturating_sub(given_up);
         let group = self.registry.consumer_members[row].group;
         let refused_commits = self.watching.refused_commits.remove(&group).unwrap_or_default();
-        Some(Box::new(Moves { refused_commits, ..gains }))
+        Some(Box::new(Moves { least, refused_commits, ..moves }))
     }
 
     /// To be called while the member of a consumer group is still there.
