@@ -113,6 +113,15 @@ class ServerSource:
         """Whether this process is the only one."""
         return self._peers is None or len(self._peers.brokers()) == 1
 
+    def hears(self, group_id: str) -> bool:
+        """Of those that this process coordinates, and of all where the others are heard."""
+        if self.hears_all:
+            return True
+        try:
+            return self.coordinator(group_id) == self._own
+        except OSError:
+            return False
+
     def nodes(self) -> Sequence[NodeAddress]:
         """All nodes."""
         if self._peers is None:

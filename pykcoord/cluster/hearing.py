@@ -35,10 +35,14 @@ class ToldEvents:
 
     def __init__(self, runtime: Runtime, streams: EventStreams) -> None:
         self._stream = streams.add(_LIMIT)
+        self._has_begun = False
         runtime.tell_events(True)
 
     async def next(self) -> list[dict[str, Any]] | None:
-        """See there."""
+        """See there. The first answer comes at once: from now on it is told."""
+        if not self._has_begun:
+            self._has_begun = True
+            return []
         return await _next(self._stream)
 
     def close(self) -> None:

@@ -70,6 +70,10 @@ class WatchSource:
         topic = self._watcher.cluster.view.topics.get(TOPIC)
         return len(topic.leaders) if topic is not None and topic.leaders else 1
 
+    def hears(self, group_id: str) -> bool:
+        """Of all groups."""
+        return True
+
     def nodes(self) -> Sequence[NodeAddress]:
         """The brokers."""
         brokers = self._watcher.cluster.view.brokers

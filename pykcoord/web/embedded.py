@@ -65,6 +65,10 @@ class EmbeddedSource:
         found: int = self._host.parts.runtime.log.shards  # the node is the loop's alone
         return found
 
+    def hears(self, group_id: str) -> bool:
+        """Of all groups."""
+        return True
+
     def nodes(self) -> Sequence[NodeAddress]:
         """This process."""
         return [_HERE]

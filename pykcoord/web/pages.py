@@ -135,7 +135,7 @@ class Pages:
                 "generation": page["epoch"] or newest_generation(events),
                 "rebalances": self._history.rebalances(group_id),
                 "events_since_ms": since_ms,
-                "events_are_all": self._source.hears_all,
+                "events_are_all": self._source.hears(group_id),
                 "at_ms": self._now_ms(),
             }
 

@@ -60,6 +60,9 @@ class Source(Protocol):
     def hears_all(self) -> bool:
         """Whether `events` has what happens to all groups now, those of other processes too."""
 
+    def hears(self, group_id: str) -> bool:
+        """Whether `events` has what happens to this group now."""
+
     def nodes(self) -> Sequence[NodeAddress]:
         """All nodes; this one is among them."""
 

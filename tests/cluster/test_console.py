@@ -65,7 +65,9 @@ def test_each_group_is_shown_whichever_node_leads_it_and_after_a_kill(
         # The node that leads a group tells how far it is behind.
         members.wait(lambda: lag(console, groups[1]) == 9.0, "the lag is told")
         # What another node hears is told as it happens.
-        assert page["events_are_all"]
+        members.wait(
+            lambda: page_of(console, groups[2]).get("events_are_all"), "the other node is heard"
+        )
         stream = console.stream(id=groups[2])
         ticks = stream.ticks()
         assert next(ticks)["changed"] == []

@@ -167,7 +167,7 @@ export function groupPage(query, session, app) {
     if (of.members_left_out) words.push(`${many(of.members_left_out, "member")} more are not shown.`);
     if (of.places_left_out) words.push(`${many(of.places_left_out, "partition")} more are not shown.`);
     if (session?.is_watched) words.push("This group is only watched: whether a member left or fell silent, and who was waited for, its log does not tell.");
-    if (!of.events_are_all) words.push("What happens at other nodes is told here some seconds later.");
+    if (!of.events_are_all) words.push("Another node coordinates this group: what happens there is told some seconds later, and by a Kafka broker not at all.");
     replace(notes, words.map((one) => h("p", { class: "notice" }, one)));
     showFacts(of);
     replace(owners, of.offsets.length ? picture(of) : h("p", { class: "muted" }, "No partitions: nobody subscribes to a topic that exists, and nothing is committed."));
