@@ -64,8 +64,7 @@ def _slow_poll(past: Past) -> Iterator[Pattern]:
         events,
         f"The application{'s of' if are_several else ' of'} {names} "
         f"call{'' if are_several else 's'} poll() more rarely than max.poll.interval.ms allows.",
-        "Process less between two calls of poll(): lower max.poll.records; if one record may take "
-        "so long, raise max.poll.interval.ms.",
+        "Lower max.poll.records, so that less is processed between two calls of poll().",
         "; ".join(evidence),
     )
 
@@ -110,7 +109,7 @@ def _longer_session(wanted_ms: int, is_consumer: bool) -> str:
     bound, most_ms = _MOST_SESSION_MS[is_consumer]
     name = "group.consumer.session.timeout.ms" if is_consumer else "session.timeout.ms"
     allowed = f" ({bound} has to allow it)" if wanted_ms > most_ms else ""
-    return f"Set {name} to {wanted_ms} or more{allowed}, or end the pauses."
+    return f"Set {name} to {wanted_ms} or more{allowed}."
 
 
 def _fighting_protocols(past: Past) -> Iterator[Pattern]:
@@ -128,8 +127,7 @@ def _fighting_protocols(past: Past) -> Iterator[Pattern]:
         refused,
         f"{names} {'have' if are_several else 'has'} no assignor in common with the members of the "
         "group, and cannot join.",
-        "Give all members one common entry in partition.assignment.strategy, or another group.id "
-        "to what is another application.",
+        "Give all members one common entry in partition.assignment.strategy.",
         f"{counted(total, 'JoinGroup')} refused with INCONSISTENT_GROUP_PROTOCOL",
     )
 
@@ -205,8 +203,7 @@ def _comings(past: Past) -> Iterator[Pattern]:
             events,
             f"{member_text(events[-1].member)} comes and goes: each time the whole group "
             "rebalances.",
-            f"Find out in the log of {client_text(events[-1].member)} why it ends or restarts; "
-            "until then stop it.",
+            f"Find out in the log of {client_text(events[-1].member)} why it ends.",
             f"came back {counted(len(events), 'time')} in {took}",
         )
     once = [
@@ -261,8 +258,7 @@ def _always_waited(past: Past) -> Iterator[Pattern]:
         yield Pattern(
             "always_waited_for",
             f"Rebalances wait for {member_text(member)}: it joins last again and again.",
-            "Let it call poll() more often: lower max.poll.records, or do its slow work on "
-            "another thread.",
+            "Lower its max.poll.records, so that it calls poll() more often.",
             f"the last in {counted(len(rebalances), 'rebalance')} of {counted_rebalances}, "
             f"up to {duration(max(mine))} after the others",
             rebalances[0].started_ms,
@@ -325,7 +321,7 @@ def _idle(event: Event, idle: int, members: int, partitions: int) -> Pattern:
         "more_members_than_partitions",
         [event],
         f"The group has more members than partitions: {counted(idle, 'member')} can have none.",
-        f"Stop {counted(idle, 'member')}, or give the topics more partitions.",
+        f"Stop {counted(idle, 'member')}.",
         f"{counted(members, 'member')}, {counted(partitions, 'partition')}",
     )
 
@@ -347,8 +343,7 @@ def _zombies(past: Past) -> Iterator[Pattern]:
         refused,
         f"{names} {commits} offsets of a generation that is over: what {has} processed since is "
         "processed again by others.",
-        "Commit in the listener of revoked partitions, before the rebalance ends, and treat "
-        "CommitFailedException as the end of the batch.",
+        "Commit in the listener of revoked partitions, before the rebalance ends.",
         f"{counted(total, 'commit')} refused",
     )
 
@@ -361,7 +356,7 @@ def _full(past: Past) -> Iterator[Pattern]:
             "group_full",
             refused,
             "Members cannot join: the group has as many as group.max.size allows.",
-            "Raise group.max.size, or start fewer members.",
+            "Raise group.max.size.",
             f"{total} refused with GROUP_MAX_SIZE_REACHED",
         )
 
@@ -427,8 +422,7 @@ def _lag(past: Past) -> Iterator[Pattern]:
             events,
             f"Partition {safe(partition)} falls behind, and its owner, "
             f"{member_text(last.member)}, commits nothing.",
-            f"Restart {member_text(last.member)}, and look in its log for the record at which it "
-            "stays.",
+            f"Find in the log of {member_text(last.member)} the record at which it stays.",
             f"{counted(last.count or 0, 'record')} behind, no commit for "
             f"{duration(last.silent_ms or 0)}",
         )
@@ -451,8 +445,7 @@ def _dead(past: Past) -> Iterator[Pattern]:
             burst,
             f"Members end without leaving the group ({names}): their partitions wait for the "
             "session timeout each time.",
-            "Let them end with close(), also on SIGTERM, and look for crashes or the kernel's "
-            "out-of-memory kills.",
+            "Find out from their logs what ends them without close().",
             f"{counted(len(burst), 'member')} silent for good in "
             f"{duration(burst[-1].timestamp_ms - burst[0].timestamp_ms)}",
         )
