@@ -31,6 +31,7 @@ mod offsets;
 mod owned;
 mod pattern;
 mod preferred_assignor;
+mod re2;
 pub mod reconcile;
 mod reconciling;
 mod records;

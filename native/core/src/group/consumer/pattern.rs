@@ -1,13 +1,9 @@
-//! One regular expression: RE2's syntax, matched against whole names in linear time.
-//!
-//! What RE2/J has and this engine has not, or has otherwise, is rewritten: text between `\Q` and `\E`,
-//! and the classes `\d`, `\s` and `\w`, which hold ASCII alone. Not rewritten, and so different:
-//! `[[` begins a class within a class here, and is a bracket there.
-
-use std::borrow::Cow;
+//! One regular expression: RE2's syntax (`re2`), matched against whole names in linear time.
 
 use regex::{Regex, RegexBuilder};
 use regex_syntax::ParserBuilder;
+
+use super::re2::rewritten;
 
 /// Longer expressions are refused: each class of Unicode in one takes time before any memory counts.
 const MAX_PATTERN_BYTES: usize = 4 << 10;
@@ -23,7 +19,7 @@ pub fn compile(regex: &str) -> Result<Regex, regex::Error> {
     if regex.len() > MAX_PATTERN_BYTES {
         return Err(regex::Error::CompiledTooBig(MAX_COMPILED_BYTES));
     }
-    let regex = rewritten(regex);
+    let regex = rewritten(regex).map_err(regex::Error::Syntax)?;
     // Alone first: it must not close the group that is put around it.
     let alone = ParserBuilder::new().nest_limit(MAX_NESTING).build().parse(&regex);
     alone.map_err(|error| regex::Error::Syntax(error.to_string()))?;
@@ -31,50 +27,6 @@ pub fn compile(regex: &str) -> Result<Regex, regex::Error> {
         .size_limit(MAX_COMPILED_BYTES)
         .nest_limit(MAX_NESTING)
         .build()
-}
-
-/// The expression in the words of this engine.
-fn rewritten(regex: &str) -> Cow<'_, str> {
-    if !regex.contains('\\') {
-        return Cow::Borrowed(regex);
-    }
-    let mut out = String::with_capacity(regex.len());
-    let mut rest = regex;
-    while let Some(at) = rest.find('\\') {
-        out.push_str(&rest[..at]);
-        let behind = &rest[at + 1..];
-        let Some(escaped) = behind.chars().next() else {
-            rest = &rest[at..];
-            break;
-        };
-        rest = &behind[escaped.len_utf8()..];
-        match escaped {
-            'Q' => {
-                let (quoted, behind) = rest.split_once(r"\E").unwrap_or((rest, ""));
-                out.push_str(&regex::escape(quoted));
-                rest = behind;
-            }
-            _ => match ascii_class(escaped) {
-                Some(class) => out.push_str(class),
-                None => out.extend(['\\', escaped]),
-            },
-        }
-    }
-    out.push_str(rest);
-    Cow::Owned(out)
-}
-
-/// As a class that may stand alone and within another.
-fn ascii_class(escaped: char) -> Option<&'static str> {
-    Some(match escaped {
-        'd' => "[0-9]",
-        'D' => "[^0-9]",
-        's' => r"[\t\n\f\r ]",
-        'S' => r"[^\t\n\f\r ]",
-        'w' => "[0-9A-Za-z_]",
-        'W' => "[^0-9A-Za-z_]",
-        _ => return None,
-    })
 }
 
 #[cfg(test)]
@@ -103,6 +55,31 @@ mod tests {
         for regex in ["[", "(a", "a)(b", r"\p{Nonsense}", "(?=a)", r"(a)\1", "a{2,1}"] {
             assert!(compile(regex).is_err(), "{regex}");
         }
+    }
+
+    /// What RE2/J 1.8, which Kafka 4.4.0 has, says of the same expressions: `invalid`, or a digit for each
+    /// of the names in the first line.
+    #[test]
+    fn verdicts_are_those_of_re2j() {
+        let path =
+            concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/vectors/regular-expressions.tsv");
+        let file = std::fs::read_to_string(path).expect("it is there");
+        let mut lines = file.lines();
+        let names: Vec<&str> = lines.next().expect("names").split('\t').collect();
+        let mut told = String::new();
+        for line in lines {
+            let (regex, want) = line.rsplit_once('\t').expect("an expression and a verdict");
+            let verdict = match compile(regex) {
+                Ok(regex) => {
+                    names.iter().map(|name| u8::from(regex.is_match(name)).to_string()).collect()
+                }
+                Err(_) => String::from("invalid"),
+            };
+            if verdict != want {
+                told += &format!("{regex}\n  RE2/J {want}\n  here  {verdict}\n");
+            }
+        }
+        assert!(told.is_empty(), "\n{told}");
     }
 
     #[test]
