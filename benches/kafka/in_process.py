@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
 import statistics
 import subprocess
 import sys
@@ -35,6 +36,9 @@ SOURCES = Path(__file__).parent / "java" / "inprocess"
 BUILD = ROOT / "build" / "bench" / "in-process"
 PROGRAM = ROOT / "target" / "timed" / "kcoord-bench"
 HEAP = ("-Xms4g", "-Xmx8g")
+# A million consumer groups are 6.5 GB, which leaves the default collector little of that.
+LARGE_HEAP_GB = 12
+LARGE_HEAP = (f"-Xms{LARGE_HEAP_GB}g", f"-Xmx{LARGE_HEAP_GB}g", "-XX:+UseParallelGC")
 # Shots go on until the compiler is done with the hot code, and then until there are enough for a
 # figure.
 WARM_OPERATIONS, OPERATIONS = 3_000_000, 2_000_000
@@ -60,6 +64,19 @@ class Pair:
     most_shots: int = MOST_SHOTS
     work: float = 1.0  # of the operations that others warm up with and are measured by
     also: tuple[tuple[str, str], ...] = ()  # rows below, without a goal: name and axis
+    heap: tuple[str, ...] = HEAP
+    tells_processor: bool = False  # a row below: by the time of the thread, without its waits
+
+
+@dataclass(frozen=True)
+class Took:
+    """Nanoseconds of one operation; those of the processor for the calling thread alone."""
+
+    elapsed: float
+    processor: float = 0.0
+
+    def __add__(self, other: Took) -> Took:
+        return Took(self.elapsed + other.elapsed, self.processor + other.processor)
 
 
 def _heartbeats(groups: int, least: float) -> Pair:
@@ -87,7 +104,8 @@ def _consumer_heartbeats(groups: int, least: float) -> Pair:
     """With a context and a ticket each: there is no other way to ask."""
     name = f"heartbeats of {groups:,} consumer groups"
     asked = ("ConsumerGroups.heartbeat",), ("consumer-heartbeat",)
-    return Pair(name, "M/s", *asked, groups, least)
+    heap = LARGE_HEAP if groups >= 1_000_000 else HEAP
+    return Pair(name, "M/s", *asked, groups, least, heap=heap, tells_processor=True)
 
 
 def _new_target(members: int, each: int, work: float) -> Pair:
@@ -160,27 +178,29 @@ def build() -> None:
         stamp.touch()
 
 
-def _java(*arguments: str) -> list[str]:
+def _java(*arguments: str, heap: Sequence[str] = HEAP) -> list[str]:
     classes = f"{BUILD / 'classes'}{os.pathsep}{BUILD / 'libs' / '*'}"
     logging = "-Dorg.slf4j.simpleLogger.defaultLogLevel=off"
-    return ["java", *HEAP, logging, "-cp", classes, *arguments]
+    return ["java", *heap, logging, "-cp", classes, *arguments]
 
 
-def kafka_ns(pair: Pair, entries: int, is_smoke: bool) -> float:
+def of_kafka(pair: Pair, entries: int, is_smoke: bool) -> Took:
     """Of one operation: medians of shots, added up over the benchmarks."""
-    return sum(_shots(pair, name, entries, is_smoke) for name in pair.benchmarks) / entries
+    took = sum((_shots(pair, name, entries, is_smoke) for name in pair.benchmarks), Took(0.0))
+    return Took(took.elapsed / entries, took.processor / entries)
 
 
-def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> float:
+def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> Took:
     result = BUILD / "jmh.json"
 
     def shots(operations: int) -> str:
         most = 1 if is_smoke else pair.most_shots
         return str(min(max(LEAST_SHOTS, int(pair.work * operations) // entries), most))
 
-    command = _java("org.openjdk.jmh.Main", f"^pykcoord.benches.{benchmark}$")
+    heap = HEAP if is_smoke else pair.heap
+    command = _java("org.openjdk.jmh.Main", f"^pykcoord.benches.{benchmark}$", heap=("-Xmx256m",))
     command += ["-f", "1", "-wi", shots(WARM_OPERATIONS), "-i", shots(OPERATIONS)]
-    command += ["-jvmArgs", " ".join(HEAP), "-foe", "true", "-p", f"entries={entries}"]
+    command += ["-jvmArgs", " ".join(heap), "-foe", "true", "-p", f"entries={entries}"]
     command += ["-rf", "json", "-rff", os.fspath(result)]
     if pair.each is not None:
         command += ["-p", f"each={pair.each}"]
@@ -189,40 +209,66 @@ def _shots(pair: Pair, benchmark: str, entries: int, is_smoke: bool) -> float:
         if not log.exists() or log.stat().st_mtime < PROGRAM.stat().st_mtime:
             subprocess.run([PROGRAM, "write-log", pair.log, str(entries), log], check=True)
         command += ["-p", f"file={log}"]
-    _output(command)
+    output = _output(command)
     (told,) = json.loads(result.read_text())
     metric = told["primaryMetric"]
     assert metric["scoreUnit"] == "ns/op", metric["scoreUnit"]
-    return statistics.median(metric["rawData"][0])
+    (elapsed,) = metric["rawData"]
+    if not pair.tells_processor:
+        return Took(statistics.median(elapsed))
+    # Each shot tells; the first ones warm up.
+    used = [int(ns) for ns in re.findall(r"processor (\d+) ns", output)][-len(elapsed) :]
+    assert len(used) == len(elapsed), output
+    return Took(statistics.median(elapsed), statistics.median(used))
 
 
-def pykcoord_ns(axes: Sequence[str], entries: int, is_smoke: bool) -> float:
+def of_pykcoord(axes: Sequence[str], entries: int, is_smoke: bool) -> Took:
     """The same; the first round, with cold caches, is left out."""
     seconds = 0.0 if is_smoke else NATIVE_SECONDS
 
-    def median(axis: str) -> float:
+    def median(axis: str) -> Took:
         command = [os.fspath(PROGRAM), axis, "--entries", str(entries), "--rounds", "3"]
         lines = _output([*command, "--seconds", str(seconds)]).splitlines()
         rounds = [[int(figure) for figure in line.split()] for line in lines]
-        return statistics.median(elapsed / count for count, _, elapsed in rounds[1:])
+        counted = rounds[1:]
+        # The kernel counts the processor's time by ticks, which are longer than a small round.
+        used = sum(used for _, used, _ in counted) / sum(count for count, _, _ in counted)
+        return Took(statistics.median(took / count for count, _, took in counted), used)
 
-    return sum(map(median, axes))
+    return sum(map(median, axes), Took(0.0))
 
 
 def measure(pair: Pair, rounds: int, is_smoke: bool) -> list[Row]:
+    """A row for the pair, then those below it; none where the JVM would not fit."""
+    if pair.heap == LARGE_HEAP and not is_smoke and _free_gb() < LARGE_HEAP_GB + 2:
+        console.print(f"left out: it needs {LARGE_HEAP_GB + 2} GB that are free")
+        return []
     entries = min(pair.entries, 2_000) if is_smoke else pair.entries
     ways = [(pair.name, pair.axes), *((name, (axis,)) for name, axis in pair.also)]
-    kafka: list[float] = []
-    own: list[list[float]] = [[] for _ in ways]
+    kafka: list[Took] = []
+    own: list[list[Took]] = [[] for _ in ways]
     for _ in range(rounds):
-        kafka.append(1e3 / kafka_ns(pair, entries, is_smoke))
-        for speeds, (_, axes) in zip(own, ways, strict=True):
-            speeds.append(1e3 / pykcoord_ns(axes, entries, is_smoke))
+        kafka.append(of_kafka(pair, entries, is_smoke))
+        for took, (_, axes) in zip(own, ways, strict=True):
+            took.append(of_pykcoord(axes, entries, is_smoke))
     leasts = [pair.least, *(None for _ in pair.also)]
-    return [
-        Row.of_rounds(name, pair.unit, kafka, speeds, least=least, note="in process")
-        for (name, _), speeds, least in zip(ways, own, leasts, strict=True)
-    ]
+    rows = [
+        Row.of_rounds(
+            name, pair.unit, [1e3 / took.elapsed for took in kafka],
+            [1e3 / one.elapsed for one in took], least=least, note="in process",
+        )
+        for (name, _), took, least in zip(ways, own, leasts, strict=True)
+    ]  # fmt: skip
+    if pair.tells_processor and not is_smoke:
+        both = ([1e3 / took.processor for took in side] for side in (kafka, own[0]))
+        note = "in process; the calling thread, no collector"
+        rows.append(Row.of_rounds("", "M/CPU s", *both, note=note))
+    return rows
+
+
+def _free_gb() -> float:
+    found = re.search(r"^MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text(), re.MULTILINE)
+    return int(found[1]) / 2**20 if found else 0.0
 
 
 def weigh(is_smoke: bool) -> list[Row]:

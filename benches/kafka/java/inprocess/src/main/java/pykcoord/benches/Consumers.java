@@ -76,7 +76,11 @@ final class Consumers {
     }
 
     static Shard small() {
-        return new Shard(image(List.of(TOPIC), 10));
+        return new Shard(smallTopics());
+    }
+
+    static CoordinatorMetadataImage smallTopics() {
+        return image(List.of(TOPIC), 10);
     }
 
     /** Groups of one that have joined; all members are of the epoch that is returned with them. */
