@@ -195,9 +195,11 @@ def _summary(report: Report) -> str:
     if not report.events and report.since_ms is not None:
         return f"nothing happened since {time_text(report.since_ms)}."
     text = f"{counted(len(report.rebalances), 'rebalance')}, {counted(report.events, 'event')}"
-    if not (unowned := sum(of.unowned_ms for of in report.rebalances)):
-        return f"{text}."
-    return f"{text}; partitions were without an owner for {duration(unowned)}, all together."
+    if unowned := sum(of.unowned_ms for of in report.rebalances):
+        text += f"; partitions were without an owner for {duration(unowned)}, all together"
+    if abandoned := sum(of.abandoned_ms for of in report.rebalances):
+        text += f"; while the group had no members for {duration(abandoned)}"
+    return f"{text}."
 
 
 def _print_costs(costs: list[Cost], as_json: bool) -> int:

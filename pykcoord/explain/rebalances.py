@@ -35,6 +35,7 @@ class Trigger:
     returned_after_ms: int | None = None
     after_failover_ms: int | None = None
     is_first: bool = False
+    """The group had no members before."""
 
 
 @dataclass(slots=True)
@@ -100,8 +101,14 @@ class Rebalance:
 
     @property
     def unowned_ms(self) -> int:
-        """Milliseconds in which partitions had no owner, summed over the partitions."""
-        return self.figures.get("unowned_ms", 0)
+        """Milliseconds in which partitions had no owner, summed over the partitions: but for those
+        in which the group had no members."""
+        return 0 if self.trigger.is_first else self.figures.get("unowned_ms", 0)
+
+    @property
+    def abandoned_ms(self) -> int:
+        """As `unowned_ms`, and the group had no members."""
+        return self.figures.get("unowned_ms", 0) - self.unowned_ms
 
     @property
     def duration_ms(self) -> int | None:
@@ -168,7 +175,7 @@ class _Assembly:
         self._last_gone: Event | None = None
         self._topics: list[Event] = []
         self._loaded_ms: int | None = None
-        self._has_members = False
+        self._has_members: bool | None = None  # None: not known
 
     def take(self, event: Event) -> None:
         """One more."""
@@ -206,6 +213,7 @@ class _Assembly:
             self._trigger(event),
             generation_after=event.generation_id,
         )
+        self._has_members = True
         self._begin(event)
 
     def _begin(self, event: Event) -> None:
@@ -231,7 +239,6 @@ class _Assembly:
 
     def _member_joined(self, event: Event) -> None:
         self._arrived(event, is_new=True)
-        self._has_members = True
 
     def _member_rejoined(self, event: Event) -> None:
         self._arrived(event, is_new=False)
@@ -275,9 +282,9 @@ class _Assembly:
         current.members = event.count
         current.protocol = event.detail
         current.last = event.member
+        self._has_members = bool(event.count)
         if event.count == 0:
             current.ended_ms = event.timestamp_ms
-            self._has_members = False
 
     def _group_stable(self, event: Event) -> None:
         current = self._current()
@@ -286,7 +293,6 @@ class _Assembly:
         current.ended_ms = event.timestamp_ms
         current.members, current.leader = event.count, event.member
         current.figures = dict(event.figures or {})
-        self._has_members = True
 
     def _target_computed(self, event: Event) -> None:
         current = self._current()
@@ -338,7 +344,8 @@ class _Assembly:
     def _trigger(self, event: Event) -> Trigger:
         trigger = Trigger(event.cause or "", event.member, detail=event.detail)
         now_ms = event.timestamp_ms
-        trigger.is_first = not self._has_members or not self.done
+        before = event.generation_id - (event.kind == "group_epoch_bumped")
+        trigger.is_first = not before if self._has_members is None else not self._has_members
         gone = self._gone.get(event.member.member_id) if event.member is not None else None
         if gone is not None and event.cause in ("member_left", "session_expired", "sync_expired"):
             trigger.silent_ms = gone.silent_ms

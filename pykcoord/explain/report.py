@@ -39,6 +39,7 @@ class Report:
     def fields(self) -> dict[str, Any]:
         """As `pykcoord explain --json` prints it."""
         unowned = sum(of.unowned_ms for of in self.rebalances)
+        abandoned = sum(of.abandoned_ms for of in self.rebalances)
         return {
             "group_id": self.group_id,
             "healthy": self.is_healthy,
@@ -46,6 +47,7 @@ class Report:
             "events": self.events,
             "since_ms": self.since_ms,
             "unowned_ms": unowned,
+            "abandoned_ms": abandoned,
             "story": [
                 {"timestamp_ms": line.at_ms, "text": line.text, **line.fields}
                 for line in self.lines
@@ -82,8 +84,8 @@ def _told(of: Rebalance) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What a group cost: `rebalances`, `unowned_ms` summed over partitions, `busy_ms` in which it
-    rebalanced, `refused` requests, and its patterns by name."""
+    """What a group cost: `rebalances`, `unowned_ms` summed over partitions (but for when it had no
+    members), `busy_ms` in which it rebalanced, `refused` requests, and its patterns by name."""
 
     group_id: str
     rebalances: int

@@ -48,9 +48,10 @@ def cause_sentence(rebalance: Rebalance) -> str:
     trigger = rebalance.trigger
     tell = _CAUSES.get(trigger.cause)
     text = tell(trigger) if tell is not None else f"Cause: {safe(trigger.cause)}."
-    if trigger.after_failover_ms is not None and trigger.cause in _FAILOVER:
+    ago_ms = trigger.after_failover_ms
+    if ago_ms is not None and trigger.cause in _FAILOVER and not trigger.is_first:
         text += (
-            f" The coordinator had loaded the group {duration(trigger.after_failover_ms)} before,"
+            f" The coordinator had loaded the group {duration(ago_ms)} before,"
             " when the sessions of its members began anew."
         )
     return text
@@ -58,12 +59,11 @@ def cause_sentence(rebalance: Rebalance) -> str:
 
 def _joined(trigger: Trigger) -> str:
     name = member_text(trigger.member)
+    came = f"The group had no members, and {name}" if trigger.is_first else f"Member {name}"
     if trigger.returned_after_ms is not None and trigger.member is not None:
-        came = f"Member {name} joined: {_client(trigger)} is back, {_ago(trigger)} after it went."
-    elif trigger.is_first:
-        came = f"The group had no members, and {name} joined."
+        came += f" joined: {_client(trigger)} is back, {_ago(trigger)} after it went."
     else:
-        came = f"Member {name} joined."
+        came += " joined."
     return came + _says(trigger)
 
 

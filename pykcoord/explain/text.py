@@ -38,6 +38,8 @@ def counted(number: int, name: str) -> str:
 
 def duration(milliseconds: float) -> str:
     """`0.25 s`, `3.2 s`, `45 s`, `12 min`, `3.5 h`, `2 days`."""
+    if not milliseconds:
+        return "0 s"
     seconds = milliseconds / 1000
     if seconds < 0.995:
         return f"{seconds:.2f} s"

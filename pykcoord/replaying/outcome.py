@@ -16,7 +16,8 @@ __all__ = ["Outcome", "outcome_of"]
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """Of a group: how often it rebalanced, by cause; how long that took in all (ms); partitions
-    that moved to another member, and for how long partitions had no owner (ms, summed over them);
+    that moved to another member, and for how long partitions had no owner (ms, summed over them),
+    both but for when the group had no members;
     members that were removed because their session ended or they did not join again in time, and
     how long nothing had been heard of them (ms, summed): nobody read what they owned meanwhile.
     """
@@ -57,7 +58,7 @@ def outcome_of(events: Iterable[Event], group_id: str, until_ms: int | None = No
         rebalances=len(rebalances),
         causes=dict(Counter(of.trigger.cause for of in rebalances).most_common()),
         rebalancing_ms=sum(of.duration_ms or 0 for of in rebalances),
-        moved=sum(of.figures.get("moved", 0) for of in rebalances),
+        moved=sum(of.figures.get("moved", 0) for of in rebalances if not of.trigger.is_first),
         unowned_ms=sum(of.unowned_ms for of in rebalances),
         removed=len(removed),
         silent_ms=sum(one.silent_ms or 0 for one in removed),

@@ -10,7 +10,7 @@ import pytest
 from pykcoord.explain import explain
 from pykcoord.virtual import START_MS, World
 
-from .acts import HOUR, Case, settled
+from .acts import HOUR, MINUTE, SECOND, Case, another, settled
 from .pairs import PAIRS
 
 CASES = [
@@ -36,6 +36,25 @@ def test_the_true_cause_is_named_and_no_other(case: Case) -> None:
     assert {pattern.name for pattern in report.patterns} == case.patterns, story
     assert case.says in story, story
     json.dumps(report.fields())
+
+
+def test_a_group_that_nobody_ran_has_cost_nothing() -> None:
+    """Partitions have no owner while a group is stopped: that is no cost of rebalances."""
+    world = World({"orders": 6})
+    (member,) = settled(world, 1)
+    member.commit()
+    since_ms = world.now_ms + 1
+    world.run(SECOND)
+    member.leave()
+    world.run(5 * MINUTE)
+    another(world)
+    world.run(MINUTE)
+    report = explain(world.events, "g", since_ms)
+    story = "\n".join(line.text for line in report.lines)
+    assert "The group had no members, and other-" in report.lines[-1].text, story
+    assert "6 partitions had no owner for up to 5 min" in report.lines[-1].text, story
+    assert sum(of.unowned_ms for of in report.rebalances) == 0
+    assert report.fields()["abandoned_ms"] >= 6 * 5 * MINUTE
 
 
 def test_nothing_is_found_in_a_quiet_week() -> None:
