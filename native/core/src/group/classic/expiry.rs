@@ -13,7 +13,7 @@ impl Machine {
     /// A member's session has ended: it is removed, static or not.
     pub fn expire_member(&mut self, member: u32, now_ms: i64) {
         let group = self.registry.members[member].group;
-        if self.has_ended_members() && self.ended_cause(member).is_some() {
+        if self.has_ended_members() && self.has_ended(member) {
             // It may go now; how it ended was counted when that happened.
             return self.rebalance_without_ended(now_ms, group, member);
         }

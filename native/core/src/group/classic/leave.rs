@@ -28,7 +28,7 @@ impl Machine {
             }
             Err(_) => None,
         };
-        let ended_before = group.map_or(0, |group| self.ended_count(group));
+        let put_off_before = self.counters.removals_put_off;
         let mut members = Vec::with_capacity(request.members.len());
         for entry in &request.members {
             members.push(LeaveGroupMemberResponse {
@@ -40,13 +40,13 @@ impl Machine {
                 },
             });
         }
-        let has_left = members.iter().any(|member| member.error_code == ErrorCode::None);
+        let left = members.iter().filter(|member| member.error_code == ErrorCode::None).count();
+        let put_off = self.counters.removals_put_off - put_off_before;
         let response =
             Response::LeaveGroup(LeaveGroupResponse { error_code: ErrorCode::None, members });
-        match group.filter(|_| has_left) {
+        match group.filter(|_| left > 0) {
             Some(group) => {
-                let are_put_off = self.ended_count(group) > ended_before;
-                if !are_put_off || self.have_all_ended(group) {
+                if left as u64 > put_off || self.have_all_ended(group) {
                     self.go_on_without_them(now_ms, group);
                 }
                 // The last member has emptied the group, and that is written.

@@ -285,34 +285,38 @@ impl Machine {
         let of_group = self.storm.ended.entry(group_id).or_default();
         of_group.insert(row.member_id().into(), ended);
         self.end_session_at(member, due_ms);
+        self.due_to(member, reason);
         true
     }
 
-    /// Members of a group whose removal is put off.
-    pub fn ended_count(&self, group: u32) -> usize {
-        let ended = self.storm.ended.get(self.group(group).id.as_str());
-        ended.map_or(0, BTreeMap::len)
+    /// Whether the removal of a member was put off, and nothing was heard of it since.
+    pub fn has_ended(&self, member: u32) -> bool {
+        self.ended_of(member).is_some()
     }
 
-    /// Why the removal of a member was put off, if it was and nothing was heard of it since.
-    pub fn ended_cause(&self, member: u32) -> Option<GoneCause> {
+    fn ended_of(&self, member: u32) -> Option<&Ended> {
         let row = &self.registry.members[member];
         let of_group = self.storm.ended.get(self.group(row.group).id.as_str())?;
-        let ended = of_group.get(row.member_id())?;
-        (ended.due_ms == row.deadline_ms).then_some(ended.cause)
+        of_group.get(row.member_id()).filter(|ended| ended.due_ms == row.deadline_ms)
     }
 
     /// Whether no member is left of which something may be heard.
     pub fn have_all_ended(&self, group: u32) -> bool {
-        self.ended_count(group) == self.classic(group).member_count()
+        let of = self.classic(group);
+        // Those that were heard of again are counted still, so that most calls need no look at each.
+        let ended = self.storm.ended.get(self.group(group).id.as_str()).map_or(0, BTreeMap::len);
+        ended >= of.member_count() && of.member_rows().all(|member| self.has_ended(member))
     }
 
     /// A member whose removal was put off may go, and with it all such members of its group.
     pub fn rebalance_without_ended(&mut self, now_ms: i64, group: u32, member: u32) {
-        let cause = match self.ended_cause(member) {
+        let ended = self.ended_of(member);
+        let cause = match ended.map(|ended| ended.cause) {
             Some(GoneCause::SessionExpired) => RebalanceCause::SessionExpired,
             _ => RebalanceCause::MemberLeft,
         };
+        let reason = ended.and_then(|ended| ended.reason.clone());
+        self.due_to(member, reason.as_deref());
         self.prepare_rebalance(now_ms, group, cause);
         self.settle(group);
     }
