@@ -30,6 +30,7 @@ _MAX_NOTES = 1_000
 _MANY = 1_000
 _EXPIRE_MS = 60_000
 _CLOSE_SECONDS = 5.0
+_DROPPED = "events_dropped"
 
 _encoded = json.JSONEncoder(separators=(",", ":")).encode
 
@@ -54,7 +55,8 @@ class Recorder:
         self._waiting: list[EventBatch] = []
         self._count = self._bytes = 0
         self._closed = self._lost = False
-        self._idle = True
+        # Of what was taken and of what is written, each call of `take` counts one.
+        self._taken = self._done = 0
         # What concerns the whole coordinator goes into a shard with its next event.
         self._notes: list[tuple[int, bytes]] = []
         self._forgotten = 0
@@ -65,6 +67,8 @@ class Recorder:
         self._told_before = 0
         self._told: set[int] = set()
         self._written: set[int] = set()
+        # Of each shard whose place takes nothing: since when, and how many events.
+        self._unkept: dict[int, tuple[int, int]] = {}
         self.not_kept = {"behind": 0, "disk": 0, "group": 0, "shard": 0}
         """Events that are not in the log, or not any more, by why: too many waited, here or before;
         the disk did not take them; a group, or all of a shard, had more than it may have."""
@@ -87,6 +91,7 @@ class Recorder:
                 return
             was_empty = not self._waiting
             self._waiting.append(recorded)
+            self._taken += 1
             self._count += count
             self._bytes += size
             if was_empty:
@@ -105,15 +110,17 @@ class Recorder:
             self._loaded[shard] = self._led_since[shard] = self._now_ms()
 
     def flush(self, timeout_seconds: float = _CLOSE_SECONDS) -> bool:
-        """Wait until all that was taken is written; False: not in time."""
+        """Wait until all that was taken before is written, or given up; False: not in time."""
         with self._changed:
-            return self._changed.wait_for(lambda: not self._waiting and self._idle, timeout_seconds)
+            taken = self._taken
+            return self._changed.wait_for(lambda: self._done >= taken, timeout_seconds)
 
     def lose(self) -> None:
         """The directory is another process's, or may be: nothing is written any more."""
         with self._changed:
             self._lost = self._closed = True
             self._waiting.clear()
+            self._done = self._taken
             self._changed.notify_all()
 
     def close(self) -> None:
@@ -128,12 +135,12 @@ class Recorder:
         before = self._dropped_before()
         if (lost := before - self._told_before) > 0:
             self._told_before = before
-            self.note("events_dropped", count=lost)
+            self.note(_DROPPED, count=lost)
             self.not_kept["behind"] += lost
 
     def _lose(self, count: int) -> None:
         self.not_kept["behind"] += count
-        self._add_note("events_dropped", count=count)
+        self._add_note(_DROPPED, count=count)
 
     def _add_note(self, kind: str, **fields: Any) -> None:
         now_ms = self._now_ms()
@@ -145,21 +152,18 @@ class Recorder:
     def _run(self) -> None:
         while True:
             with self._changed:
-                self._idle = True
-                self._changed.notify_all()
                 self._changed.wait_for(lambda: self._waiting or self._closed)
                 if not self._closed:
                     self._changed.wait_for(lambda: self._closed, self._keeper.linger_seconds)
-                taken, self._waiting = self._waiting, []
+                waiting, self._waiting = self._waiting, []
                 self._count = self._bytes = 0
-                self._idle = False
-                is_last = self._closed
-            self._write(taken)
+                taken, is_last = self._taken, self._closed
+            self._write(waiting)
+            with self._changed:
+                self._done = max(self._done, taken)
+                self._changed.notify_all()
             if is_last:
                 self._write_last()
-                with self._changed:
-                    self._idle = True
-                    self._changed.notify_all()
                 return
 
     def _write(self, taken: list[EventBatch]) -> None:
@@ -181,6 +185,7 @@ class Recorder:
             if self._lost or not by_shard:
                 return
             told: dict[int, list[Kept | Records]] = {}
+            before = {at: (self._noted.get(at, 0), self._loaded.get(at)) for at in by_shard}
             for shard, records in by_shard.items():
                 told[shard] = [*self._notes_for(shard)]
                 if records is not None:
@@ -190,9 +195,24 @@ class Recorder:
         self._tell(failed)
         self._told -= told.keys() - failed.keys()
         with self._changed:
-            lost = (by_shard[shard] for shard in failed)
-            self.not_kept["disk"] += sum(records.number for records in lost if records is not None)
+            for shard in told.keys() - failed.keys():
+                self._unkept.pop(shard, None)
+            for shard in failed:
+                self._give_up(shard, by_shard[shard], *before[shard])
         self._count_cut()
+
+    def _give_up(
+        self, shard: int, records: Records | None, noted: int, loaded_ms: int | None
+    ) -> None:
+        """The place did not take them. What concerns the whole coordinator, and that they are
+        missing, is told with the next events of this shard."""
+        self._noted[shard] = noted
+        if loaded_ms is not None:
+            self._loaded.setdefault(shard, loaded_ms)
+        if records is not None:
+            self.not_kept["disk"] += records.number
+            since_ms, count = self._unkept.get(shard, (records.base_ms, 0))
+            self._unkept[shard] = since_ms, count + records.number
 
     def _notes_for(self, shard: int) -> list[Kept]:
         """What concerns the whole coordinator, and was not told with an event of this shard yet."""
@@ -204,8 +224,10 @@ class Recorder:
             notes = [one for one in notes if one[0] >= led_since]
         if (loaded_ms := self._loaded.pop(shard, None)) is not None:
             notes.append((loaded_ms, b"", _note("shard_loaded", loaded_ms, shard=shard)))
-            notes.sort()
-        return notes
+        if (unkept := self._unkept.get(shard)) is not None:
+            since_ms, count = unkept
+            notes.append((since_ms, b"", _note(_DROPPED, since_ms, count=count)))
+        return sorted(notes, key=itemgetter(0))
 
     def _count_cut(self) -> None:
         of_group, of_shard = self._keeper.take_cut()
