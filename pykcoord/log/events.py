@@ -183,7 +183,7 @@ class EventLog:
 
     def offset_at(self, timestamp_ms: int) -> tuple[int, int] | None:
         """The first record of that time or later: its offset and time; None: there is none."""
-        for record in self.records():
+        for record in self.records(timestamp_ms):
             if record.timestamp_ms >= timestamp_ms:
                 return record.offset, record.timestamp_ms
         return None
@@ -195,8 +195,9 @@ class EventLog:
                 data = _path(self.folder, base).read_bytes()
             except FileNotFoundError:
                 continue  # it was too old meanwhile
-            for _, records in decode_batches(data, base):
-                yield from records
+            for position, size, _ in _sound(data, base):
+                if header(data, position).max_timestamp >= since_ms:
+                    yield from _readable(data, position, size)
 
     def _leave_damage(self, data: bytes, end: int) -> None:
         """A torn tail is cut; a segment with sound batches behind damage is left as it is."""
@@ -321,11 +322,15 @@ def decode_batches(data: bytes, base: int = 0) -> Iterator[tuple[int, list[Event
     """The records of each sound batch, none where they cannot be read, and the offset behind it.
     No offset is below `base`. Damage between batches is passed over."""
     for position, size, next_offset in _sound(data, base):
-        try:
-            records = decode_batch(memoryview(data)[position : position + size])
-        except ValueError:
-            records = []
-        yield next_offset, records
+        yield next_offset, _readable(data, position, size)
+
+
+def _readable(data: bytes, position: int, size: int) -> list[EventRecord]:
+    """The records of a sound batch; none where they cannot be read."""
+    try:
+        return decode_batch(memoryview(data)[position : position + size])
+    except ValueError:
+        return []
 
 
 def _batch(records: list[EventRecord]) -> bytes:

@@ -9,10 +9,12 @@ from pathlib import Path
 import pytest
 
 from pykcoord._native import merge_events
+from pykcoord.log import events
 from pykcoord.log.events import (
     EVENTS_TOPIC,
     EventLimits,
     EventLog,
+    EventRecord,
     decode_batch,
     encode_batch,
     event_shards,
@@ -75,6 +77,24 @@ def test_full_segments_become_small_and_keep_their_offsets(tmp_path: Path) -> No
         batches = log.read(offset, 1)
         known = [one.offset for one in decode_batch(batches)]
         assert offset in known
+
+
+def test_what_is_older_is_not_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    log = EventLog(tmp_path, 0, EventLimits(segment_bytes=16 * 1024), merge=merge_events)
+    for number in range(0, 4_000, 4):
+        log.append([event(one) for one in range(number, number + 4)])
+    decoded: list[int] = []
+
+    def decode(batch: bytes) -> list[EventRecord]:
+        decoded.append(len(batch))
+        return decode_batch(batch)
+
+    monkeypatch.setattr(events, "decode_batch", decode)
+    since_ms = event(3_990)[0]
+    assert [one.offset for one in log.records(since_ms)][-10:] == list(range(3_990, 4_000))
+    assert log.offset_at(since_ms - 1) == (3_990, since_ms)
+    assert log.offset_at(since_ms + 10**6) is None
+    assert sum(decoded) < sum(path.stat().st_size for path in segments(log)) / 4
 
 
 def test_old_and_large_logs_lose_their_oldest_segments(tmp_path: Path) -> None:
