@@ -4,8 +4,9 @@ or from the objects that nodes of a cluster share.
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -13,7 +14,7 @@ from pykcoord._native import partition_of
 from pykcoord.events import REBALANCE_STARTS, Event
 from pykcoord.log.events import EVENTS_TOPIC, EventLog, EventRecord, newest_bytes
 
-__all__ = ["EventFiles", "EventPlace", "Reader", "Recorded"]
+__all__ = ["EventFiles", "EventPlace", "Reader", "Recorded", "decode_events"]
 
 T = TypeVar("T")
 
@@ -105,23 +106,34 @@ class Recorded:
         return sorted(found, key=lambda one: one[1])[-most:]
 
 
+def decode_events(records: Iterable[EventRecord]) -> Iterator[Event]:
+    """The events that records hold; what cannot be read is left out."""
+    for record in records:
+        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
+            yield Event.of_json(json.loads(record.value))
+
+
 def _events_of(records: Iterator[EventRecord], group_id: str) -> tuple[list[Event], int | None]:
     key = group_id.encode("utf-8", "surrogatepass")
-    found, since_ms, has_own = [], None, False
+    found: list[EventRecord] = []
+    since_ms, has_own = None, False
     for record in records:
         since_ms = record.timestamp_ms if since_ms is None else since_ms
         if record.key in (key, b""):
             has_own = has_own or record.key == key
-            found.append(Event.of_json(json.loads(record.value)))
-    return (found if has_own else []), since_ms
+            found.append(record)
+    return list(decode_events(found if has_own else [])), since_ms
 
 
 def _rebalanced(records: Iterator[EventRecord], since_ms: int) -> list[tuple[str, int]]:
-    found = []
-    for record in records:
-        # Most events are others, and taking them apart costs far more than the search.
-        if record.timestamp_ms >= since_ms and any(one in record.value for one in _STARTS):
-            event = Event.of_json(json.loads(record.value))
-            if event.kind in REBALANCE_STARTS:
-                found.append((event.group_id, event.timestamp_ms))
-    return found
+    # Most events are others, and taking them apart costs far more than the search.
+    likely = (
+        record
+        for record in records
+        if record.timestamp_ms >= since_ms and any(one in record.value for one in _STARTS)
+    )
+    return [
+        (event.group_id, event.timestamp_ms)
+        for event in decode_events(likely)
+        if event.kind in REBALANCE_STARTS
+    ]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -22,10 +22,11 @@ from pykcoord.explain import Cost, Report, costliest, costliest_of, explain
 from pykcoord.explain.logged import logged_events
 from pykcoord.explain.text import duration, safe
 from pykcoord.log import Past
-from pykcoord.log.events import EVENTS_TOPIC, EventRecord, event_shards, read_events
+from pykcoord.log.events import EVENTS_TOPIC, event_shards, read_events
 from pykcoord.log.folders import TOPIC
 from pykcoord.log.shared import open_store
 from pykcoord.log.shared.events import EventObjects
+from pykcoord.recorded import decode_events
 from pykcoord.transfer import readable
 from pykcoord.watch.lags import kept_lags
 
@@ -120,12 +121,14 @@ def _partitions(
         if not path.is_dir():
             raise KcoordError(f"{path}: name a data directory")
         if event_shards(path):
-            return [read(records) for records in read_events(path).values()], []
+            return [[*decode_events(records)] for records in read_events(path).values()], []
         store = open_store(path)
         if is_cluster(store):
             place = EventObjects(store, fresh_seconds=60.0)
             shards = range(read_cluster(str(path)).shards)
-            return [read(place.of(shard, lambda log: [*log.records()])) for shard in shards], []
+            return [
+                place.of(shard, lambda log: [*decode_events(log.records())]) for shard in shards
+            ], []
         return told_by_log(path, group_id), []
     from pykcoord.cli.events_client import fetch_events  # Kafka's messages: a third of a second
 
@@ -138,7 +141,7 @@ def _partitions(
             f"`history`, and `pykcoord explain {'GROUP ' * (group_id is not None)}history` "
             "reads it. If it is pykcoord: set group.events.enable=true"
         )
-    return [read(records) for records in served.partitions.values()], served.missing
+    return [[*decode_events(records)] for records in served.partitions.values()], served.missing
 
 
 def told_by_log(path: Path, group_id: str | None) -> list[list[Event]]:
@@ -156,17 +159,6 @@ def told_by_log(path: Path, group_id: str | None) -> list[list[Event]]:
         found.append(sorted(events, key=lambda one: one.timestamp_ms))
         if group_id is not None and _has(events, group_id):
             break
-    return found
-
-
-def read(records: Iterable[EventRecord]) -> list[Event]:
-    """The events that records hold; what cannot be read is left out."""
-    found: list[Event] = []
-    for record in records:
-        try:
-            found.append(Event.of_json(json.loads(record.value)))
-        except (ValueError, KeyError, TypeError, AttributeError):
-            continue
     return found
 
 

@@ -11,7 +11,6 @@ import click
 
 from pykcoord._native import dump
 from pykcoord.catalogue import STATE_FILE, stored_topics
-from pykcoord.cli.explain import read
 from pykcoord.cli.listing import Listing, print_listings
 from pykcoord.cli.offsets.past import likely
 from pykcoord.cli.opening import opened
@@ -23,6 +22,7 @@ from pykcoord.explain.text import counted, duration
 from pykcoord.log import Past
 from pykcoord.log.events import event_shards, read_events
 from pykcoord.log.state_file import StateFile
+from pykcoord.recorded import decode_events
 from pykcoord.replaying import (
     Outcome,
     Script,
@@ -126,7 +126,7 @@ def _pasts(
     before: Sequence[str],
     pairs: Sequence[str],
 ) -> Iterator[_Past]:
-    partitions = [read(records) for records in read_events(path).values()]
+    partitions = [[*decode_events(records)] for records in read_events(path).values()]
     names = [group_id] if group_id is not None else _costliest(partitions, since_ms)
     topics = _topics(path)
     for name in names:

@@ -13,8 +13,8 @@ import pytest
 from support.server import PykcoordServer
 
 from pykcoord.cli.events_client import fetch_events
-from pykcoord.cli.explain import read
 from pykcoord.explain import Report, explain
+from pykcoord.recorded import decode_events
 from pykcoord.records import partition_of
 
 from .faults import FAULTS, SECONDS, SETTINGS, TOPICS, Book, Fault
@@ -31,7 +31,7 @@ def reports(address: str, marks: dict[str, int]) -> dict[str, Report]:
     found = {}
     for group in FAULTS:
         events = served.partitions.get(partition_of(group, SHARDS), [])
-        found[group] = explain(read(events), group, marks.get(group))
+        found[group] = explain(decode_events(events), group, marks.get(group))
     return found
 
 

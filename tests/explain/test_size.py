@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 from pykcoord._native import merge_events
-from pykcoord.cli.explain import read
 from pykcoord.explain import explain
 from pykcoord.explain.story import event_fields
 from pykcoord.log.events import EventLog
+from pykcoord.recorded import decode_events
 from pykcoord.virtual import World
 
 from .acts import MINUTE, settled
@@ -48,7 +48,7 @@ def busy(tmp_path: Path) -> EventLog:
 def test_a_day_of_a_busy_group(tmp_path: Path) -> None:
     log = busy(tmp_path)
     started = time.process_time()
-    events = read(log.records())
+    events = [*decode_events(log.records())]
     report = explain(events, "g")
     seconds = time.process_time() - started
     size = sum(path.stat().st_size for path in log.folder.iterdir())
