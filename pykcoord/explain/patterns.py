@@ -14,6 +14,7 @@ from pykcoord.explain.evidence import Past, Pattern, burst_of, grouped, pattern_
 from pykcoord.explain.rebalances import Rebalance
 from pykcoord.explain.story import is_poll_timeout
 from pykcoord.explain.text import client_text, counted, duration, listed, member_text, safe, who
+from pykcoord.explain.waits import always_waited
 
 __all__ = ["PATTERNS", "Pattern", "patterns_of"]
 
@@ -21,8 +22,6 @@ _FLAPS = 3
 _FLAP_MS = 900_000
 _DEPLOY_MS = 900_000
 _BACK_MS = 120_000
-_WAITED = 3
-_WAITED_MS = 500
 _REPLACED = 3
 _SLOW_LEADER_MS = 5_000
 _ASKED = 5
@@ -231,42 +230,6 @@ def _comings(past: Past) -> Iterator[Pattern]:
         )
 
 
-def _always_waited(past: Past) -> Iterator[Pattern]:
-    waits: dict[str, list[Rebalance]] = defaultdict(list)
-    counted_rebalances = 0
-    for of in past.rebalances:
-        if of.kind == "classic" and (of.members or 0) >= 2 and of.joined_ms is not None:
-            counted_rebalances += 1
-            if (
-                of.last is not None
-                and (of.waited_ms or 0) >= _WAITED_MS
-                and any(
-                    one.member.member_id == of.last.member_id and not one.is_new
-                    for one in of.arrivals
-                )
-            ):
-                waits[who(of.last)].append(of)
-        for member, _, waited_ms in of.revoked:
-            if waited_ms >= _WAITED_MS * 10:
-                waits[who(member)].append(of)
-    for name, rebalances in waits.items():
-        if len(rebalances) < _WAITED or 2 * len(rebalances) < counted_rebalances:
-            continue
-        mine = [of.waited_ms or 0 for of in rebalances]
-        mine += [w for of in rebalances for m, _, w in of.revoked if who(m) == name]
-        member = rebalances[-1].last or rebalances[-1].revoked[0][0]
-        yield Pattern(
-            "always_waited_for",
-            f"Rebalances wait for {member_text(member)}: it joins last again and again.",
-            "Lower its max.poll.records, so that it calls poll() more often.",
-            f"the last in {counted(len(rebalances), 'rebalance')} of {counted_rebalances}, "
-            f"up to {duration(max(mine))} after the others",
-            rebalances[0].started_ms,
-            rebalances[-1].started_ms,
-            len(rebalances),
-        )
-
-
 def _restless_leader(past: Past) -> Iterator[Pattern]:
     """A leader that asks for another assignment though no topic changed. A log tells of members
     that stay the same and are given partitions anew."""
@@ -457,7 +420,7 @@ _FINDERS: dict[str, Callable[[Past], Iterator[Pattern]]] = {
     "protocols_differ": _fighting_protocols,
     "instance_id_used_twice": _instance_twice,
     "lag_without_commits": _lag,
-    "always_waited_for": _always_waited,
+    "always_waited_for": always_waited,
     "flapping_member": _comings,
     "leader_asks_again": _restless_leader,
     "more_members_than_partitions": _idle_members,
