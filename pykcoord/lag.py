@@ -35,6 +35,8 @@ _MOST_SAMPLES = 48
 # A partition is told of when nothing was committed for so long while its lag grew, and again when
 # the lag has doubled.
 _STILL_MS = 60_000
+# What nobody looked at for so long is gone, with its group or its offset.
+_GONE_MS = 3_600_000
 # Of the history of lag: partitions, samples of each, and the least time between two.
 _MOST_HISTORIES = 5_000
 _MOST_LAGS = 120
@@ -191,17 +193,18 @@ class Stalls:
 
     def __init__(self) -> None:
         self._known: dict[GroupPlace, _Still] = {}
+        self._swept_ms = 0
 
     def look(self, place: GroupPlace, offset: int, lag: int, now_ms: int) -> int | None:
         """For how long nothing was committed, where that is to be told; then `told` is called, if
         it was."""
         still = self._known.get(place)
         if still is None or still.offset != offset or lag <= 0:
-            if lag > 0 and len(self._known) < _MOST_PLACES:
+            self._known.pop(place, None)
+            if lag > 0 and self._has_room(now_ms):
                 self._known[place] = _Still(offset, lag, now_ms)
-            else:
-                self._known.pop(place, None)
             return None
+        still.seen_ms = now_ms
         still_ms = now_ms - still.since_ms
         is_late = still_ms >= _STILL_MS and lag > max(still.lag, 2 * still.told_lag)
         return still_ms if is_late else None
@@ -214,14 +217,23 @@ class Stalls:
         """Forget all."""
         self._known.clear()
 
+    def _has_room(self, now_ms: int) -> bool:
+        if len(self._known) >= _MOST_PLACES and now_ms - self._swept_ms >= _STILL_MS:
+            self._swept_ms = now_ms
+            seen = self._known.items()
+            self._known = {at: of for at, of in seen if of.seen_ms > now_ms - _GONE_MS}
+        return len(self._known) < _MOST_PLACES
+
 
 class _Still:
-    """A partition that is where it was: since when, and how far behind it was then."""
+    """A partition that is where it was: since when, how far behind it was then, and when it was
+    looked at."""
 
-    __slots__ = ("lag", "offset", "since_ms", "told_lag")
+    __slots__ = ("lag", "offset", "seen_ms", "since_ms", "told_lag")
 
     def __init__(self, offset: int, lag: int, since_ms: int) -> None:
         self.offset, self.lag, self.since_ms = offset, lag, since_ms
+        self.seen_ms = since_ms
         self.told_lag = 0
 
 

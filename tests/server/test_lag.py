@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_client.openmetrics.exposition import generate_latest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -14,7 +15,7 @@ from support.console import Console
 from pykcoord import Config, Coordinator
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.consumer_protocol import encode_assignment
-from pykcoord.lag import EndTimes, GroupLag, Lags, Owner, PartitionLag
+from pykcoord.lag import EndTimes, GroupLag, Lags, Owner, PartitionLag, Stalls
 from pykcoord.lag_metrics import lag_metrics
 from pykcoord.lag_watch import LagWatch
 
@@ -88,6 +89,21 @@ class Rows:
         assignment = encode_assignment([("orders", 0)])
         member = (self.owner, None, "app", "/10.0.0.1", 1, 1, b"", assignment, None)
         return [("g", "classic", "Stable", "consumer", 1, "range", "", 0, [member], None)]
+
+
+def test_partitions_that_are_gone_make_room_for_those_that_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Groups for an hour, each with another id."""
+    monkeypatch.setattr("pykcoord.lag._MOST_PLACES", 100)
+    stalls = Stalls()
+    hour = 3_600_000
+    for number in range(100):
+        assert stalls.look((f"once-{number}", "orders", 0), 5, 10, number) is None
+    for minute in range(3):
+        at_ms = 2 * hour + minute * 120_000
+        late = stalls.look(("g", "orders", 0), 5, 10 + 10 * minute, at_ms)
+    assert late == 240_000
 
 
 def test_a_new_owner_has_the_lag_as_soon_as_it_owns_the_partition() -> None:
