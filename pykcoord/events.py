@@ -16,9 +16,10 @@ __all__ = [
 ]  # fmt: skip
 
 REBALANCE_STARTS = ("rebalance_started", "group_epoch_bumped")
-# Of one turn there is a line for each: thousands of lines would cost more than their rebalances.
-MOST_STARTS = 32
 """Kinds of events with which a rebalance begins, of a classic group and of a consumer group."""
+MOST_STARTS = 32
+"""Rebalances that start in one turn and have a line of log each: thousands of lines would cost more
+than the rebalances."""
 
 logger = logging.getLogger("pykcoord.groups")
 
