@@ -25,11 +25,9 @@ class Briefly:
         loop = asyncio.get_running_loop()
         kept = self._kept.get(key)
         if kept is None or (kept[1].done() and loop.time() - kept[0] > self._seconds):
-            task = asyncio.ensure_future(_awaited(compute))
-            kept = self._kept[key] = (loop.time(), task)
-            self._kept.move_to_end(key)
-            while len(self._kept) > _MOST:
-                self._kept.popitem(last=False)
+            self._kept.pop(key, None)
+            self._forget_old(loop.time())
+            kept = self._kept[key] = (loop.time(), asyncio.ensure_future(_awaited(compute)))
         try:
             return await asyncio.shield(kept[1])
         except BaseException:
@@ -40,6 +38,15 @@ class Briefly:
     def forget(self) -> None:
         """Compute everything anew: something was changed."""
         self._kept.clear()
+
+    def _forget_old(self, now: float) -> None:
+        """Those that began first stand first."""
+        while self._kept:
+            key, (began, task) = next(iter(self._kept.items()))
+            is_old = task.done() and now - began > self._seconds
+            if not is_old and len(self._kept) < _MOST:
+                return
+            del self._kept[key]
 
 
 async def _awaited(compute: Callable[[], Awaitable[Any]]) -> Any:

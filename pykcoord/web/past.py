@@ -14,8 +14,9 @@ from pykcoord.web.source import Source
 
 __all__ = ["Pasts", "Told"]
 
-_MOST_GROUPS = 200
+# Events of one group, and of all that are kept.
 _MOST_EVENTS = 5_000
+_MOST_KEPT = 100_000
 # What other nodes hear of a group is not heard here: it is read again after so long.
 _OTHERS_MS = 3_000
 # After so many times what reading took it is looked whether there is more.
@@ -45,24 +46,17 @@ class Pasts:
         self._history = history
         self._now_ms = now_ms
         self._kept: OrderedDict[str, _Kept] = OrderedDict()
+        self._count = 0
 
     async def of(self, group_id: str) -> Told:
         """What is kept of a group and what was heard since, without a gap between."""
         kept = self._kept.get(group_id)
-        live = self._history.of(group_id)
-        is_cut = self._history.is_cut(group_id)
-        is_old = (
-            kept is not None
-            and not self._source.tells_all
-            and self._now_ms() > kept.read_ms + _OTHERS_MS
-        )
-        if kept is None or is_old or (is_cut and live[0].timestamp_ms > kept.read_ms):
+        if kept is None or not self._goes_on(group_id, kept):
             kept = await self._read(group_id)
-            live = self._history.of(group_id)
         self._kept.move_to_end(group_id)
         since_ms = self._history.since_ms if kept.since_ms is None else kept.since_ms
         joined = _joined if self._source.tells_all else _united
-        return Told(joined(kept.events, live), since_ms)
+        return Told(joined(kept.events, self._history.of(group_id)), since_ms)
 
     async def has_more(self, group_id: str) -> bool:
         """Whether other processes have kept more of a group since it was read; then it is read
@@ -72,8 +66,14 @@ class Pasts:
             return False
         if await asyncio.to_thread(self._source.kept_mark, group_id) == kept.mark:
             return False
-        self._kept.pop(group_id, None)
+        self._forget(group_id)
         return True
+
+    def _goes_on(self, group_id: str, kept: _Kept) -> bool:
+        """Whether all that came since it was read was heard here, and is kept."""
+        if not self._source.tells_all and self._now_ms() > kept.read_ms + _OTHERS_MS:
+            return False
+        return self._history.is_whole_since(group_id, kept.read_ms)
 
     async def _read(self, group_id: str) -> _Kept:
         read_ms = self._now_ms()
@@ -82,10 +82,16 @@ class Pasts:
         next_look_ms = read_ms + _LOOK_FACTOR * (self._now_ms() - read_ms)
         events = found.events[-_MOST_EVENTS:]
         kept = _Kept(events, found.since_ms, read_ms, mark, next_look_ms)
+        self._forget(group_id)
         self._kept[group_id] = kept
-        if len(self._kept) > _MOST_GROUPS:
-            self._kept.popitem(last=False)
+        self._count += len(kept.events) + 1
+        while self._count > _MOST_KEPT:
+            self._forget(next(iter(self._kept)))
         return kept
+
+    def _forget(self, group_id: str) -> None:
+        if (kept := self._kept.pop(group_id, None)) is not None:
+            self._count -= len(kept.events) + 1
 
 
 def _joined(before: Sequence[Event], live: Sequence[Event]) -> Sequence[Event]:
