@@ -8,7 +8,7 @@ import logging
 import mimetypes
 import pkgutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
@@ -84,6 +84,7 @@ class Application:
             exception_handlers={
                 404: _missing,
                 BadRequestError: _bad_request,
+                ClientDisconnect: _gone,
                 KafkaError: _refused,
                 KcoordError: _unavailable,
                 OSError: _unavailable,
@@ -122,7 +123,7 @@ class Application:
         tasks = [
             asyncio.create_task(_kept_up(self._listen)),
             asyncio.create_task(_kept_up(self._listing.run)),
-            asyncio.create_task(self._count_before()),
+            asyncio.create_task(_kept_up(self._count_before)),
             asyncio.create_task(_kept_up(self._look_at_kept)),
         ]
         try:
@@ -152,10 +153,17 @@ class Application:
     async def _count_before(self) -> None:
         """Rebalances from before the console began, as far as they are kept."""
         since_ms = self._history.since_ms - HOUR_MS
-        with suppress(OSError, ValueError, KeyError):
+        try:
             found = await asyncio.to_thread(self._source.rebalanced_since, since_ms)
-            if found is not None:
-                self._history.count_before(found, since_ms)
+        except (OSError, KcoordError) as error:
+            logger.warning(
+                "console: rebalances of the hour before it began are not counted: %s",
+                error,
+                extra={"event": "web_failure"},
+            )
+            return
+        if found is not None:
+            self._history.count_before(found, since_ms)
 
     async def _page(self, request: Request) -> Response:
         return self._file("index.html", "no-cache")
@@ -323,6 +331,11 @@ async def _bad_request(request: Request, error: Exception) -> Response:
     return _json({"error": str(error)}, error.status)
 
 
+async def _gone(request: Request, error: Exception) -> Response:
+    """The browser went in the middle of its question: nobody hears this."""
+    return Response(status_code=400)
+
+
 async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, KafkaError)
     return _json({"error": str(error), "code": error.code, "name": error.name}, 409)
@@ -331,6 +344,4 @@ async def _refused(request: Request, error: Exception) -> Response:
 async def _unavailable(request: Request, error: Exception) -> Response:
     if isinstance(error, ArgumentError):
         return _json({"error": str(error)}, 400)
-    with suppress(ClientDisconnect):
-        await request.body()
     return _json({"error": str(error) or type(error).__name__}, 503)
