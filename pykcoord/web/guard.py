@@ -5,11 +5,10 @@ from __future__ import annotations
 import hmac
 import secrets
 from collections import OrderedDict
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import Request
+from starlette.requests import Request, cookie_parser
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -91,7 +90,7 @@ class Sessions:
     def may_change(self, headers: Headers) -> bool:
         """Whether a change comes from a page of this console."""
         origin = headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != headers.get("host"):
+        if origin is not None and _authority(origin) != headers.get("host"):
             return False
         if headers.get("sec-fetch-site", "same-origin") != "same-origin":
             return False
@@ -100,12 +99,9 @@ class Sessions:
 
 
 def session_of(headers: Headers) -> str:
-    """The session that a browser names; empty: none."""
-    try:
-        cookies = SimpleCookie(headers.get("cookie", ""))
-    except CookieError:
-        return ""
-    return cookies[COOKIE].value if COOKIE in cookies else ""
+    """The session that a browser names; empty: none. Beside it may stand cookies of whatever else
+    is served at that name, in any form."""
+    return cookie_parser(headers.get("cookie", "")).get(COOKIE, "")
 
 
 class Guard:
@@ -135,7 +131,7 @@ class Guard:
         await (refusal or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
-        path = request.url.path
+        path = request.scope["path"]  # `url` has the Host header in it, which the asker chose
         host = request.headers.get("host", "")
         if self._hosts is not None and _host_name(host) not in self._hosts:
             text = "Ask this console as 127.0.0.1 or localhost, or start it with --web-token-file."
@@ -151,6 +147,13 @@ class Guard:
 def _hosts(listen: str) -> set[str]:
     names = {listen.lower(), "localhost", "127.0.0.1", "::1"}
     return names if is_loopback(listen) else names | {""}
+
+
+def _authority(origin: str) -> str | None:
+    try:
+        return urlsplit(origin).netloc
+    except ValueError:
+        return None
 
 
 def _host_name(host: str) -> str:

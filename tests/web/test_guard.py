@@ -109,6 +109,10 @@ def test_a_browser_signs_in_and_out(guarded: Console) -> None:
     assert TOKEN not in cookie
     sent = {"Cookie": cookie.partition(";")[0]}
     assert guarded.ask("GET", "/api/groups", headers=sent)[0] == 200
+    # Cookies of whatever else is served at that name, at any port.
+    for others in ('settings={"dark": true}', "a[0]=1", "nothing", 'half="'):
+        beside = {"Cookie": f"{others}; {sent['Cookie']}"}
+        assert guarded.ask("GET", "/api/groups", headers=beside)[0] == 200, others
     assert sign("/logout", {}, **sent)[0] == 204
     assert guarded.ask("GET", "/api/groups", headers=sent)[0] == 401
 
@@ -132,6 +136,7 @@ def test_a_console_is_read_only_unless_it_is_told(reader: Console, path: str) ->
         {"X_Pykcoord_Change": "wrong"},
         {"Origin": "http://evil.example"},
         {"Origin": "null"},
+        {"Origin": "http://["},
         {"Sec_Fetch_Site": "cross-site"},
         {"Sec_Fetch_Site": "same-site"},
     ],
