@@ -262,9 +262,14 @@ class Index:
 
     def plus(self, group_ids: Iterable[str]) -> Index:
         """This one, with groups that came since, of which only the ids are known."""
-        unknown = sorted(one.encode() for one in group_ids if self.kind_of(one) is None)
-        if not unknown:
+        others = {one.encode() for one in group_ids}
+        for chunk in self._chunks:
+            if not others:
+                return self
+            _take_out(others, chunk.ids)
+        if not others:
             return self
+        unknown = sorted(others)
         number = len(self._kinds)
         chunk = _Chunk(unknown, bytes([min(number, _MOST_KINDS)]) * len(unknown))
         kinds, counts = [*self._kinds, Kind("", "", "")], [*self._counts, len(unknown)]
@@ -291,6 +296,18 @@ def _matching(
         for one, number in pairs
         if pattern in one and (chosen is None or chosen(number))
     ]
+
+
+def _take_out(group_ids: set[bytes], ids: list[bytes]) -> None:
+    """Those that are among `ids`, which ascend, go. To look at all of these costs what to search
+    for some does."""
+    if 16 * len(group_ids) > len(ids):
+        group_ids.difference_update(ids)
+        return
+    for one in tuple(group_ids):
+        at = bisect_left(ids, one)
+        if at < len(ids) and ids[at] == one:
+            group_ids.discard(one)
 
 
 def _best(

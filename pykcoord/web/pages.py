@@ -74,8 +74,8 @@ class Pages:
         after: str | None,
         skip: int,
     ) -> Page:
-        """A page of groups: by `sort` "group" those beyond the id `after`, otherwise those behind
-        the first `skip`."""
+        """A page of groups: by `sort` "group", and where `sorted_by` says so, those beyond the id
+        `after`, otherwise those behind the first `skip`."""
         key = (size, search, state, kind, sort, descending, after, skip)
 
         async def compute() -> Page:
@@ -85,7 +85,7 @@ class Pages:
                 sorted_by = "group"
             else:
                 rows, more, sorted_by = await self._by_figure(
-                    index, size, search, state, kind, sort, descending, skip
+                    index, size, search, state, kind, sort, descending, after, skip
                 )
             return {
                 "groups": rows,
@@ -235,6 +235,7 @@ class Pages:
         kind: str | None,
         sort: str,
         descending: bool,
+        after: str | None,
         skip: int,
     ) -> tuple[list[Page], bool, str]:
         """Sorted by what a listing does not say: each group that matches is described for it."""
@@ -256,7 +257,7 @@ class Pages:
         async for some in index.matching(search, state, kind):
             matching += some
             if len(matching) > MOST_SORTED:
-                rows, more = await self._by_id(index, size, search, state, kind, False, None)
+                rows, more = await self._by_id(index, size, search, state, kind, False, after)
                 return rows, more, "group"
         ids = tuple(sorted(one.group_id for one in matching))
         rows = await self._kept_rows.get(

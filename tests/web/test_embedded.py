@@ -13,7 +13,7 @@ import pytest
 from support.console import Console, Stream
 
 from pykcoord import ArgumentError, Config, Coordinator
-from pykcoord.web import WebOptions
+from pykcoord.web import WebOptions, pages
 from pykcoord.web.embedded import EmbeddedSource
 
 HOSTILE = [
@@ -166,6 +166,26 @@ def test_groups_are_sorted_by_what_they_have(coordinator: Coordinator, console: 
         assert [one["id"] for one in console.get("/api/groups", size=2)["groups"]] == ["a", "b"]
         page = console.get("/api/groups", size=2, after="b")
         assert ([one["id"] for one in page["groups"]], page["more"]) == (["c", "d"], False)
+
+
+def test_more_groups_than_are_sorted_are_all_shown_page_by_page(
+    coordinator: Coordinator, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pages, "MOST_SORTED", 2)
+    for name in "abcde":
+        with coordinator.join(name, ["orders"]) as member:
+            member.wait()
+    _until(lambda: console.get("/api/groups")["total"] == 5)
+    seen: list[str] = []
+    more = True
+    while more:
+        at = {"after": seen[-1], "skip": len(seen)} if seen else {}
+        page = console.get("/api/groups", sort="lag", size=2, **at)
+        assert page["sorted_by"] == "group"
+        assert not set(seen) & {one["id"] for one in page["groups"]}
+        seen += [one["id"] for one in page["groups"]]
+        more = page["more"]
+    assert seen == list("abcde")
 
 
 def test_health_metrics_and_cluster(coordinator: Coordinator, console: Console) -> None:

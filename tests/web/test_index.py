@@ -115,6 +115,16 @@ def test_a_group_that_came_since_is_there_once() -> None:
     assert _pages(index.plus(["b", "a"]), 10) == ["a", "b", "c"]
 
 
+@pytest.mark.parametrize("count", [3, 2 * CHUNK])
+def test_groups_that_came_since_are_those_that_are_not_listed(count: int) -> None:
+    rows = _rows(3 * CHUNK)
+    listed = [row[0] for row in rows]
+    newer = [f"new-{number}" for number in range(count)]
+    whole = _index(rows).plus([*newer, *listed[:count]])
+    assert whole.total == len(listed) + count
+    assert _pages(whole, 500) == sorted([*listed, *newer], key=str.encode)
+
+
 def test_clients_choose_many_protocol_types() -> None:
     rows = [(f"{one:04}", "t" * one, "Stable", "classic") for one in range(600)]
     index = _index(rows)

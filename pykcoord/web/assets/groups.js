@@ -95,7 +95,7 @@ export function groupsPage(query, session, app) {
       foot),
     parameters: () => ({
       size: SIZE, search: given("search"), state: given("state"), type: given("type"), sort, order,
-      after: sort === "group" && query.has("after") ? given("after") : null, skip: sort === "group" ? null : skip,
+      after: query.has("after") ? given("after") : null, skip: sort === "group" ? null : skip,
     }),
     wants(told) {
       ticks += 1;
@@ -110,7 +110,7 @@ export function groupsPage(query, session, app) {
         given("search") || given("state") ? "No group matches."
           : answer.is_whole ? "No groups yet: a consumer that joins, or commits, makes one." : "None is known yet."));
       replace(body, answer.groups.length ? answer.groups.map(row) : empty);
-      replace(foot, pager(answer, sort, skip, query, link));
+      replace(foot, pager(answer, skip, query, link));
     },
   };
 }
@@ -145,15 +145,16 @@ function notices(answer, sort) {
   return found;
 }
 
-function pager(answer, sort, skip, query, link) {
+function pager(answer, skip, query, link) {
   const last = answer.groups.at(-1);
-  const isFirst = sort === "group" ? !query.has("after") : skip === 0;
-  const next = sort === "group" ? { after: last?.id ?? null } : { skip: skip + answer.groups.length };
+  const byGroup = answer.sorted_by === "group";
+  const isFirst = byGroup ? !query.has("after") : skip === 0;
+  const next = byGroup ? { after: last?.id ?? null, skip: null } : { skip: skip + answer.groups.length, after: null };
   const known = answer.at_ms - answer.rebalances_since_ms < HOUR_MS ? [", known since ", stamp(answer.rebalances_since_ms)] : null;
   const rebalances = h("span", { class: "muted" }, "Rebalances of the last hour", known,
     answer.rebalances_are_all ? "" : ", of this node's groups");
   const toFirst = isFirst ? null : h("a", { class: "button", href: link({ after: null, skip: null }), "data-key": "first" }, "First page");
-  const nextHref = sort === "group" && last?.id === "" ? "/?after=" : link(next);
+  const nextHref = byGroup && last?.id === "" ? "/?after=" : link(next);
   const toNext = answer.more ? h("a", { class: "button", href: nextHref, rel: "next", "data-key": "next" }, "Next page") : null;
   return [rebalances, h("span", { class: "grow" }), toFirst, toNext].filter(Boolean);
 }
