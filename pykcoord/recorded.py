@@ -4,7 +4,6 @@ or from the objects that nodes of a cluster share.
 
 from __future__ import annotations
 
-import contextlib
 import json
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
@@ -109,8 +108,11 @@ class Recorded:
 def decode_events(records: Iterable[EventRecord]) -> Iterator[Event]:
     """The events that records hold; what cannot be read is left out."""
     for record in records:
-        with contextlib.suppress(ValueError, KeyError, TypeError, AttributeError):
-            yield Event.of_json(json.loads(record.value))
+        try:
+            event = Event.of_json(json.loads(record.value))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+        yield event
 
 
 def _events_of(records: Iterator[EventRecord], group_id: str) -> tuple[list[Event], int | None]:

@@ -8,7 +8,7 @@ import logging
 import mimetypes
 import pkgutil
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from starlette.applications import Starlette
@@ -146,7 +146,7 @@ class Application:
         while True:
             await asyncio.sleep(_KEPT_SECONDS)
             for group_id in self.feed.watched():
-                with suppress(OSError):
+                with suppress(OSError, KcoordError):
                     if await self._pasts.has_more(group_id):
                         self.feed.change(group_id)
 
