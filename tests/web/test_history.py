@@ -68,6 +68,9 @@ class Files:
         self.events: list[Event] = []
         self.read = 0
 
+    def kept_mark(self, group_id: str) -> object:
+        return len(self.events)
+
     def past(self, group_id: str) -> Past:
         self.read += 1
         return Past([one for one in self.events if one.group_id == group_id], NOW)
