@@ -94,7 +94,15 @@ class EventStream:
                     raise self._failure or StopAsyncIteration
                 wanted: asyncio.Future[None] = loop.create_future()
                 self._sleepers.append((loop, wanted))
-            await wanted
+            try:
+                await wanted
+            except asyncio.CancelledError:
+                self._give_up(wanted)
+                raise
+
+    def _give_up(self, wanted: asyncio.Future[None]) -> None:
+        with self._changed:
+            self._sleepers = [one for one in self._sleepers if one[1] is not wanted]
 
     def _wake(self) -> None:
         with self._changed:

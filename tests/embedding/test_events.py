@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from pathlib import Path
 
@@ -10,7 +11,7 @@ import pytest
 
 from pykcoord import Config, Coordinator
 from pykcoord.errors import ArgumentError, CoordinatorClosedError
-from pykcoord.event_stream import EventStream
+from pykcoord.event_stream import EventStream, EventStreams
 from pykcoord.events import Event
 
 from .conftest import Join
@@ -98,3 +99,17 @@ def test_a_stream_of_a_coordinator_that_failed_raises_once_it_is_read() -> None:
 def test_a_limit_is_a_number_of_events(coordinator: Coordinator, limit: object) -> None:
     with pytest.raises(ArgumentError, match="limit"):
         coordinator.events(limit=limit)  # type: ignore[arg-type]
+
+
+def test_who_waits_for_an_event_no_longer_leaves_nothing_behind() -> None:
+    stream = EventStreams().add(10)
+
+    async def look() -> None:
+        for _ in range(100):
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(anext(stream), 0.0001)
+        assert stream._sleepers == []
+        stream.put(Event("group_created", "g", 0))
+        assert (await anext(stream)).group_id == "g"
+
+    asyncio.run(look())
