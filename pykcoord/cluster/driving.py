@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from pykcoord._native import ClusterNode
 from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.asking import AskClient
+from pykcoord.cluster.cluster_log import begin, put_snapshot, read_entries, trim
+from pykcoord.cluster.cluster_log import readable_snapshots as readable_log_snapshots
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
 from pykcoord.cluster.reading import Stretch
 from pykcoord.cluster.secret import SecretError
@@ -60,13 +62,15 @@ class LeasedRuntime(Runtime):
 
 
 class Driver(Journaling):
-    """Drives `node`, whose journal is `log`, and which serves by `runtime`. `new_loader` makes one
+    """Drives `node`, whose journal is `log`, and which serves by `runtime`. `location` names the
+    store. `new_loader` makes one
     that shares nothing with the node, on another thread. `changed` is called
     when the node has read news of the cluster, `ended` once when it has ended, `topics_changed`
     where another node knows a newer version of the topics, `topics`."""
 
     def __init__(
         self,
+        location: str,
         store: Store,
         node: ClusterNode,
         runtime: LeasedRuntime,
@@ -87,7 +91,7 @@ class Driver(Journaling):
         self.log: JournalLog
         self.topics = 0
         """The newest version of the topics that this node has heard of."""
-        self._store = store
+        self._location, self._store = location, store
         self._runtime = runtime
         self._changed, self._ended = changed, ended
         self._topics_changed = topics_changed
@@ -222,21 +226,30 @@ class Driver(Journaling):
             self._ended()
 
     def _do_follow(self, start: int) -> None:
-        def read() -> list[str]:
-            texts: list[str] = []
-            while (content := self._store.read(entry_name(start + len(texts)))) is not None:
-                texts.append(content.decode())
-            return texts
+        def read() -> str | list[str] | KcoordError:
+            try:
+                snapshot = begin(self._location, self._store) if start == 0 else None
+            except KcoordError as error:
+                return error
+            return read_entries(self._store, start) if snapshot is None else snapshot
 
         async def follow() -> None:
-            texts = await self._in_thread(read)
+            found = await self._in_thread(read)
             try:
-                self.node.followed(boot_ms(), start, texts)
+                if isinstance(found, str):
+                    self.node.restored(boot_ms(), found)
+                elif isinstance(found, KcoordError):
+                    self._fail(str(found))
+                else:
+                    self.node.followed(boot_ms(), start, found)
             except ValueError as error:
-                self.failure = f"the cluster log cannot be read: {error}"
-                self._ended()
+                self._fail(f"{self._location}: the cluster log cannot be read: {error}")
 
         self._spawn(follow())
+
+    def _fail(self, reason: str) -> None:
+        self.failure = reason
+        self._ended()
 
     def _do_put(self, index: int, text: str) -> None:
         async def put() -> None:
@@ -246,6 +259,25 @@ class Driver(Journaling):
             self.node.entry_put(boot_ms(), index, made)
 
         self._spawn(put())
+
+    def _do_look_log(self) -> None:
+        self._look_log(lambda: readable_log_snapshots(self._store))
+
+    def _do_snapshot_log(self, index: int, text: str) -> None:
+        self._look_log(lambda: put_snapshot(self._store, index, text))
+
+    def _look_log(self, call: Callable[[], list[int]]) -> None:
+        async def look() -> None:
+            self.node.log_snapshots(boot_ms(), await self._in_thread(call))
+
+        self._spawn(look())
+
+    def _do_trim(self, head: int, below: int) -> None:
+        async def delete() -> None:
+            done = await self._in_thread(lambda: trim(self._store, head, below))
+            self.node.trimmed(boot_ms(), bool(done))
+
+        self._spawn(delete())
 
     def _do_fence(self, incarnation: int, start: int) -> None:
         async def fence() -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from typing import NamedTuple
 
 from pykcoord._native import ClusterView
+from pykcoord.clock import boot_seconds
+from pykcoord.cluster.cluster_log import begin, read_entries
 from pykcoord.cluster.reading import Stretch
 from pykcoord.errors import KcoordError
 from pykcoord.log.shared import Store, open_store
-from pykcoord.log.shared.rounds import CLUSTER_LOG, entry_name
+from pykcoord.log.shared.rounds import entry_name
 
 __all__ = [
     "ClusterFollower",
@@ -19,10 +22,11 @@ __all__ = [
     "is_cluster",
     "read_cluster",
     "require_no_shard_log",
-    "require_whole_log",
 ]
 
 _SHARD_LOG = "log.json"
+# What was read so long ago may be followed by entries that are gone: it is read anew.
+_STALE_SECONDS = 60.0
 
 
 class NodeState(NamedTuple):
@@ -72,16 +76,19 @@ class ClusterFollower:
         self.location = location
         self._store = open_store(location) if store is None else store
         self._view = ClusterView()
+        self._read_at = -math.inf
 
     def read(self) -> ClusterState:
         """The state now. Raises KcoordError if there is no cluster or its log cannot be read, and
         what the store raises."""
-        view = self._view
-        while (content := self._store.read(entry_name(view.next_index))) is not None:
-            try:
-                view.apply(content.decode())
-            except ValueError as error:  # UnicodeDecodeError is one
-                raise KcoordError(f"{self.location}: the cluster log: {error}") from None
+        began_at, is_stale = boot_seconds(), self._is_stale()
+        try:
+            view = ClusterView(begin(self.location, self._store)) if is_stale else self._view
+            for text in read_entries(self._store, view.next_index):
+                view.apply(text)
+        except ValueError as error:  # UnicodeDecodeError is one
+            raise KcoordError(f"{self.location}: the cluster log: {error}") from None
+        self._view, self._read_at = view, began_at
         if view.next_index == 0:
             raise KcoordError(
                 f"{self.location}: there is no cluster; `pykcoord serve --cluster` makes one"
@@ -93,8 +100,12 @@ class ClusterFollower:
         return [Stretch(*one) for one in self._view.lineage(shard)]
 
     def put(self, index: int, text: str) -> bool:
-        """Put the entry of this number; False if there is one. Raises what the store raises."""
-        return self._store.create(entry_name(index), text.encode())
+        """Put the entry of this number; False if there is one, or if the last `read` is so long
+        ago that there may have been one. Raises what the store raises."""
+        return not self._is_stale() and self._store.create(entry_name(index), text.encode())
+
+    def _is_stale(self) -> bool:
+        return boot_seconds() > self._read_at + _STALE_SECONDS
 
 
 def read_cluster(location: str) -> ClusterState:
@@ -117,21 +128,6 @@ def require_no_shard_log(location: str | Path, store: Store) -> None:
             f"journals. A log of such hosts is carried over with `pykcoord cluster convert {where} "
             "NEW`"
         )
-
-
-def require_whole_log(location: str | Path, store: Store) -> None:
-    """Raises KcoordError where the store has lost an entry of the cluster log that others came
-    after: who does not see it would put another one there. Raises what the store raises."""
-    names = store.names(CLUSTER_LOG)
-    for index, name in enumerate(names):
-        if int(name) == index:
-            continue
-        if store.read(entry_name(index)) is None:  # or else it is only not listed
-            raise KcoordError(
-                f"{os.fspath(location)}: {entry_name(index)} is gone, and there are entries of the "
-                "cluster log after it: restore it from a copy. Nothing is served from what is left"
-            )
-        return
 
 
 def _state(view: ClusterView) -> ClusterState:

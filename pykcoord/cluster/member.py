@@ -21,6 +21,7 @@ from pykcoord._native import ClusterNode, Node, partition_of
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.asking import AskClient, Ends, serve_asks
+from pykcoord.cluster.cluster_log import begin
 from pykcoord.cluster.driving import Driver, LeasedRuntime
 from pykcoord.cluster.ends import EndsOfOthers, ends_here
 from pykcoord.cluster.hearing import EventsOfOthers, ToldEvents
@@ -30,7 +31,6 @@ from pykcoord.cluster.looking import (
     NodeState,
     is_cluster,
     require_no_shard_log,
-    require_whole_log,
 )
 from pykcoord.cluster.secret import DifferentSecretError, check_secret
 from pykcoord.cluster.timing import Timing
@@ -62,9 +62,18 @@ _LEAVE_SECONDS = 10.0
 _INCARNATIONS = 2**64
 # Each so many snapshot intervals it is looked whether rounds can go.
 _SNAPSHOTS_A_LOOK = 5
+# The cluster log gets a snapshot after so many entries; those that are in the one before it go
+# after so long. Who did not read the log for half of that begins anew.
+_LOG_ENTRIES = 500
+_TRIM_MS = 3_600_000
 # A node that is fenced again and again, and that no controller reaches in between, waits so long
 # before it joins: first, and at most. Each time leaves some objects for good.
 _UNREACHED_SECONDS = (1.0, 30.0)
+_BEGINS_ANEW = {
+    "fenced": "this node was fenced, as it did not answer for long; it begins anew",
+    "behind": "this node did not read the cluster log for so long that it may have missed entries "
+    "that are gone; it begins anew",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +132,7 @@ async def serve_member(
             f"{options.location}: there is no cluster, and node {config.node_id} is to make none "
             "(pykcoord.cluster.create.enable=false). Is the right folder mounted?"
         )
-    require_whole_log(options.location, store)
+    begin(options.location, store)
     await _check_secret(store, options)
     unreached = 0
     while not asked_to_end.done():
@@ -131,14 +140,12 @@ async def serve_member(
         member = _Member(
             config, options, store, ready, metrics, at_once, shown, join_wait_seconds=wait
         )
-        if await member.run(asked_to_end) != "fenced":
+        ended = await member.run(asked_to_end)
+        if ended not in _BEGINS_ANEW:
             return
         unreached = 0 if member.was_reached else unreached + 1
-        logger.warning(
-            "this node was fenced, as it did not answer for long; it begins anew",
-            extra={"event": "fenced", "node": config.node_id},
-        )
-        if metrics is not None:
+        logger.warning(_BEGINS_ANEW[ended], extra={"event": ended, "node": config.node_id})
+        if ended == "fenced" and metrics is not None:
             metrics.fenced()
         options = member.same_place()
         ready = _nothing
@@ -257,7 +264,7 @@ class _Member:
         return self._driver.was_asked
 
     async def run(self, asked_to_end: asyncio.Future[str]) -> str:
-        """Why it has ended: "fenced", "left", "asked"."""
+        """Why it has ended: "fenced", "behind", "left", "asked"."""
         incarnation = secrets.randbelow(_INCARNATIONS)
         hearing = _Hearing()
         log = JournalLog(self._store, self._shards, incarnation, hearing)
@@ -300,7 +307,8 @@ class _Member:
                 boot_ms(),
             )
             driver = Driver(
-                self._store,
+                location,
+                store,
                 node,
                 engine.runtime,
                 new_loader=lambda: Node(self._config.native(), 1, os.urandom(32)).loader(),
@@ -335,13 +343,14 @@ class _Member:
                 await asyncio.to_thread(engine.recorder.close)
             log.close()
 
-    def _settings(self) -> tuple[int, int, int, int, int, int, int]:
+    def _settings(self) -> tuple[int, int, int, int, int, int, int, int, int]:
         waits = self._timing
         snapshot_ms = self._config.pykcoord_cluster_snapshot_interval_ms
         rounds = self._config.pykcoord_cluster_prune_rounds
         of_store = (waits.lease_ms, waits.poll_ms, waits.store_silence_ms)
         pruning = (snapshot_ms, rounds, _SNAPSHOTS_A_LOOK * snapshot_ms)
-        return (*of_store, *pruning, int(1000 * self._join_wait_seconds))
+        of_log = (_LOG_ENTRIES, _TRIM_MS)
+        return (*of_store, *pruning, int(1000 * self._join_wait_seconds), *of_log)
 
     def _server(
         self, engine: Engine, catalogue: TopicCatalogue, metrics: ServerMetrics | None
@@ -382,10 +391,12 @@ class _Member:
         return self._outcome(driver)
 
     def _outcome(self, driver: Driver) -> str:
-        stop = driver.failure or driver.node.stop or "asked"
+        if driver.failure is not None:
+            raise KcoordError(driver.failure)
+        stop = driver.node.stop or "asked"
         if driver.node.lost_rounds is not None:
             self._say_lost(*driver.node.lost_rounds)
-        if stop in ("fenced", "left", "asked"):
+        if stop in ("left", "asked", *_BEGINS_ANEW):
             return stop
         raise KcoordError(
             f"{self._options.location}: {stop}; this node was started for {self._shards} shards "

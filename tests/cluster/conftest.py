@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import logging
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from support.members import Members, probing
+from support.one_node import Manners
 from support.probe import Probe
 
 
@@ -23,3 +25,19 @@ def members(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]
 def probes(members: Members) -> Iterator[list[Probe]]:
     with probing(members) as made:
         yield made
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def store(root: Path) -> Manners:
+    return Manners(root)
+
+
+@pytest.fixture
+def lines(caplog: pytest.LogCaptureFixture) -> Iterator[Callable[[], list[str]]]:
+    with caplog.at_level(logging.INFO, "pykcoord.cluster"):
+        yield lambda: [record.getMessage() for record in caplog.records]

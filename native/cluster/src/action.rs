@@ -77,6 +77,23 @@ pub enum Action {
         /// Which.
         shard: Shard,
     },
+    /// Look which snapshots of the cluster log stand and can be read. Answered by `log_snapshots`.
+    LookLog,
+    /// Write a snapshot of the cluster log: what the entries below a number amount to. Answered by
+    /// `log_snapshots`, with those that stand then.
+    SnapshotLog {
+        /// Its number.
+        index: u64,
+        /// See [`crate::View::to_text`].
+        text: String,
+    },
+    /// Delete entries of the cluster log and snapshots of it. Answered by `trimmed`.
+    Trim {
+        /// The entries up to this number stay.
+        head: u64,
+        /// And those from this number on, and the snapshots.
+        below: u64,
+    },
     /// Delete rounds of a journal, some at a time. Answered by `deleted`.
     Delete {
         /// Whose journal.

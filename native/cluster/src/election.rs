@@ -19,6 +19,12 @@ impl Election {
         Election { heard_at: now, controller: None, unheard: 0 }
     }
 
+    /// A node that knows who is the controller, by a snapshot of the cluster log.
+    pub fn restored(&mut self, now: Millis, controller: Option<Incarnation>) {
+        self.heard_at = now;
+        self.controller = controller;
+    }
+
     /// A controller has asked, or a node has answered this one.
     pub fn heard(&mut self, now: Millis) {
         self.heard_at = now;

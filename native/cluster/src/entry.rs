@@ -68,6 +68,9 @@ pub enum Change {
         /// Where; `None`: wherever the controller likes, as before.
         node_id: Option<NodeId>,
     },
+    /// From here on entries of the cluster log go, once they are in snapshots of it. Those up to
+    /// this one stay for good.
+    Trims,
     /// An operator wants a node to lead nothing, or to lead again.
     Drain {
         /// Which.

@@ -16,6 +16,7 @@
 //!   ends there ([`FenceSearch`]); its owner finds the place taken, and stops.
 //! * A **floor** of a journal ([`Change::Pruned`]): rounds below it are deleted, once the cluster
 //!   log says so. A fence that was found below it, in the gap, stops nobody: it is searched again.
+//! * A **snapshot** of the cluster log: what its entries amount to. Those that are in two go.
 //!
 //! # What holds
 //!
@@ -42,6 +43,7 @@ mod proposal;
 mod pruning;
 mod settings;
 mod text;
+mod trimming;
 mod view;
 
 pub use action::{Action, Outcome};

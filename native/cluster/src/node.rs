@@ -1,5 +1,6 @@
 //! One node: all that it decides.
 
+mod joining;
 mod keeping;
 
 use crate::controller::Controller;
@@ -7,9 +8,10 @@ use crate::election::Election;
 use crate::leading::Leading;
 use crate::proposal::Proposal;
 use crate::pruning::Pruning;
+use crate::trimming::Trimming;
 use crate::{
-    Action, Answer, Ask, Change, Entry, Epoch, Incarnation, Lease, Millis, NodeId, Outcome, Seat,
-    Settings, Shard, View, ViewError,
+    Action, Answer, Ask, Change, Entry, Epoch, Incarnation, Lease, Millis, Outcome, Seat, Settings,
+    Shard, View, ViewError,
 };
 
 /// Why a node has ended. Its process may begin anew, as another incarnation.
@@ -23,6 +25,8 @@ pub enum Stop {
     OtherShards(u32),
     /// The cluster log cannot be.
     Invalid(ViewError),
+    /// It did not read the cluster log for so long that it may have missed entries that are gone.
+    Behind,
 }
 
 /// One node. Each input has the time `now`, which never goes back; then take the `actions`.
@@ -38,6 +42,9 @@ pub struct Node {
     proposal: Proposal,
     controller: Option<Controller>,
     pruning: Pruning,
+    trimming: Trimming,
+    /// The end of the cluster log was read then, or later.
+    current_at: Option<Millis>,
     /// A read of the cluster log is under way since then.
     following: Option<Millis>,
     follow_at: Millis,
@@ -76,6 +83,8 @@ impl Node {
             proposal: Proposal::default(),
             controller: None,
             pruning: Pruning::default(),
+            trimming: Trimming::default(),
+            current_at: None,
             following: None,
             follow_at: now,
             has_followed: false,
@@ -122,15 +131,6 @@ impl Node {
         self.leading.serving().collect()
     }
 
-    /// Another node has this one's id and another address for clients: this one waits until it is gone.
-    pub fn waits_for(&self) -> Option<&Seat> {
-        if self.is_member() {
-            return None;
-        }
-        let mut others = self.view.members().values();
-        others.find(|seat| seat.node_id == self.seat.node_id && !seat.is_at(&self.seat))
-    }
-
     /// When the node was proved last, until when it may answer.
     pub fn lease(&self) -> &Lease {
         &self.lease
@@ -172,6 +172,7 @@ impl Node {
         if self.is_healthy(now) {
             self.control(now);
             self.prune(now);
+            self.trim(now);
         }
         self.propose(now);
         self.end_if_left();
@@ -180,9 +181,13 @@ impl Node {
     /// The entries from the number that was asked for on; none: there is no news. `None`: the store
     /// did not answer.
     pub fn followed(&mut self, now: Millis, from: u64, entries: Option<&[Entry]>) {
-        self.following = None;
+        let started = self.following.take().unwrap_or(now);
         self.follow_at = now + self.settings.poll_ms;
         let Some(entries) = entries else { return };
+        if self.is_behind(now) {
+            return self.end(Stop::Behind);
+        }
+        self.current_at = Some(started);
         self.store_heard_at = now;
         self.has_followed |= entries.is_empty() || from == self.view.next_index();
         for (index, entry) in (from..).zip(entries) {
@@ -196,6 +201,9 @@ impl Node {
 
     /// What came of putting an entry.
     pub fn entry_put(&mut self, now: Millis, index: u64, outcome: Outcome) {
+        if outcome == Outcome::Created && self.is_behind(now) {
+            return self.end(Stop::Behind);
+        }
         if outcome != Outcome::Unknown {
             self.store_heard_at = now;
         }
@@ -375,12 +383,7 @@ impl Node {
             self.end(Stop::Invalid(error));
             return;
         }
-        if self.view.shards() != self.shards {
-            self.end(Stop::OtherShards(self.view.shards()));
-            return;
-        }
-        if self.view.is_gone(self.own) {
-            self.end(if self.leaves { Stop::Left } else { Stop::Fenced });
+        if !self.check() {
             return;
         }
         let controls = self.view.controller() == Some(self.own);
@@ -389,12 +392,23 @@ impl Node {
         } else if self.controller.as_ref().is_none_or(|one| one.term() != self.view.term()) {
             self.controller = Some(Controller::new(self.view.term(), self.own, now));
             self.pruning.sweep_gone(&self.view);
+            self.trimming = Trimming::default();
         }
         if let Some(controller) = &mut self.controller {
             controller.ask_soon(now);
         }
         self.follow_pruned(entry);
         self.leading.follow(&self.view, self.own, &mut self.actions);
+    }
+
+    /// Whether the view is one of a cluster in which this node can be.
+    fn check(&mut self) -> bool {
+        if self.view.shards() != self.shards {
+            self.end(Stop::OtherShards(self.view.shards()));
+        } else if self.view.is_gone(self.own) {
+            self.end(if self.leaves { Stop::Left } else { Stop::Fenced });
+        }
+        self.stop.is_none()
     }
 
     /// As the controller: ask the others, and have this node itself do what it is to do.
@@ -431,52 +445,13 @@ impl Node {
         if changes.is_empty() {
             changes = self.prunable();
         }
+        if changes.is_empty() && self.controller.is_some() {
+            changes = Trimming::changes(&self.view, &self.settings);
+        }
         if !changes.is_empty() {
             let (index, entry) = self.proposal.begin(self.view.next_index(), self.own, changes);
             self.actions.push(Action::PutEntry { index, entry });
         }
-    }
-
-    /// The changes by which this node comes. A process at the same address is gone, since its port
-    /// is this one's: its journal is fenced first.
-    fn join(&mut self) -> Vec<Change> {
-        if self.is_member() || self.leaves || self.waits_for().is_some() {
-            return Vec::new();
-        }
-        let mut changes = Vec::new();
-        if self.view.shards() == 0 {
-            changes.push(Change::Shards(self.shards));
-            changes.push(Change::Controller { term: 1, incarnation: self.own });
-        }
-        let mut members = self.view.members().iter();
-        let before = members.find(|(_, seat)| seat.is_at(&self.seat)).map(|(&before, _)| before);
-        if let Some(before) = before {
-            if self.displaced != Some(before) {
-                self.displaced = Some(before);
-                self.displaced_end = None;
-                let from = self.view.floor(before);
-                self.actions.push(Action::Fence { incarnation: before, from });
-            }
-            let Some(end) = self.displaced_end else { return Vec::new() };
-            if end < self.view.floor(before) {
-                self.displaced = None; // found where rounds were deleted: search again
-                return Vec::new();
-            }
-            changes.push(Change::Gone { incarnation: before, end });
-        }
-        changes.push(Change::Join { incarnation: self.own, seat: self.seat.clone() });
-        changes
-    }
-
-    /// Whether it is time to stand for controller: the nodes do one after the other, by their ids.
-    fn stands(&self, now: Millis) -> bool {
-        if self.controller.is_some() || self.leaves {
-            return false;
-        }
-        let by_id = self.view.by_id();
-        let before = |&(_, one): &(NodeId, Incarnation)| Some(one) != self.view.controller();
-        let order = by_id.iter().filter(|one| before(one)).position(|&(_, one)| one == self.own);
-        self.election.is_due(now, order.unwrap_or(by_id.len() + 1) as Millis, &self.settings)
     }
 
     fn end_if_left(&mut self) {

@@ -46,6 +46,14 @@ pub struct Settings {
     pub prune_ms: Millis,
     /// How often the controller looks for late objects among what was deleted.
     pub sweep_ms: Millis,
+    /// A snapshot of the cluster log is due after so many entries.
+    pub log_entries: u64,
+    /// So long after a snapshot of the cluster log was seen go the entries that are in the one
+    /// before it.
+    pub trim_ms: Millis,
+    /// Who has not read the end of the cluster log for so long may miss entries that have gone.
+    /// Much less than `trim_ms`.
+    pub behind_ms: Millis,
 }
 
 impl Default for Settings {
@@ -70,6 +78,9 @@ impl Default for Settings {
             prune_rounds: 10_000,
             prune_ms: 600_000,
             sweep_ms: 3_600_000,
+            log_entries: 500,
+            trim_ms: 3_600_000,
+            behind_ms: 1_800_000,
         }
     }
 }

@@ -13,7 +13,9 @@ const OLDER: u32 = 1;
 /// Entries of which rounds go: who does not know that would read what is deleted.
 const PRUNES: u32 = 2;
 /// Entries of what operators want: who does not know that would move it back.
-const FORMAT: u32 = 3;
+const WANTS: u32 = 3;
+/// Entries behind which others go: who does not know that would take a gap for the log's end.
+pub(crate) const FORMAT: u32 = 4;
 
 /// What cannot be read as an entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,6 +72,7 @@ impl Entry {
                 Change::Drain { node_id, is_drained } => {
                     writeln!(text, "drain {node_id} {}", if *is_drained { "on" } else { "off" })
                 }
+                Change::Trims => writeln!(text, "trims"),
             };
             written.expect("a String takes all that is written");
         }
@@ -84,21 +87,21 @@ impl Entry {
         let mut lines = text.lines().enumerate();
         let mut line = || lines.next().map(|(at, line)| (at + 1, line));
         let (_, first) = line().ok_or(FormatError::Line(1))?;
-        let mut words = Words { line: 1, words: first.split_whitespace() };
+        let mut words = Words::of(1, first);
         words.expect(FIRST)?;
         let format = words.number()?;
         if !(OLDER..=FORMAT).contains(&format) {
             return Err(FormatError::Version(format));
         }
         let (at, second) = line().ok_or(FormatError::Line(2))?;
-        let mut words = Words { line: at, words: second.split_whitespace() };
+        let mut words = Words::of(at, second);
         words.expect("writer")?;
         let writer = words.incarnation()?;
         let mut changes = Vec::new();
         let mut last = 2;
         while let Some((at, text)) = line() {
             last = at;
-            let mut words = Words { line: at, words: text.split_whitespace() };
+            let mut words = Words::of(at, text);
             let word = words.word()?;
             if word == "end" {
                 return Ok(Entry { writer, changes });
@@ -117,17 +120,23 @@ impl Entry {
 fn format_of(change: &Change) -> u32 {
     match change {
         Change::Pruned { .. } => PRUNES,
-        Change::Pin { .. } | Change::Drain { .. } => FORMAT,
+        Change::Pin { .. } | Change::Drain { .. } => WANTS,
+        Change::Trims => FORMAT,
         _ => OLDER,
     }
 }
 
-struct Words<'a> {
+pub(crate) struct Words<'a> {
     line: usize,
     words: SplitWhitespace<'a>,
 }
 
 impl<'a> Words<'a> {
+    /// Those of a line, whose number is counted from 1.
+    pub(crate) fn of(line: usize, text: &'a str) -> Self {
+        Words { line, words: text.split_whitespace() }
+    }
+
     fn change(&mut self, word: &str) -> Result<Change, FormatError> {
         let change = match word {
             "shards" => Change::Shards(self.number()?),
@@ -150,6 +159,7 @@ impl<'a> Words<'a> {
             },
             "pin" => Change::Pin { shard: self.number()?, node_id: self.or_none()? },
             "drain" => Change::Drain { node_id: self.number()?, is_drained: self.on_or_off()? },
+            "trims" => Change::Trims,
             _ => return Err(self.wrong()),
         };
         Ok(change)
@@ -171,7 +181,7 @@ impl<'a> Words<'a> {
         Ok(kept)
     }
 
-    fn seat(&mut self) -> Result<Seat, FormatError> {
+    pub(crate) fn seat(&mut self) -> Result<Seat, FormatError> {
         Ok(Seat {
             node_id: self.number()?,
             host: self.word()?.to_owned(),
@@ -181,7 +191,7 @@ impl<'a> Words<'a> {
         })
     }
 
-    fn or_none<T: FromStr>(&mut self) -> Result<Option<T>, FormatError> {
+    pub(crate) fn or_none<T: FromStr>(&mut self) -> Result<Option<T>, FormatError> {
         match self.word()? {
             "-" => Ok(None),
             number => number.parse().map(Some).map_err(|_| self.wrong()),
@@ -196,23 +206,23 @@ impl<'a> Words<'a> {
         }
     }
 
-    fn word(&mut self) -> Result<&'a str, FormatError> {
+    pub(crate) fn word(&mut self) -> Result<&'a str, FormatError> {
         self.words.next().ok_or(self.wrong())
     }
 
-    fn expect(&mut self, word: &str) -> Result<(), FormatError> {
+    pub(crate) fn expect(&mut self, word: &str) -> Result<(), FormatError> {
         if self.word()? == word { Ok(()) } else { Err(self.wrong()) }
     }
 
-    fn number<T: FromStr>(&mut self) -> Result<T, FormatError> {
+    pub(crate) fn number<T: FromStr>(&mut self) -> Result<T, FormatError> {
         self.word()?.parse().map_err(|_| self.wrong())
     }
 
-    fn incarnation(&mut self) -> Result<u64, FormatError> {
+    pub(crate) fn incarnation(&mut self) -> Result<u64, FormatError> {
         u64::from_str_radix(self.word()?, 16).map_err(|_| self.wrong())
     }
 
-    fn wrong(&self) -> FormatError {
+    pub(crate) fn wrong(&self) -> FormatError {
         FormatError::Line(self.line)
     }
 }
@@ -250,6 +260,7 @@ mod tests {
                 Change::Pin { shard: 4, node_id: None },
                 Change::Drain { node_id: 7, is_drained: true },
                 Change::Drain { node_id: 8, is_drained: false },
+                Change::Trims,
             ],
         }
     }
@@ -270,8 +281,8 @@ mod tests {
     #[test]
     fn another_format_and_other_words_are_refused_with_their_place() {
         let text = entry().to_text();
-        let newer = text.replace("pykcoord-cluster 3", "pykcoord-cluster 4");
-        assert_eq!(Entry::of_text(&newer), Err(FormatError::Version(4)));
+        let newer = text.replace("pykcoord-cluster 4", "pykcoord-cluster 5");
+        assert_eq!(Entry::of_text(&newer), Err(FormatError::Version(5)));
         let other = text.replace("gone", "went");
         assert_eq!(Entry::of_text(&other), Err(FormatError::Line(6)));
     }

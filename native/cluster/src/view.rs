@@ -1,5 +1,7 @@
 //! What the entries of the cluster log amount to.
 
+mod text;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
@@ -63,6 +65,7 @@ pub struct View {
     lineages: BTreeMap<Shard, Vec<Stretch>>,
     pins: BTreeMap<Shard, NodeId>,
     drained: BTreeSet<NodeId>,
+    trims: Option<u64>,
 }
 
 impl View {
@@ -153,6 +156,11 @@ impl View {
         seat.is_some_and(|seat| self.drained.contains(&seat.node_id))
     }
 
+    /// The number of the entry behind which others go, if there is one.
+    pub fn trims(&self) -> Option<u64> {
+        self.trims
+    }
+
     /// Read the next entry.
     ///
     /// # Errors
@@ -206,6 +214,9 @@ impl View {
                     None => self.pins.remove(&shard),
                 };
             }
+            Change::Trims => {
+                self.trims.get_or_insert(self.next_index);
+            }
             Change::Drain { node_id, is_drained: true } => {
                 self.drained.insert(node_id);
             }
@@ -257,7 +268,18 @@ impl View {
                 .ok_or("whose records go did not lead")?;
             stretch.needed = stretch.needed.max(one.below);
         }
+        self.shorten();
         Ok(())
+    }
+
+    /// A snapshot that has the records of a stretch has those of all before it. Where it is needed
+    /// and none of their rounds stand, nobody reads them any more.
+    fn shorten(&mut self) {
+        for lineage in self.lineages.values_mut() {
+            let gone = lineage.iter().take_while(|one| one.is_empty()).count();
+            let needed = lineage.iter().take(gone + 1).rposition(|one| one.needed > 0);
+            lineage.drain(..needed.unwrap_or(0));
+        }
     }
 }
 
@@ -321,6 +343,22 @@ mod tests {
         let of_shard =
             |shard: Shard| (view.lineage(shard)[0].start(), view.lineage(shard)[0].needed);
         assert_eq!((of_shard(0), of_shard(1), view.floor(8)), ((6, 4), (6, 0), 6));
+    }
+
+    #[test]
+    fn a_shard_forgets_stretches_before_one_that_a_snapshot_must_have() {
+        let kept = |epoch, below| Kept { shard: 0, epoch, below };
+        let led = vec![lead(0, 7, 0, None), lead(0, 8, 1, Some(4)), lead(0, 7, 2, Some(5))];
+        let of_pruned = |changes: Vec<Change>| {
+            let view = of([led.clone(), changes].concat()).expect("all changes fit");
+            view.lineage(0).iter().map(|one| one.epoch).collect::<Vec<_>>()
+        };
+        assert_eq!(of_pruned(vec![pruned(8, 9, vec![kept(1, 5)])]), [0, 1, 2]); // 0 has rounds
+        assert_eq!(of_pruned(vec![pruned(7, 4, vec![kept(0, 4)])]), [0, 1, 2]);
+        let both = vec![pruned(7, 4, vec![kept(0, 4)]), pruned(8, 9, vec![kept(1, 5)])];
+        assert_eq!(of_pruned(both), [1, 2]);
+        let unwritten = vec![pruned(7, 4, vec![kept(0, 4)]), pruned(8, 9, vec![])];
+        assert_eq!(of_pruned(unwritten), [0, 1, 2]); // a snapshot must have those of 0
     }
 
     #[test]

@@ -1,10 +1,10 @@
-//! `ClusterNode` and `JournalWriter`: kcoord_cluster's, with tuples in place of its types.
+//! `ClusterNode` and `ClusterView`: kcoord_cluster's, with tuples in place of its types.
 
 use std::collections::BTreeMap;
 
 use kcoord_cluster::{
-    Action, Answer, Ask, Change, Entry, Incarnation, JournalWriter, Kept, Node, Outcome, Released,
-    Seat, Settings, Step, Stop, Stretch, View,
+    Action, Answer, Ask, Change, Entry, Incarnation, Kept, Node, Outcome, Released, Seat, Settings,
+    Stop, Stretch, View,
 };
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -20,11 +20,13 @@ type Member = (u64, i32, String, u16, String, u16);
 /// `actions` says what is to be done, as tuples that begin with a word: ("follow", from),
 /// ("put", index, text), ("ask", incarnation, ask), ("fence", incarnation, from), ("prove",),
 /// ("take", shard, epoch, lineage), ("serve", shard, epoch), ("release", shard, epoch),
-/// ("snapshot", shard, epoch, lineage), ("look", shard), ("delete", incarnation, below). A lineage
+/// ("snapshot", shard, epoch, lineage), ("look", shard), ("delete", incarnation, below),
+/// ("look_log",), ("snapshot_log", index, text), ("trim", head, below). A lineage
 /// is a list of (incarnation, epoch, from, end or None, needed). `settings` are the lease, how often
 /// the cluster log is read, after how long without the store a node says so, and how often a shard
 /// gets a snapshot, all in ms; how many rounds go at once at least, and how often that is looked at
-/// in ms; how many ms it waits before it joins. See the crate `kcoord-cluster`.
+/// in ms; how many ms it waits before it joins; a snapshot of the cluster log is due after so many
+/// entries, entries go so many ms after it. See the crate `kcoord-cluster`.
 #[pyclass(name = "ClusterNode", module = "pykcoord._native")]
 pub struct PyClusterNode {
     node: Node,
@@ -39,14 +41,14 @@ impl PyClusterNode {
         address: (String, u16),
         control: (String, u16),
         shards: u32,
-        settings: (u64, u64, u64, u64, u64, u64, u64),
+        settings: (u64, u64, u64, u64, u64, u64, u64, u64, u64),
         now: u64,
     ) -> Self {
         let (host, port) = address;
         let (control_host, control_port) = control;
         let seat = Seat { node_id, host, port, control_host, control_port };
         let (lease_ms, poll_ms, store_silence_ms, snapshot_ms, ..) = settings;
-        let (.., prune_rounds, prune_ms, join_wait_ms) = settings;
+        let (.., prune_rounds, prune_ms, join_wait_ms, log_entries, trim_ms) = settings;
         let lease_margin_ms = lease_ms / 10;
         let settings = Settings {
             lease_ms,
@@ -57,6 +59,9 @@ impl PyClusterNode {
             prune_rounds,
             prune_ms,
             join_wait_ms,
+            log_entries,
+            trim_ms,
+            behind_ms: trim_ms / 2,
             ..Settings::default()
         };
         PyClusterNode { node: Node::new(incarnation, seat, shards, settings, now) }
@@ -81,6 +86,13 @@ impl PyClusterNode {
             entries.push(entry.map_err(named)?);
         }
         self.node.followed(now, start, Some(&entries));
+        Ok(())
+    }
+
+    /// The text of a snapshot of the cluster log, in place of the entries that were to be read from
+    /// the first on. ValueError for what is none.
+    fn restored(&mut self, now: u64, text: &str) -> PyResult<()> {
+        self.node.restored(now, view_of(text)?);
         Ok(())
     }
 
@@ -172,6 +184,17 @@ impl PyClusterNode {
         self.node.deleted(now, incarnation, is_done);
     }
 
+    /// The numbers of the newest snapshots of the cluster log that can be read, the newest first.
+    /// None: not known.
+    fn log_snapshots(&mut self, now: u64, indices: Option<Vec<u64>>) {
+        self.node.log_snapshots(now, indices.as_deref());
+    }
+
+    /// Some entries of the cluster log were deleted, or none could be.
+    fn trimmed(&mut self, now: u64, is_done: bool) {
+        self.node.trimmed(now, is_done);
+    }
+
     /// Give all up for the others, and stop.
     fn leave(&mut self, now: u64) {
         self.node.leave(now);
@@ -187,11 +210,12 @@ impl PyClusterNode {
         self.node.take_actions().into_iter().map(|action| tuple(py, action)).collect()
     }
 
-    /// Why the node has ended: "fenced", "left", or a sentence; None while it has not.
+    /// Why the node has ended: "fenced", "behind", "left", or a sentence; None while it has not.
     #[getter]
     fn stop(&self) -> Option<String> {
         self.node.stop().map(|stop| match stop {
             Stop::Fenced => "fenced".to_owned(),
+            Stop::Behind => "behind".to_owned(),
             Stop::Left => "left".to_owned(),
             Stop::OtherShards(found) => format!("the cluster has {found} shards"),
             Stop::Invalid(error) => format!("the cluster log cannot be: {error}"),
@@ -256,16 +280,19 @@ impl PyClusterNode {
 
 /// What the cluster log amounts to, for who only looks: kcoord_cluster's.
 #[pyclass(name = "ClusterView", module = "pykcoord._native")]
-#[derive(Default)]
 pub struct PyClusterView {
     view: View,
 }
 
 #[pymethods]
 impl PyClusterView {
+    /// What a snapshot of the cluster log says; None: nothing was read yet. ValueError for what is
+    /// no snapshot.
     #[new]
-    fn new() -> Self {
-        Self::default()
+    #[pyo3(signature = (text=None))]
+    fn new(text: Option<&str>) -> PyResult<Self> {
+        let view = text.map(view_of).transpose()?.unwrap_or_default();
+        Ok(PyClusterView { view })
     }
 
     /// The text of the next entry. ValueError for what cannot stand there, with its number.
@@ -364,6 +391,10 @@ impl PyClusterView {
     }
 }
 
+fn view_of(text: &str) -> PyResult<View> {
+    View::of_text(text).map_err(|error| PyValueError::new_err(error.to_string()))
+}
+
 fn leaders(view: &View) -> Vec<Option<(u64, i32)>> {
     (0..view.shards()).map(|shard| view.leader(shard)).collect()
 }
@@ -377,68 +408,11 @@ fn members(view: &View) -> Vec<Member> {
     view.by_id().iter().map(member).collect()
 }
 
-/// The writer of a journal: kcoord_cluster's. Steps are tuples of a word and the number: "durable",
-/// "read", "put again", "fenced".
-#[pyclass(name = "JournalWriter", module = "pykcoord._native")]
-#[derive(Default)]
-pub struct PyJournalWriter {
-    writer: JournalWriter,
-}
-
-#[pymethods]
-impl PyJournalWriter {
-    #[new]
-    fn new() -> Self {
-        Self::default()
-    }
-
-    /// The number of the next round.
-    #[getter]
-    fn next(&self) -> u64 {
-        self.writer.next()
-    }
-
-    /// Where to put a round; None while another is not decided, and after the end.
-    fn begin(&mut self) -> Option<u64> {
-        self.writer.begin()
-    }
-
-    /// What came of the put: True if it was made, False if there was something, None if nobody
-    /// knows. ValueError if nothing is being put.
-    fn answered(&mut self, made: Option<bool>) -> PyResult<(&'static str, u64)> {
-        self.check()?;
-        Ok(step(self.writer.answered(outcome(made))))
-    }
-
-    /// Whether what stands there was put by the journal's owner. ValueError if nothing is being
-    /// put.
-    fn read(&mut self, is_own: bool) -> PyResult<(&'static str, u64)> {
-        self.check()?;
-        Ok(step(self.writer.read(is_own)))
-    }
-}
-
-impl PyJournalWriter {
-    fn check(&self) -> PyResult<()> {
-        let is_putting = self.writer.is_putting();
-        if is_putting { Ok(()) } else { Err(PyValueError::new_err("no round is being put")) }
-    }
-}
-
-fn outcome(made: Option<bool>) -> Outcome {
+pub(crate) fn outcome(made: Option<bool>) -> Outcome {
     match made {
         Some(true) => Outcome::Created,
         Some(false) => Outcome::Exists,
         None => Outcome::Unknown,
-    }
-}
-
-fn step(step: Step) -> (&'static str, u64) {
-    match step {
-        Step::Durable(index) => ("durable", index),
-        Step::Read(index) => ("read", index),
-        Step::PutAgain(index) => ("put again", index),
-        Step::Fenced(index) => ("fenced", index),
     }
 }
 
@@ -465,6 +439,9 @@ fn tuple(py: Python<'_>, action: Action) -> PyResult<Bound<'_, PyTuple>> {
         }
         Action::Look { shard } => ("look", shard).into_pyobject(py),
         Action::Delete { incarnation, below } => ("delete", incarnation, below).into_pyobject(py),
+        Action::LookLog => ("look_log",).into_pyobject(py),
+        Action::SnapshotLog { index, text } => ("snapshot_log", index, text).into_pyobject(py),
+        Action::Trim { head, below } => ("trim", head, below).into_pyobject(py),
         Action::Serve { shard, epoch } => ("serve", shard, epoch).into_pyobject(py),
         Action::Release { shard, epoch } => ("release", shard, epoch).into_pyobject(py),
     }

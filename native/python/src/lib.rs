@@ -14,6 +14,7 @@ mod event;
 mod event_batch;
 mod event_segment;
 mod inspect;
+mod journal;
 mod live;
 mod loader;
 mod node;
@@ -58,7 +59,7 @@ fn _native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<cleaner::PyCleaner>()?;
     module.add_class::<cluster::PyClusterNode>()?;
     module.add_class::<cluster::PyClusterView>()?;
-    module.add_class::<cluster::PyJournalWriter>()?;
+    module.add_class::<journal::PyJournalWriter>()?;
     module.add_function(wrap_pyfunction!(live::partition_of, module)?)?;
     module.add_class::<live::PyLiveRecords>()?;
     module.add_class::<node::PyNode>()?;

@@ -18,6 +18,24 @@ impl Node {
         self.tick(now);
     }
 
+    /// The snapshots of the cluster log that stand and can be read, at least the newest two, the
+    /// newest first. `None`: the store did not answer.
+    pub fn log_snapshots(&mut self, now: Millis, indices: Option<&[u64]>) {
+        self.trimming.snapshots(now, indices);
+    }
+
+    /// Some entries were deleted, or none could be; `is_done`: there are no more.
+    pub fn trimmed(&mut self, now: Millis, is_done: bool) {
+        self.trimming.trimmed(now, is_done);
+    }
+
+    /// As the controller: ask for what the cluster log needs so as not only to grow.
+    pub(super) fn trim(&mut self, now: Millis) {
+        if self.controller.is_some() {
+            self.trimming.tick(now, &self.view, &self.settings, &mut self.actions);
+        }
+    }
+
     /// Ask for snapshots and deletions that are due.
     pub(super) fn prune(&mut self, now: Millis) {
         if !self.is_member() {

@@ -65,9 +65,15 @@ pub enum Break {
     PruneWithOneSnapshot,
     /// Rounds are deleted before the cluster log says so.
     DeleteBeforeEntry,
+    /// Entries of the cluster log go as soon as they are in two snapshots.
+    TrimAtOnce,
+    /// Entries go that are in one snapshot.
+    TrimWithOneSnapshot,
+    /// Who has not read the cluster log for long trusts what it reads then.
+    BehindGoesOn,
 }
 
-pub const BREAKS: [Break; 15] = [
+pub const BREAKS: [Break; 18] = [
     Break::NoFence,
     Break::SecondFence,
     Break::FencePruned,
@@ -83,4 +89,7 @@ pub const BREAKS: [Break; 15] = [
     Break::FenceBelowFloor,
     Break::PruneWithOneSnapshot,
     Break::DeleteBeforeEntry,
+    Break::TrimAtOnce,
+    Break::TrimWithOneSnapshot,
+    Break::BehindGoesOn,
 ];

@@ -34,6 +34,7 @@ pub fn strike(world: &mut World) {
             let shard = world.random.range(0, u64::from(world.shards)) as u32;
             let which = world.random.index(2);
             world.store.damage_snapshot(shard, which);
+            world.store.log.damage(which);
         }
         _ => world.leave(slot),
     }

@@ -48,6 +48,15 @@ pub enum Call {
         incarnation: Incarnation,
         below: u64,
     },
+    LookLog,
+    SnapshotLog {
+        index: u64,
+        text: String,
+    },
+    Trim {
+        head: u64,
+        below: u64,
+    },
 }
 
 /// A shard that is to be read up to `own_end` of the own journal.
@@ -247,6 +256,11 @@ impl Process {
             Action::Delete { incarnation, below } => {
                 self.out.push(Out::Call(Call::Delete { incarnation, below }));
             }
+            Action::LookLog => self.out.push(Out::Call(Call::LookLog)),
+            Action::SnapshotLog { index, text } => {
+                self.out.push(Out::Call(Call::SnapshotLog { index, text }));
+            }
+            Action::Trim { head, below } => self.out.push(Out::Call(Call::Trim { head, below })),
         }
     }
 

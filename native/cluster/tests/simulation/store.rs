@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use kcoord_cluster::{Entry, Epoch, Incarnation, Place, Shard, Stretch, View};
 
 use crate::breaks::Invariant;
+use crate::trimming::Trimmed;
 
 /// What a round says of a shard: its register has this value now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,12 +37,16 @@ pub struct Store {
     /// The first fence of each journal.
     fences: BTreeMap<Incarnation, u64>,
     snapshots: BTreeMap<Shard, BTreeMap<Place, Snapshot>>,
+    pub log: Trimmed,
     /// What the cluster log amounts to, all of it.
     pub view: View,
 }
 
 impl Store {
     pub fn put_entry(&mut self, index: u64, entry: &Entry) -> Result<bool, (Invariant, String)> {
+        if self.log.is_gap(index) {
+            return Ok(self.log.put_in_gap(index, entry));
+        }
         if index != self.entries.len() as u64 {
             assert!(index < self.entries.len() as u64, "an entry leaves a gap");
             return Ok(false);
@@ -51,9 +56,23 @@ impl Store {
         Ok(true)
     }
 
+    /// What a reader finds from a number on, up to the first that is not there.
     pub fn entries(&self, from: u64) -> Vec<Entry> {
-        let texts = self.entries.iter().skip(from as usize);
+        let texts = (from..).map_while(|index| match self.log.is_gap(index) {
+            true => self.log.in_gap(index),
+            false => self.entries.get(index as usize),
+        });
         texts.map(|text| Entry::of_text(text).expect("an entry is whole")).collect()
+    }
+
+    /// What the entries below a number amount to.
+    pub fn view_at(&self, index: u64) -> View {
+        let mut view = View::default();
+        for text in &self.entries[..index as usize] {
+            let entry = Entry::of_text(text).expect("an entry is whole");
+            view.apply(&entry).expect("it was applied when it was put");
+        }
+        view
     }
 
     pub fn object(&self, incarnation: Incarnation, index: u64) -> Option<&Object> {
