@@ -177,6 +177,60 @@ def test_groups_go_on_through_all_that_happens_to_a_node(
         sys.stderr.write(str({one.group: (one.acknowledged, one.slowest) for one in members}))
 
 
+def _in_sync(brokers: list[KafkaBroker]) -> set[int]:
+    """Who is in the ISR of all partitions of `__consumer_offsets`."""
+
+    async def ask() -> set[int]:
+        cluster = await Cluster.open(
+            ClientProperties.of({"bootstrap.servers": _bootstrap(brokers)})
+        )
+        try:
+            placed = await Mover(cluster, _ID)._placements()
+            return set.intersection(*(set(isr) for _, _, isr in placed.values()))
+        finally:
+            await cluster.close()
+
+    return asyncio.run(ask())
+
+
+def test_brokers_are_restarted_one_after_the_other_under_load(
+    brokers: list[KafkaBroker], tmp_path: Path
+) -> None:
+    bootstrap, everybody = _bootstrap(brokers), {1, 2, 3, _ID}
+    members = [Committing(bootstrap, f"rolling-{one}", "orders") for one in range(4)]
+    java = JavaConsumer(bootstrap, "rolling-java", "orders")
+    node = _node(brokers, tmp_path / "node")
+    try:
+        node.start()
+        assert _kafka(brokers, "take") == 0
+        for one in (*members, java):
+            one.go_on()
+        assignments = [one.assignments for one in (*members, java)]
+        for at, broker in enumerate(brokers, 1):
+            _until(lambda: _in_sync(brokers) == everybody)
+            broker.stop()
+            for one in (*members, java):
+                one.go_on()
+            broker.start()
+            assert _leaders(brokers) == {_ID}, at
+        _until(lambda: _in_sync(brokers) == everybody)
+        for one in (*members, java):
+            one.go_on()
+        assert [one.assignments for one in (*members, java)] == assignments, "nobody rebalanced"
+        assert [text for one in members for text in one.failures] == []
+        assert java.failed == 0
+        for one in members:
+            assert one.stop() == one.acknowledged
+            assert _committed(brokers, one.group) == one.acknowledged
+        assert _kafka(brokers, "return") == 0
+    finally:
+        java.stop()
+        if node.running:
+            node.stop()
+        sys.stderr.write(node.stderr()[-6000:])
+        sys.stderr.write(str({one.group: (one.acknowledged, one.slowest) for one in members}))
+
+
 def test_kafkas_tools_see_an_ordinary_cluster(brokers: list[KafkaBroker], tmp_path: Path) -> None:
     member = Committing(_bootstrap(brokers), "seen", "orders")
     member.go_on()
