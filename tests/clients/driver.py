@@ -40,7 +40,8 @@ from typing import Any, NamedTuple
 
 Partition = tuple[str, int]
 WAIT_S = 60.0
-_AWAY = "connection refused"
+# What sarama says where the node that it tells is being killed, or is not the coordinator any more.
+_AWAY = ("connection refused", "EOF", "not coordinated by this broker")
 # One for all programs: what a test waits for may be said by any of them.
 _CHANGED = threading.Condition()
 
@@ -195,7 +196,7 @@ class ClientConsumer:
         try:
             self.program.request("close", consumer=self.name)
         except ClientError as error:
-            if _AWAY not in str(error):
+            if not any(reason in str(error) for reason in _AWAY):
                 raise
 
     def hear(self, message: dict[str, Any], heard_at: float) -> None:

@@ -135,7 +135,11 @@ class Mixed:
     def settled(self) -> Owned:
         """The partitions of each member; asserts that they are those that Java's class computes."""
         owned = self.wait_settled()
-        members = self._described().members
+        deadline = time.monotonic() + WAIT_S
+        while (group := self._described()) is None:
+            assert time.monotonic() < deadline, "no node describes the group"
+            time.sleep(0.05)
+        members = group.members
         subscriptions = {
             member.member_id: decode_subscription(member.member_metadata, member.group_instance_id)
             for member in members
