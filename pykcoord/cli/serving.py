@@ -33,6 +33,7 @@ from pykcoord.engine import Directory, Engine
 from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import Flush, OnCorruption
 from pykcoord.server import Peers, Server
+from pykcoord.server._freeing import take_small_pages
 from pykcoord.web import WebOptions
 
 if TYPE_CHECKING:
@@ -192,6 +193,8 @@ async def _listening(
             await server.start()
         # Objects of the start stay. To look for garbage among them takes 15 ms each time.
         gc.freeze()
+        # What was loaded is in huge pages. To take more of them would stop the loop each time.
+        take_small_pages()
         # The loop waits so long for the interpreter where another thread has it: the log's writer.
         sys.setswitchinterval(_SWITCH_SECONDS)
         yield

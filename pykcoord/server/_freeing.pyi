@@ -1,6 +1,8 @@
-"""Types of _freeing.pyx: large buffers, freed some at a time."""
+"""Types of _freeing.pyx: large buffers, taken and freed some at a time."""
 
 AT_ONCE_BYTES: int
+
+def take_small_pages() -> bool: ...
 
 class Freeing:
     @property

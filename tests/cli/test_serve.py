@@ -74,6 +74,13 @@ def test_what_a_start_made_is_not_looked_at_again_by_the_collector(tmp_path: Pat
     assert others < frozen / 10
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux alone says whether it does")
+def test_a_server_takes_no_huge_pages_while_it_serves(tmp_path: Path) -> None:
+    """To get one stops the loop for milliseconds."""
+    with PykcoordServer(tmp_path / "data") as server:
+        assert "THP_enabled:\t0\n" in Path(f"/proc/{server.pid}/status").read_text()
+
+
 def test_a_signal_while_it_starts_ends_it_cleanly(tmp_path: Path) -> None:
     """As soon as the lock is taken, which is before the log is read."""
     process = _serve(tmp_path / "data", "--listen", "127.0.0.1:0")
