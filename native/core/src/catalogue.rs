@@ -4,17 +4,18 @@
 //! it has the memory of the one before. Never logged: an assignment that was made from it is.
 
 use core::ops::Deref;
-use std::collections::{BTreeMap, Bound};
+use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
 
 use crate::request::Uuid;
+use crate::shared_map::SharedMap;
 
 /// Topics by name. Immutable: a change is another catalogue.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Catalogue {
-    topics: BTreeMap<Arc<str>, Arc<Entry>>,
+    topics: SharedMap<Arc<str>, Arc<Entry>>,
     /// Of topics that have an id.
-    names: BTreeMap<Uuid, Arc<str>>,
+    names: SharedMap<Uuid, Arc<str>>,
 }
 
 /// A topic, and what was found out of it.
@@ -73,7 +74,7 @@ impl Catalogue {
     /// Of all topics that exist, by name.
     pub fn new(topics: impl IntoIterator<Item = (Box<str>, CatalogueTopic)>) -> Self {
         let entry = |(name, topic): (Box<str>, _)| (Arc::from(name), Entry::of(topic));
-        let topics: BTreeMap<Arc<str>, Arc<Entry>> = topics.into_iter().map(entry).collect();
+        let topics: SharedMap<Arc<str>, Arc<Entry>> = topics.into_iter().map(entry).collect();
         let with_id = topics.iter().filter(|(_, topic)| !topic.id.is_zero());
         let names = with_id.map(|(name, topic)| (topic.id, Arc::clone(name))).collect();
         Catalogue { topics, names }
@@ -87,7 +88,7 @@ impl Catalogue {
         let mut next = self.clone();
         for (name, topic) in changes {
             let name: Arc<str> = name.into();
-            if let Some(before) = next.topics.remove(&name) {
+            if let Some(before) = next.topics.remove(&*name) {
                 next.names.remove(&before.id);
             }
             let Some(topic) = topic else { continue };
@@ -123,9 +124,7 @@ impl Catalogue {
 
     /// Topics that have an id, sorted: those that come after a name; after none: all.
     pub fn names_after(&self, name: Option<&str>) -> impl Iterator<Item = &str> {
-        let start = name.map_or(Bound::Unbounded, Bound::Excluded);
-        let topics = self.topics.range::<str, _>((start, Bound::Unbounded));
-        topics.filter(|(_, topic)| !topic.id.is_zero()).map(|(name, _)| &**name)
+        self.topics.after(name).filter(|(_, topic)| !topic.id.is_zero()).map(|(name, _)| &**name)
     }
 
     /// How many partitions a topic has; 0: there is no such topic.
@@ -180,15 +179,16 @@ impl CatalogueChange {
         change
     }
 
-    /// Both are sorted, and share what did not change.
+    /// Both share what did not change, most of it in chunks.
     fn compare(&mut self, before: &Catalogue) {
-        let now = Arc::clone(&self.now);
-        let mut known = before.topics.iter().peekable();
-        for (name, topic) in &now.topics {
-            while known.next_if(|(other, _)| *other < name).is_some() {
+        let next = Arc::clone(&self.now);
+        let [now, known] = next.topics.apart(&before.topics);
+        let mut known = known.into_iter().peekable();
+        for (name, topic) in now {
+            while known.next_if(|(other, _)| other < name).is_some() {
                 (self.is_any, self.is_of_placement) = (true, true);
             }
-            let was = known.next_if(|(other, _)| *other == name).map(|(_, was)| was);
+            let was = known.next_if(|(other, _)| other == name).map(|(_, was)| was);
             if was.is_some_and(|was| Arc::ptr_eq(was, topic)) {
                 continue;
             }
@@ -217,7 +217,7 @@ impl CatalogueChange {
     }
 }
 
-static NO_TOPICS: Catalogue = Catalogue { topics: BTreeMap::new(), names: BTreeMap::new() };
+static NO_TOPICS: Catalogue = Catalogue { topics: SharedMap::new(), names: SharedMap::new() };
 
 /// The topics, as far as the host has told of any.
 pub fn known(catalogue: &Option<Arc<Catalogue>>) -> &Catalogue {

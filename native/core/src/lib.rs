@@ -56,6 +56,7 @@ pub mod request;
 pub mod response;
 pub mod shard;
 pub mod shared_bytes;
+mod shared_map;
 pub mod snapshot;
 pub mod targets;
 mod time;
