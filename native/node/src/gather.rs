@@ -22,6 +22,10 @@ use kcoord_wire::api::describing_steps::DescribedInSteps;
 use kcoord_wire::api::offset_fetch::{self, GroupInSteps};
 use kcoord_wire::api::{delete_groups, leave_group, list_groups, write_txn_markers};
 
+/// The offsets of a group that take no more are encoded as they come: what is longer is encoded while
+/// it leaves, and takes no further memory until then.
+const COPIED_BYTES: usize = 4 << 10;
+
 /// One group of an OffsetFetch that is by id, or whose answer is.
 #[derive(Debug, Default)]
 pub struct FetchPart {
@@ -259,7 +263,7 @@ impl Gather {
                     None => response,
                 };
                 let bytes = offset_fetch::group_bytes(&group);
-                if bytes > LONG_REPLY_BYTES {
+                if bytes > COPIED_BYTES {
                     let group = Box::new(GroupInSteps::new(*version, group));
                     groups.push_piece(part, Piece::InSteps(group));
                 } else {

@@ -129,6 +129,8 @@ pub struct Node {
     slots: Slots,
     /// Requests that go on in the next turn.
     slices: Slices,
+    /// They waited in this turn, for others to be answered.
+    has_waited: bool,
     /// Commits in transactions that wait for their coordinators.
     holding: Holding,
     /// Answers that leave in turns to come.
@@ -171,6 +173,7 @@ impl Node {
             timers_held: false,
             slots: Slots::new(config.hash_seed),
             slices: Slices::default(),
+            has_waited: false,
             holding: Holding::default(),
             leaving: Leaving::default(),
             targets: Targets::default(),
@@ -201,6 +204,7 @@ impl Node {
         let capacity = 64 * (frames.len() + committed.len());
         let mut turn = Turn { buffer: Vec::with_capacity(capacity), ..Turn::default() };
         self.begin(now_ms, committed);
+        let aside = self.slices.count();
         let decided = self.holding.take_decided();
         if !frames.is_empty() || !decided.is_empty() {
             let topics = Arc::clone(&self.topics);
@@ -214,7 +218,14 @@ impl Node {
             let Arrivals { batches, early, .. } = arrivals;
             self.deliver(now_ms, batches, early, &mut turn);
         }
-        self.work(now_ms, &mut turn);
+        // Who asks for little is answered first, and does not wait for a slice of what others ask.
+        let short = frames.len().saturating_sub(self.slices.count() - aside);
+        self.has_waited = short > 0 && !self.has_waited;
+        if self.has_waited {
+            self.slices.set_now(now_ms);
+        } else {
+            self.work(now_ms, &mut turn);
+        }
         self.end(now_ms, &mut turn);
         turn
     }

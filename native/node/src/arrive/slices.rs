@@ -74,6 +74,11 @@ impl Slices {
         self.now_ms = now_ms;
     }
 
+    /// How many requests are not done yet.
+    pub fn count(&self) -> usize {
+        self.waiting.len()
+    }
+
     /// Memory of what waits.
     pub fn waiting_bytes(&self) -> usize {
         self.waiting_bytes

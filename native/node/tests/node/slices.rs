@@ -103,6 +103,25 @@ fn a_long_request_leaves_the_turns_to_others() {
 }
 
 #[test]
+fn who_asks_for_little_waits_for_no_slice_and_slices_go_on_all_the_same() {
+    let mut host = Host::new(50);
+    let member = stable(&mut host, "group-000007");
+    let names = names(20 * TURN_ENTRIES);
+    let request = describe(&borrowed(&names));
+    let alone = host.send(6, &request);
+    let alone = turns_until(&mut host, alone);
+    let beat = heartbeat("group-000007", &member, 1);
+    let ticket = host.send(6, &request);
+    let mut turns = 0;
+    while host.waits(ticket) {
+        let ResponseBody::Heartbeat(ErrorCode::None) = host.ask(3, &beat) else { panic!() };
+        turns += 1;
+    }
+    // Every other turn is without a slice, and no more.
+    assert!((2 * alone - 4..2 * alone + 4).contains(&turns), "{turns} turns, {alone} alone");
+}
+
+#[test]
 fn long_requests_of_several_peers_take_no_longer_turns() {
     let mut host = Host::new(50);
     let names = names(2 * TURN_ENTRIES);
