@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 
 import pytest
@@ -24,6 +25,7 @@ from pykcoord.catalogue import (
     new_id,
 )
 from pykcoord.errors import ArgumentError
+from pykcoord.log import state_file
 from pykcoord.log.state_file import StateFile, StateFileError
 
 
@@ -185,11 +187,30 @@ def test_a_change_encodes_what_it_changes_and_no_other_topic(tmp_path, monkeypat
 
 
 @pytest.mark.parametrize("document", [{}, {"b": 'a "text"', "a": {"deep": [1, None]}}])
-@pytest.mark.parametrize("members", [[], ['"x": 1'], ['"x": {"y": [2]}', '"z": null']])
+@pytest.mark.parametrize(
+    "members",
+    [[], ['"x": 1'], ['"x": {"y": [2]}', '"z": null'], [f'"{n}": {n}' for n in range(600)]],
+    ids=["none", "one", "two", "many"],
+)
 def test_a_document_in_parts_is_read_whole(tmp_path, document, members):
     store = StateFile(tmp_path / "document.json")
     store.write_parts(document, {"more": members})
     assert store.read() == {**document, "more": json.loads(f"{{{','.join(members)}}}")}
+
+
+def test_many_members_are_written_some_at_a_time(tmp_path, monkeypatch):
+    """To put 10,000 topics into one text keeps the interpreter from all other threads."""
+    sizes: list[int] = []
+
+    class Watched:
+        def write(self, data: bytes) -> None:
+            sizes.append(len(data))
+
+    monkeypatch.setattr(state_file, "replacing", lambda path: contextlib.nullcontext(Watched()))
+    members = [f'"topic-{number:06}": {number}' for number in range(10_000)]
+    StateFile(tmp_path / "document.json").write_parts({}, {"more": members})
+    assert sum(sizes) > 200_000
+    assert max(sizes) < 10_000
 
 
 def test_clients_create_topics_up_to_a_bound_and_owners_as_many_as_they_like(monkeypatch):
