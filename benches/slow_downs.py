@@ -163,7 +163,7 @@ SLOW_DOWNS = [
     ),
     SlowDown(
         ("turn-fetch-one",), "a long answer is encoded in one turn", f"{NODE}/gather.rs",
-        "if bytes > LONG_REPLY_BYTES {",
+        "if bytes > COPIED_BYTES {",
         "let mut out = Vec::new(); offset_fetch::encode_group(&mut out, *version, &group); "
         "core::hint::black_box(out);",
     ),
