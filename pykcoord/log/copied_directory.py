@@ -22,7 +22,7 @@ from pykcoord.log.folders import TOPIC, partition_directories
 from pykcoord.log.lock import DirectoryLock, locked
 from pykcoord.log.state_file import StateFile
 
-__all__ = ["CopiedDirectory", "Origin"]
+__all__ = ["CopiedDirectory", "Origin", "is_copy"]
 
 WATCH_FILE = "watch.json"
 
@@ -35,6 +35,11 @@ class Origin(NamedTuple):
     topic_id: bytes
     partitions: int
     followed_ms: int
+
+
+def is_copy(path: Path) -> bool:
+    """Whether `path` is the directory of `pykcoord watch`. Raises OSError."""
+    return (path / WATCH_FILE).exists()
 
 
 class CopiedDirectory:

@@ -27,6 +27,7 @@ from pykcoord import Coordinator
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.kafka import running_group
 from pykcoord.log import LogReader, Past
+from pykcoord.log.copied_directory import WATCH_FILE
 from pykcoord.offset_history import changes, offsets_at
 from pykcoord.records import partition_of
 
@@ -403,6 +404,18 @@ def test_a_file_for_kafkas_own_tool(written, pykcoord, tmp_path):
     nowhere = pykcoord(*arguments)
     assert nowhere.code == 2
     assert "say where the offsets go" in nowhere.err
+
+
+def test_nothing_is_written_to_a_kafka_that_is_only_watched(written, pykcoord):
+    directory, (first, *_) = written
+    (directory / WATCH_FILE).write_text("{}")
+    result = pykcoord(
+        "offsets", "restore", GROUP, directory, "--at", iso(first),
+        "--bootstrap-servers", "127.0.0.1:1",
+    )  # fmt: skip
+    assert result.code == 2
+    assert "is only watched" in result.err
+    assert "--to-file" in result.err
 
 
 def test_a_server_that_is_not_there_is_one_line(written, pykcoord):

@@ -18,6 +18,7 @@ from pykcoord.cli.serving import new_runner
 from pykcoord.cli.types import MomentType
 from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import OnCorruption
+from pykcoord.log.copied_directory import is_copy
 from pykcoord.offset_history import CommittedOffset, Offsets
 
 if TYPE_CHECKING:
@@ -105,6 +106,9 @@ def command(
     which removes them; those that run join again, and read from the offsets that are back.
     Offsets of topics that do not exist any more are left out.
 
+    To a Kafka that is only watched nothing is written: of what `pykcoord watch` keeps, --to-file
+    makes the file that Kafka's own tool takes.
+
     \b
     Example:
       pykcoord offsets restore billing pykcoord-data --at 2h --dry-run
@@ -117,6 +121,11 @@ def command(
         raise click.UsageError(
             "say where the offsets go: --bootstrap-servers HOST:PORT, or --to-file FILE; or look "
             "at them with --dry-run"
+        )
+    if servers is not None and to_file is None and not dry_run and is_copy(path):
+        raise click.UsageError(
+            f"{path} is of a Kafka that is only watched, to which nothing is written: say "
+            "--to-file FILE, and give that to kafka-consumer-groups --reset-offsets --from-file"
         )
     past = past_of(group_id, path, on_corruption)
     then = past.at(at_ms)
