@@ -13,6 +13,7 @@ from pykcoord.errors import ConfigError
 _INT = 2**31 - 1
 _LONG = 2**63 - 1
 _DOUBLE = sys.float_info.max
+_MOST_DIGITS = 100  # Python refuses to read numbers of some thousands
 _CLASS = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
 
 
@@ -158,10 +159,18 @@ def parsed(setting: Setting, value: str | int | float | bool) -> int | float | s
 
 
 def _integer(setting: Setting, value: str) -> int:
-    text = value.strip()
-    # As Integer.parseInt does: no underscores, no blanks inside, ASCII digits.
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    if not (digits.isascii() and digits.isdigit()):
+    number = java_integer(value)
+    if number is None:
         unit = f" ({setting.unit})" if setting.unit else ""
         raise ConfigError(setting.name, f"{value!r} is not an integer{unit}")
+    return number
+
+
+def java_integer(text: str) -> int | None:
+    """The number that a text is to Java's `Integer.parseInt`, of any size up to `_MOST_DIGITS`: no
+    underscores, no blanks inside, ASCII digits. None: it is none."""
+    text = text.strip()
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if len(digits) > _MOST_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
     return int(text)

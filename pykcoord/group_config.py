@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from pykcoord._setting import java_integer
 from pykcoord.config import SETTINGS
 from pykcoord.errors import ArgumentError
 
@@ -112,15 +113,14 @@ def _number(name: str, value: str) -> int:
     known = GROUP_SETTINGS.get(name)
     if known is None:
         raise ArgumentError(name, f"Unknown group config name: {name}")
-    text = value.strip()
-    digits = text[1:] if text[:1] in ("+", "-") else text
-    # As Integer.parseInt does.
-    if not (digits.isascii() and digits.isdigit() and int(text) in _INT):
+    number = java_integer(value)
+    if number is None or number not in _INT:
         reason = f"Invalid value {value} for configuration {name}: Not a number of type INT"
         raise ArgumentError(name, reason)
-    if int(text) < known.least:
+    if number < known.least:
         reason = (
-            f"Invalid value {text} for configuration {name}: Value must be at least {known.least}"
+            f"Invalid value {value.strip()} for configuration {name}: "
+            f"Value must be at least {known.least}"
         )
         raise ArgumentError(name, reason)
-    return int(text)
+    return number

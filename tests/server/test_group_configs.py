@@ -87,6 +87,8 @@ async def own(client: Client, name: str) -> dict[str, str]:
          f"Invalid value abc for configuration {SESSION}: Not a number of type INT"),
         ([(SESSION, SET, "3000000000")], 40,
          f"Invalid value 3000000000 for configuration {SESSION}: Not a number of type INT"),
+        ([(SESSION, SET, "9" * 5_000)], 40,
+         f"Invalid value {'9' * 5_000} for configuration {SESSION}: Not a number of type INT"),
         ([(SESSION, SET, None)], 42, f"Null value not supported for : {SESSION}"),
         ([("nope", SET, "1")], 40, "Unknown group config name: nope"),
         ([(SESSION, APPEND, "1")], 40,
