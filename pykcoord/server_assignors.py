@@ -12,6 +12,7 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice
 from typing import Any, TypeAlias
 
 from pykcoord._native import TargetJob
@@ -227,9 +228,11 @@ def _targets(assignor: Assignor, job: TargetJob) -> Any:
         reason = f"gives a {type(assigned).__name__}, not a mapping of member ids to partitions"
         raise _NoAssignmentError(reason)
     answer = job.answer()
+    # More than all, of an iterator that may have no end, is refused as too many are.
+    most = sum(count for _, count in job.topics()) + 1
     for member_id, listed in assigned.items():
         try:
-            answer.give(member_id, list(listed))
+            answer.give(member_id, list(islice(listed, most)))
         except (TypeError, ValueError, OverflowError):
             shown = repr(listed)[:_MOST_REASON]
             reason = f"gives {member_id!r} {shown}, not a list of (topic, partition)"

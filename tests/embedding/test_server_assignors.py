@@ -135,6 +135,7 @@ def exits(topics: Any, members: Any) -> Any:
         (lambda topics, members: {"stranger": []}, 'own: "stranger" is not a member'),
         (lambda topics, members: {"a": [("orders", 4)]}, "own: orders-4 does not exist"),
         (lambda topics, members: {"a": [("orders", 0)] * 2}, "own: orders-0 is given twice"),
+        (lambda topics, members: {"a": itertools.repeat(("orders", 0))}, "orders-0 is given twice"),
         (lambda topics, members: {}, "own: 4 of 4 partitions are given to nobody"),
     ],
 )  # fmt: skip
