@@ -387,6 +387,23 @@ def test_what_is_gathered_is_made_on_top_of_what_others_have_changed():
     assert set(topics.topics()) == set(store.document["topics"]) == {"a", "b", "c", "d"}
 
 
+def test_what_others_changed_is_taken_and_ends_are_kept_with_their_topic(tmp_path):
+    first = TopicCatalogue({"grown": 1, "same": 1, "again": 1}, StateFile(tmp_path / "state.json"))
+    second = TopicCatalogue({}, StateFile(tmp_path / "state.json"))
+    second.set_end_offsets({("grown", 0): 7, ("same", 0): 8, ("again", 0): 9})
+    same = second.topics()["same"]
+    first.add_partitions("grown", 3)
+    first.delete("again")
+    first.create("again", 1)
+    second.reload()
+    topics = second.topics()
+    assert topics["grown"].partitions == 3
+    assert topics["grown"].end_offset(0) == 7
+    assert topics["same"] is same
+    assert topics["again"].topic_id == first.topics()["again"].topic_id
+    assert topics["again"].end_offset(0) == 0
+
+
 def test_nothing_is_told_once_it_is_closed(tmp_path):
     async def main():
         store = SlowStore(tmp_path / "catalogue.json")
