@@ -11,7 +11,8 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,7 @@ def _kafka(brokers: list[KafkaBroker], *words: str, node_id: int = _ID) -> int:
     return cli.run([*asked, *words[1:]])
 
 
-def _leaders(brokers: list[KafkaBroker]) -> set[int]:
+def _leaders(brokers: list[KafkaBroker], node_id: int = _ID) -> set[int]:
     """Of all partitions of `__consumer_offsets`."""
 
     async def ask() -> set[int]:
@@ -82,7 +83,7 @@ def _leaders(brokers: list[KafkaBroker]) -> set[int]:
             ClientProperties.of({"bootstrap.servers": _bootstrap(brokers)})
         )
         try:
-            return {move.leader for move in await Mover(cluster, _ID).plan(None, takes=True)}
+            return {move.leader for move in await Mover(cluster, node_id).plan(None, takes=True)}
         finally:
             await cluster.close()
 
@@ -120,7 +121,7 @@ def test_groups_go_on_through_all_that_happens_to_a_node(
     members = [Committing(bootstrap, f"group-{one}", "orders") for one in range(4)]
     java = JavaConsumer(bootstrap, "java", "orders")
     node = _node(brokers, tmp_path / "node")
-    try:
+    with _ended(node, java, members):
         for one in (*members, java):
             one.go_on()
         assignments = [one.assignments for one in (*members, java)]
@@ -169,6 +170,15 @@ def test_groups_go_on_through_all_that_happens_to_a_node(
             assert one.stop() == one.acknowledged >= last
             assert _committed(brokers, one.group) == one.acknowledged
         assert not list((tmp_path / "node").glob("__consumer_offsets-*"))
+
+
+@contextmanager
+def _ended(
+    node: PykcoordServer, java: JavaConsumer, members: Sequence[Committing]
+) -> Iterator[None]:
+    """All of them end in the end, and what they did is told if the test fails."""
+    try:
+        yield
     finally:
         java.stop()
         if node.running:
@@ -196,13 +206,13 @@ def _in_sync(brokers: list[KafkaBroker]) -> set[int]:
 def test_brokers_are_restarted_one_after_the_other_under_load(
     brokers: list[KafkaBroker], tmp_path: Path
 ) -> None:
-    bootstrap, everybody = _bootstrap(brokers), {1, 2, 3, _ID}
+    bootstrap, everybody = _bootstrap(brokers), {1, 2, 3, 106}
     members = [Committing(bootstrap, f"rolling-{one}", "orders") for one in range(4)]
     java = JavaConsumer(bootstrap, "rolling-java", "orders")
-    node = _node(brokers, tmp_path / "node")
-    try:
+    node = _node(brokers, tmp_path / "node", 106)
+    with _ended(node, java, members):
         node.start()
-        assert _kafka(brokers, "take") == 0
+        assert _kafka(brokers, "take", node_id=106) == 0
         for one in (*members, java):
             one.go_on()
         assignments = [one.assignments for one in (*members, java)]
@@ -212,7 +222,7 @@ def test_brokers_are_restarted_one_after_the_other_under_load(
             for one in (*members, java):
                 one.go_on()
             broker.start()
-            assert _leaders(brokers) == {_ID}, at
+            assert _leaders(brokers, 106) == {106}, at
         _until(lambda: _in_sync(brokers) == everybody)
         for one in (*members, java):
             one.go_on()
@@ -222,13 +232,7 @@ def test_brokers_are_restarted_one_after_the_other_under_load(
         for one in members:
             assert one.stop() == one.acknowledged
             assert _committed(brokers, one.group) == one.acknowledged
-        assert _kafka(brokers, "return") == 0
-    finally:
-        java.stop()
-        if node.running:
-            node.stop()
-        sys.stderr.write(node.stderr()[-6000:])
-        sys.stderr.write(str({one.group: (one.acknowledged, one.slowest) for one in members}))
+        assert _kafka(brokers, "return", node_id=106) == 0
 
 
 def test_kafkas_tools_see_an_ordinary_cluster(brokers: list[KafkaBroker], tmp_path: Path) -> None:
