@@ -19,9 +19,10 @@ from pykcoord.cli.serving import (
     address_text,
     naming_address,
     new_runner,
+    watch_lag,
     when_asked_to_end,
 )
-from pykcoord.clock import Clock, monotonic_seconds
+from pykcoord.clock import monotonic_seconds
 from pykcoord.config import Config
 from pykcoord.node.member import KafkaNode, NodeOptions
 
@@ -106,8 +107,7 @@ def _metrics(node: KafkaNode, metrics: ServerMetrics | None, options: Options) -
     from pykcoord.node.metrics import watch_node
 
     watch_node(metrics.registry, node)
-    if (lag := node.engine.lag) is not None:
-        metrics.watch_lag(lambda: lag.lags(Clock().now_ms()), lag.limits.series)
+    watch_lag(metrics, node.engine)
     if options.metrics is None:
         yield
         return
@@ -128,14 +128,7 @@ async def _console(
         yield
         return
     from pykcoord.cli.kafka_node_web import KafkaNodeSource
-    from pykcoord.cli.web import console
+    from pykcoord.cli.web import console_beside
 
-    source = KafkaNodeSource(node, metrics)
-    stack = contextlib.ExitStack()
-    with naming_address("--web", options.web.listen):
-        url = await asyncio.to_thread(stack.enter_context, console(source, options.web))
-    logger.info("console on %s", url, extra={"event": "web", "url": url})
-    try:
+    async with console_beside(KafkaNodeSource(node, metrics), options.web):
         yield
-    finally:
-        await asyncio.to_thread(stack.close)  # pages may wait for this loop

@@ -24,9 +24,9 @@ from pykcoord.cli.serving import (
     config_texts,
     naming_address,
     new_runner,
+    watch_lag,
     when_asked_to_end,
 )
-from pykcoord.clock import Clock
 from pykcoord.cluster.member import MemberOptions, Serving, Shown, serve_member
 from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
@@ -137,8 +137,8 @@ def _shown(location: str, node_id: int, given: Options, metrics: ClusterMetrics 
     @contextlib.asynccontextmanager
     async def shown(serving: Serving) -> AsyncIterator[None]:
         engine = serving.engine
-        if metrics is not None and (lag := engine.lag) is not None:
-            metrics.server.watch_lag(lambda: lag.lags(Clock().now_ms()), lag.limits.series)
+        if metrics is not None:
+            watch_lag(metrics.server, engine)
         async with contextlib.AsyncExitStack() as stack:
             # SIGHUP hands the shards over.
             stack.enter_context(following(given.end_offsets, engine.catalogue, on_sighup=False))
@@ -155,17 +155,13 @@ async def _console(
     location: str, node_id: int, serving: Serving, web: WebOptions, metrics: ClusterMetrics
 ) -> AsyncIterator[None]:
     from pykcoord.cli.cluster_web import MemberSource
-    from pykcoord.cli.web import console
+    from pykcoord.cli.web import console_beside
 
     source = MemberSource(location, serving, metrics, node_id)
-    stack = contextlib.ExitStack()
-    with naming_address("--web", web.listen):
-        url = await asyncio.to_thread(stack.enter_context, console(source, web))
-    logger.info("console on %s", url, extra={"event": "web", "url": url})
-    hearing = asyncio.create_task(source.hearing.run())
-    try:
-        yield
-    finally:
-        hearing.cancel()
-        await asyncio.gather(hearing, return_exceptions=True)
-        await asyncio.to_thread(stack.close)  # pages may wait for this loop
+    async with console_beside(source, web):
+        hearing = asyncio.create_task(source.hearing.run())
+        try:
+            yield
+        finally:
+            hearing.cancel()
+            await asyncio.gather(hearing, return_exceptions=True)

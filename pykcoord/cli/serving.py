@@ -152,8 +152,8 @@ async def serve(config: Config, options: Options, lines: LineQueue, role: Role) 
     with _open(config, options, metrics, role) as engine:
         load_ms = round(1000 * (monotonic_seconds() - started))
         role.opened(engine, metrics)
-        if metrics is not None and (lag := engine.lag) is not None:
-            metrics.watch_lag(lambda: lag.lags(Clock().now_ms()), lag.limits.series)
+        if metrics is not None:
+            watch_lag(metrics, engine)
         server = Server(
             config,
             engine.runtime,
@@ -176,6 +176,12 @@ async def serve(config: Config, options: Options, lines: LineQueue, role: Role) 
                     lines.flush_within(_LINES_SECONDS)  # they come before the ready line
                     role.ready(_ready(server, engine.node, load_ms))
                     await _until_ended(server, options, asked, lines)
+
+
+def watch_lag(metrics: ServerMetrics, engine: Engine) -> None:
+    """Have the metrics tell the lag of an engine's groups, if that is measured."""
+    if (lag := engine.lag) is not None:
+        metrics.watch_lag(lambda: lag.lags(Clock().now_ms()), lag.limits.series)
 
 
 @contextlib.asynccontextmanager

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 from collections.abc import AsyncIterator, Coroutine, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pykcoord.catalogue import Topic
+from pykcoord.cli.serving import naming_address
 from pykcoord.clock import Clock
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
@@ -19,7 +21,9 @@ from pykcoord.lag import Behind, Place
 from pykcoord.server import Broker, Peers
 from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions, lags
 
-__all__ = ["ServerSource", "console"]
+__all__ = ["ServerSource", "console", "console_beside"]
+
+logger = logging.getLogger("pykcoord.serve")
 
 T = TypeVar("T")
 
@@ -57,6 +61,20 @@ def console(source: ServerSource, options: WebOptions) -> Iterator[str]:
             yield served.url
         finally:
             source.end()
+
+
+@asynccontextmanager
+async def console_beside(source: ServerSource, options: WebOptions) -> AsyncIterator[None]:
+    """The console within, begun and ended on another thread: its pages may wait for this loop.
+    Raises as `console`; an error of its address names the option."""
+    stack = ExitStack()
+    with naming_address("--web", options.listen):
+        url = await asyncio.to_thread(stack.enter_context, console(source, options))
+    logger.info("console on %s", url, extra={"event": "web", "url": url})
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(stack.close)
 
 
 class Registered(Protocol):
