@@ -43,7 +43,7 @@ async def metadata_with_events(
     the topic of events, of which node `node_id` leads each partition that it keeps."""
     request = decode(KEY, version, frame)
     named = request.topics or ()
-    others = [one for one in named if not _is_events(events, one)]
+    others = [one for one in named if not events.is_asked(one.name, getattr(one, "topic_id", None))]
     if len(others) == len(named):
         return await forward(frame)
     answer = await forward(_request(request, version, frame, others))
@@ -55,11 +55,6 @@ async def metadata_with_events(
     out.write(answer[:position])
     entity_writer(kind)(out, told)
     return out.getvalue()
-
-
-def _is_events(events: EventsTopic, asked: Any) -> bool:
-    topic_id = getattr(asked, "topic_id", None)
-    return events.by_name(asked.name) is not None or events.by_id(topic_id) is not None
 
 
 def _request(request: Any, version: int, frame: bytes, others: list[Any]) -> bytes:

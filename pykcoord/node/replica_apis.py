@@ -84,15 +84,14 @@ class ReplicaApis:
         found: list[dict[str, Any]] = []
         for topic, partition in asked:
             fields: dict[str, Any]
-            if self._events is not None and self._is_of_events(topic):
-                most = min(left, int(partition.partition_max_bytes))
-                fields = _events_fields(self._events, partition, most)
+            most = min(left, int(partition.partition_max_bytes))
+            if (events := self._events_of(topic)) is not None:
+                fields = _events_fields(events, partition, most)
             elif not self._is_ours(topic, version):
                 is_known = version < 13 or topic.topic_id in self._image().names
                 code = _NOT_LEADER if is_known else ErrorCode.unknown_topic_id
                 fields = {"error_code": code}
             else:
-                most = min(left, int(partition.partition_max_bytes))
                 fields = self._read_one(partition, most, int(request.isolation_level))
             records = fields.get("records") or b""
             size, left = size + len(records), max(left - len(records), 0)
@@ -146,13 +145,13 @@ class ReplicaApis:
         topic_id = getattr(topic, "topic_id", None)
         if topic_id is not None:
             return bool(topic_id == self._topic_id)
-        return getattr(topic, "topic", getattr(topic, "name", None)) == TOPIC
+        return _name_of(topic) == TOPIC
 
-    def _is_of_events(self, topic: Any) -> bool:
-        topic_id = getattr(topic, "topic_id", None)
-        name = getattr(topic, "topic", getattr(topic, "name", None))
+    def _events_of(self, topic: Any) -> EventsTopic | None:
+        """The topic of group events, where that is asked for."""
+        topic_id, name = getattr(topic, "topic_id", None), _name_of(topic)
         events = self._events
-        return events is not None and bool(events.by_id(topic_id) or events.by_name(name))
+        return events if events is not None and events.is_asked(name, topic_id) else None
 
     def _fetch_answer(
         self,
@@ -218,8 +217,8 @@ class ReplicaApis:
         of_partition = nested_of(of_topic, "partitions")
 
         def answered(topic: Any, one: Any) -> Any:
-            if self._events is not None and self._is_of_events(topic):
-                return of_partition(**_events_offset(self._events, one))
+            if (events := self._events_of(topic)) is not None:
+                return of_partition(**_events_offset(events, one))
             led = self._log.led.get(int(one.partition_index)) if topic.name == TOPIC else None
             code = ErrorCode(epoch_error(led, int(getattr(one, "current_leader_epoch", -1))))
             fields: dict[str, Any] = {"offset": i64(-1)}
@@ -320,6 +319,12 @@ class ReplicaApis:
                 for topic in request.topics
             ),
         )
+
+
+def _name_of(topic: Any) -> str | None:
+    """Of a topic in a request; None where it is named by its id."""
+    name: str | None = getattr(topic, "topic", getattr(topic, "name", None))
+    return name
 
 
 def _events_fields(events: EventsTopic, asked: Any, most_bytes: int) -> dict[str, Any]:

@@ -72,6 +72,10 @@ class EventsTopic:
         """The topic, if it is asked for by its id."""
         return self.topic if topic_id == EVENTS_TOPIC_ID else None
 
+    def is_asked(self, name: str | None, topic_id: uuid.UUID | None) -> bool:
+        """Whether the topic is asked for, by either."""
+        return self.by_name(name) is not None or self.by_id(topic_id) is not None
+
     def ask(self, questions: Sequence[Question]) -> asyncio.Future[None] | None:
         """Have these answered before `ends`, `read` and `offset_at` are called; None: nothing is
         far."""

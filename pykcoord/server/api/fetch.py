@@ -159,7 +159,7 @@ def _asks(request: Any, cluster: Cluster) -> Generator[None, None, asyncio.Futur
     questions = []
     for number, topic in enumerate(islice(request.topics, _MOST_ASKED), 1):
         name, topic_id = getattr(topic, "topic", None), getattr(topic, "topic_id", None)
-        if events.by_name(name) is not None or events.by_id(topic_id) is not None:
+        if events.is_asked(name, topic_id):
             questions += [
                 read_question(one.partition, one.fetch_offset, one.partition_max_bytes)
                 for one in islice(topic.partitions, events.topic.partitions)
