@@ -19,7 +19,14 @@ from pykcoord.node.events_metadata import is_named, metadata_with_events
 from pykcoord.node.follower_fetches import FollowerFetch, FollowerFetches
 from pykcoord.node.forwarding import Forwarding
 from pykcoord.node.image import Image
-from pykcoord.node.messages import NO_THROTTLE, decode, encode, nested_of, response_class
+from pykcoord.node.messages import (
+    NO_THROTTLE,
+    decode,
+    encode,
+    framed,
+    nested_of,
+    response_class,
+)
 from pykcoord.node.replica_apis import ReplicaApis
 from pykcoord.protocol import GROUP_APIS
 from pykcoord.server.api.events_topic import EventsTopic
@@ -175,17 +182,14 @@ class NodeApis:
         return f"API key {key} is not for this node"
 
     async def _forward(self, frame: bytes) -> bytes:
-        answer = await self._forwarding.ask(frame)
-        return len(answer).to_bytes(4, "big") + answer
+        return framed(await self._forwarding.ask(frame))
 
     async def _metadata(self, events: EventsTopic, version: int, frame: bytes) -> bytes:
         ask = self._forwarding.ask
-        answer = await metadata_with_events(events, self._node_id, version, frame, ask)
-        return len(answer).to_bytes(4, "big") + answer
+        return framed(await metadata_with_events(events, self._node_id, version, frame, ask))
 
     async def _to_controller(self, frame: bytes) -> bytes:
-        answer = await self._ask_controller(frame)
-        return len(answer).to_bytes(4, "big") + answer
+        return framed(await self._ask_controller(frame))
 
     def _as_leader(
         self, key: int, version: int, frame: bytes
@@ -265,7 +269,7 @@ class NodeApis:
         correlation_id = frame[4:8]
         if not 0 <= version <= 5:
             body = struct.pack(">hihhh", ErrorCode.unsupported_version.value, 1, 18, 0, 5)
-            return (4 + len(body)).to_bytes(4, "big") + correlation_id + body
+            return framed(correlation_id + body)
         error = ErrorCode.none
         if version >= 5:
             request = decode(_API_VERSIONS, version, frame)

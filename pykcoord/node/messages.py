@@ -48,8 +48,12 @@ def encode(answer: Any, correlation_id: bytes) -> bytes:
     if kind.__header_schema__.__flexible__:
         out.write(b"\0")
     entity_writer(kind)(out, answer)
-    body = out.getvalue()
-    return len(body).to_bytes(4, "big") + body
+    return framed(out.getvalue())
+
+
+def framed(answer: bytes) -> bytes:
+    """With its length in front."""
+    return len(answer).to_bytes(4, "big") + answer
 
 
 @cache
