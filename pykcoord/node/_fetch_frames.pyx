@@ -6,8 +6,10 @@ length before the bytes are there.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from libc.stdint cimport int16_t, int32_t, int64_t, uint8_t, uint32_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libc.string cimport memcpy
+
+from pykcoord.server._requests cimport Cursor, _count_elements, _need, _signed, _uvarint
 
 from pykcoord.server._requests import MalformedError
 
@@ -23,53 +25,13 @@ cdef int REPLICA_STATE_TAG = 1
 Partition = tuple
 
 
-cdef struct Reader:
-    const uint8_t* data
-    Py_ssize_t at
-    Py_ssize_t end
-    Py_ssize_t elements
-
-
-cdef int _need(Reader* r, Py_ssize_t size) except -1:
-    if size < 0 or size > r.end - r.at:
-        raise MalformedError(f"{size} bytes are claimed where {r.end - r.at} are left")
-    return 0
-
-
-cdef int64_t _number(Reader* r, int size) except? -1:
-    """Big-endian and signed, of 2, 4 or 8 bytes."""
-    cdef uint64_t value = 0
-    cdef int index
-    _need(r, size)
-    for index in range(size):
-        value = (value << 8) | r.data[r.at + index]
-    r.at += size
-    if size == 2:
-        return <int16_t>value
-    return <int32_t><uint32_t>value if size == 4 else <int64_t>value
-
-
-cdef Py_ssize_t _uvarint(Reader* r) except -1:
-    cdef uint64_t value = 0
-    cdef uint8_t byte
-    cdef int index
-    for index in range(5):
-        _need(r, 1)
-        byte = r.data[r.at]
-        r.at += 1
-        value |= <uint64_t>(byte & 0x7F) << (7 * index)
-        if byte < 0x80:
-            return <Py_ssize_t>value
-    raise MalformedError("a varint of more than 5 bytes")
-
-
-cdef int _skip(Reader* r, Py_ssize_t size) except -1:
+cdef int _skip(Cursor* r, Py_ssize_t size) except -1:
     _need(r, size)
     r.at += size
     return 0
 
 
-cdef int _skip_tags(Reader* r) except -1:
+cdef int _skip_tags(Cursor* r) except -1:
     cdef Py_ssize_t count = _uvarint(r)
     while count > 0:
         _uvarint(r)
@@ -78,17 +40,15 @@ cdef int _skip_tags(Reader* r) except -1:
     return 0
 
 
-cdef Py_ssize_t _elements(Reader* r) except -1:
+cdef Py_ssize_t _elements(Cursor* r) except -1:
     cdef Py_ssize_t count = _uvarint(r)
     if count == 0:
         raise MalformedError("an array is null")
-    r.elements += count - 1
-    if r.elements > MOST_ELEMENTS:
-        raise MalformedError(f"more than {MOST_ELEMENTS} elements")
+    _count_elements(r, count - 1)
     return count - 1
 
 
-cdef bytes _taken(Reader* r, Py_ssize_t size):
+cdef bytes _taken(Cursor* r, Py_ssize_t size):
     _need(r, size)
     r.at += size
     return PyBytes_FromStringAndSize(<const char*>r.data + r.at - size, size)
@@ -105,35 +65,36 @@ cdef class Asked:
 
     def __init__(self, bytes frame not None):
         """Raises MalformedError."""
-        cdef Reader r
+        cdef Cursor r
         cdef Py_ssize_t topics, partitions, tags, tag, size, at
         cdef bytes topic
         cdef int32_t number, epoch, last_epoch, most
         cdef int64_t offset
         r.data, r.end = <const uint8_t*>PyBytes_AS_STRING(frame), PyBytes_GET_SIZE(frame)
         r.at = r.elements = 0
+        r.most_elements = MOST_ELEMENTS
         self.replica, self.replica_epoch = -1, -1
         self.named, self.forgotten = [], []
         _skip(&r, FIXED_BYTES)
-        _skip(&r, max(0, _number(&r, 2)))  # the client id
+        _skip(&r, max(0, _signed(&r, 2)))  # the client id
         _skip_tags(&r)
-        self.wait_ms = _number(&r, 4)
-        self.min_bytes = _number(&r, 4)
-        self.max_bytes = _number(&r, 4)
+        self.wait_ms = _signed(&r, 4)
+        self.min_bytes = _signed(&r, 4)
+        self.max_bytes = _signed(&r, 4)
         _skip(&r, 1)  # the isolation level: followers have none
-        self.session_id = _number(&r, 4)
-        self.session_epoch = _number(&r, 4)
+        self.session_id = _signed(&r, 4)
+        self.session_epoch = _signed(&r, 4)
         topics = _elements(&r)
         while topics > 0:
             topic = _taken(&r, 16)
             partitions = _elements(&r)
             while partitions > 0:
-                number = <int32_t>_number(&r, 4)
-                epoch = <int32_t>_number(&r, 4)
-                offset = _number(&r, 8)
-                last_epoch = <int32_t>_number(&r, 4)
+                number = <int32_t>_signed(&r, 4)
+                epoch = <int32_t>_signed(&r, 4)
+                offset = _signed(&r, 8)
+                last_epoch = <int32_t>_signed(&r, 4)
                 _skip(&r, 8)  # where the follower's log begins
-                most = <int32_t>_number(&r, 4)
+                most = <int32_t>_signed(&r, 4)
                 _skip_tags(&r)
                 self.named.append((topic, number, epoch, offset, last_epoch, most))
                 partitions -= 1
@@ -144,7 +105,7 @@ cdef class Asked:
             topic = _taken(&r, 16)
             partitions = _elements(&r)
             while partitions > 0:
-                self.forgotten.append((topic, _number(&r, 4)))
+                self.forgotten.append((topic, _signed(&r, 4)))
                 partitions -= 1
             _skip_tags(&r)
             topics -= 1
@@ -156,8 +117,8 @@ cdef class Asked:
             _need(&r, size)
             at = r.at
             if tag == REPLICA_STATE_TAG:
-                self.replica = _number(&r, 4)
-                self.replica_epoch = _number(&r, 8)
+                self.replica = _signed(&r, 4)
+                self.replica_epoch = _signed(&r, 8)
                 _skip_tags(&r)
                 if r.at - at != size:
                     raise MalformedError("the replica's state has another length than is claimed")
@@ -182,6 +143,15 @@ cdef inline uint8_t* _put_uvarint(uint8_t* to, uint64_t value) noexcept:
         value >>= 7
     to[0] = <uint8_t>value
     return to + 1
+
+
+cdef inline uint8_t* _put_pair(
+    uint8_t* to, int tag, int32_t first, int64_t second, int size
+) noexcept:
+    """A tagged structure of an INT32 and a number of `size` bytes."""
+    to = _put_uvarint(_put(to, tag, 1), 4 + size + 1)
+    to = _put(_put(to, first, 4), second, size)
+    return _put(to, 0, 1)
 
 
 def answer(bytes correlation_id not None, int error, int32_t session_id, list topics not None):
@@ -232,17 +202,9 @@ def answer(bytes correlation_id not None, int error, int32_t session_id, list to
             tags = (diverging is not None) + (leader is not None)
             to = _put_uvarint(to, tags)
             if diverging is not None:
-                to = _put(to, 0, 1)
-                to = _put_uvarint(to, 4 + 8 + 1)
-                to = _put(to, <int32_t>diverging[0], 4)
-                to = _put(to, <int64_t>diverging[1], 8)
-                to = _put(to, 0, 1)
+                to = _put_pair(to, 0, diverging[0], diverging[1], 8)
             if leader is not None:
-                to = _put(to, 1, 1)
-                to = _put_uvarint(to, 4 + 4 + 1)
-                to = _put(to, <int32_t>leader[0], 4)
-                to = _put(to, <int32_t>leader[1], 4)
-                to = _put(to, 0, 1)
+                to = _put_pair(to, 1, leader[0], leader[1], 4)
         to = _put(to, 0, 1)
     to = _put(to, 0, 1)
     _put(start, <uint64_t>(to - start - 4), 4)

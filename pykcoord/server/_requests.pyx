@@ -29,14 +29,6 @@ class MalformedError(ValueError):
     """Bytes that are no request of this shape; the text says what is wrong with them."""
 
 
-cdef struct Cursor:
-    const uint8_t* data
-    Py_ssize_t at
-    Py_ssize_t end
-    Py_ssize_t elements
-    Py_ssize_t most_elements
-
-
 cdef struct Level:
     # A structure that is being walked. Its objects are borrowed: the outermost shape owns them.
     void* shape
