@@ -9,10 +9,10 @@ use regex_syntax::is_meta_character;
 const MAX_REPEAT: u32 = 1_000;
 
 /// Letter or short name of what Unicode calls a general category.
-const CATEGORIES: [&str; 37] = [
+const CATEGORIES: [&str; 35] = [
     "C", "Cc", "Cf", "Co", "L", "Ll", "Lm", "Lo", "Lt", "Lu", "M", "Mc", "Me", "Mn", "N", "Nd",
     "Nl", "No", "P", "Pc", "Pd", "Pe", "Pf", "Pi", "Po", "Ps", "S", "Sc", "Sk", "Sm", "So", "Z",
-    "Zl", "Zp", "Zs", "Any", "Cs",
+    "Zl", "Zp", "Zs",
 ];
 
 const POSIX: [&str; 14] = [
@@ -227,12 +227,10 @@ impl<'a> Scanner<'a> {
             Some(name) => (name, !is_other),
             None => (&*name, is_other),
         };
+        // No text has any of `Cs`.
+        let (name, is_other) = if name == "Cs" { ("Any", !is_other) } else { (name, is_other) };
         let not = if is_other { "^" } else { "" };
         if name == "Any" {
-            self.out.push_str(&format!(r"[{not}\x{{0}}-\x{{10ffff}}]"));
-        } else if name == "Cs" {
-            // Of which no text has any.
-            let not = if is_other { "" } else { "^" };
             self.out.push_str(&format!(r"[{not}\x{{0}}-\x{{10ffff}}]"));
         } else if CATEGORIES.contains(&name) {
             self.out.push_str(&format!(r"[{not}\p{{{name}}}]"));
