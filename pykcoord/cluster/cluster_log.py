@@ -103,8 +103,8 @@ def _readable(store: Store, most: int) -> list[tuple[int, str]]:
         index = int(name)
         content = store.read(snapshot_name(index))
         try:
-            if content is not None and ClusterView(content.decode()).next_index == index:
-                found.append((index, content.decode()))
+            if content is not None and ClusterView(text := content.decode()).next_index == index:
+                found.append((index, text))
         except ValueError as error:  # UnicodeDecodeError is one
             logger.error("%s: the snapshot of the cluster log %s", snapshot_name(index), error)
         if len(found) == most:

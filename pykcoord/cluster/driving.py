@@ -63,10 +63,9 @@ class LeasedRuntime(Runtime):
 
 class Driver(Journaling):
     """Drives `node`, whose journal is `log`, and which serves by `runtime`. `location` names the
-    store. `new_loader` makes one
-    that shares nothing with the node, on another thread. `changed` is called
-    when the node has read news of the cluster, `ended` once when it has ended, `topics_changed`
-    where another node knows a newer version of the topics, `topics`."""
+    store. `new_loader` makes one that shares nothing with the node, on another thread. `changed` is
+    called when the node has read news of the cluster, `ended` once when it has ended,
+    `topics_changed` where another node knows a newer version of the topics, `topics`."""
 
     def __init__(
         self,
