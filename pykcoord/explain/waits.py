@@ -27,7 +27,11 @@ def always_waited(past: Past) -> Iterator[Pattern]:
     for of in past.rebalances:
         if of.kind == "classic" and (of.members or 0) >= 2 and of.joined_ms is not None:
             with_joins += 1
-            if of.last is not None and (of.waited_ms or 0) >= _WAITED_MS and not _is_new(of):
+            if (
+                of.last is not None
+                and (of.waited_ms or 0) >= _WAITED_MS
+                and not _is_new(of, of.last)
+            ):
                 joins[who(of.last)].append(_Wait(of, of.last, of.waited_ms or 0))
         with_revocations += bool(of.revoked)
         for name, wait in _longest_revocations(of).items():
@@ -57,13 +61,9 @@ class _Wait(NamedTuple):
     waited_ms: int
 
 
-def _is_new(of: Rebalance) -> bool:
+def _is_new(of: Rebalance, last: EventMember) -> bool:
     """Whether the last one to join was not there before: nobody could know of it."""
-    return not any(
-        one.member.member_id == of.last.member_id and not one.is_new
-        for one in of.arrivals
-        if of.last is not None
-    )
+    return not any(one.member.member_id == last.member_id and not one.is_new for one in of.arrivals)
 
 
 def _longest_revocations(of: Rebalance) -> dict[str, _Wait]:
