@@ -2,8 +2,9 @@
 
 For each attack of tests/attack a server of each kind is started, and a member sends a heartbeat
 every 10 ms from a process of its own; a latency counts from the time at which a heartbeat was due.
-In each round it is watched without the attack and with it; the attacker is another process, at nice
-19. Figures are medians of the rounds. Exit status 1 when a bound is missed.
+In each round it is watched without the attack and with it; the attacker is another process, at the
+priority of an idle processor (SCHED_IDLE). Figures are medians of the rounds. Exit status 1 when a
+bound is missed.
 """
 
 from __future__ import annotations
