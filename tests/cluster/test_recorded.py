@@ -1,5 +1,5 @@
-"""Shared logs that hosts of earlier versions wrote become those of a cluster, with all that was
-acknowledged."""
+"""Shared logs of hosts of earlier versions become those of a cluster, and stores of clusters of
+earlier versions are served on: with all that was acknowledged."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from pykcoord.log.shared import FolderStore, ShardLog
 
 RECORDED = Path(__file__).parents[1] / "recorded"
 VERSIONS = sorted(folder for folder in RECORDED.iterdir() if (folder / "shared-log").is_dir())
+CLUSTERS = sorted(folder for folder in RECORDED.iterdir() if (folder / "cluster-store").is_dir())
 
 
 @pytest.fixture
@@ -60,6 +61,41 @@ def test_a_log_of_hosts_is_carried_over_with_all_that_was_acknowledged(
             assert topics["bills"] == 3
     finally:
         members.close()
+
+
+@pytest.mark.client
+@pytest.mark.parametrize("version", CLUSTERS, ids=lambda version: version.name)
+@pytest.mark.parametrize("is_whole", [True, False], ids=["newest snapshot", "the one before"])
+def test_a_cluster_of_which_entries_have_gone_is_served_on(
+    version: Path, tmp_path: Path, is_whole: bool
+) -> None:
+    expected = json.loads((version / "expected.json").read_text())["cluster-store"]
+    members = Members(tmp_path, 2, {"offsets.topic.num.partitions": expected["shards"]})
+    store = Path(shutil.copytree(version / "cluster-store", members.folder, dirs_exist_ok=True))
+    newest = max((store / "cluster-snapshots").iterdir())
+    if not is_whole:
+        newest.write_bytes(newest.read_bytes()[:-1])
+    now = ClusterFollower(str(store)).read()
+    assert (now.entries, now.term) == (expected["entries"], expected["term"])
+    assert [node.node_id for node in now.nodes] == expected["nodes"]
+    assert {str(shard): node for shard, node in now.pins.items()} == expected["pins"]
+    assert now.drained == expected["drained"]
+    entries = [int(path.name) for path in (store / "cluster").iterdir()]
+    assert len(entries) < now.entries, "some have gone"
+    try:
+        members.start_all()
+        members.wait(lambda: found_on(members, expected["committed"]), f"{expected}")
+    finally:
+        members.close()
+
+
+def found_on(members: Members, expected: dict[str, int]) -> bool:
+    """Whether each group has committed that, by the node that coordinates it."""
+    found = dict.fromkeys(expected, -1)
+    for host, port in members.addresses:
+        with Asked(f"{host}:{port}") as asked:
+            found = {group: max(at, committed(asked, group)) for group, at in found.items()}
+    return found == expected
 
 
 def committed(at: Asked, group: str) -> int:

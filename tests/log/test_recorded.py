@@ -18,7 +18,7 @@ import pykcoord
 from pykcoord.log.snapshot import SNAPSHOT_FILE
 
 RECORDED = Path(__file__).parents[1] / "recorded"
-VERSIONS = sorted(folder for folder in RECORDED.iterdir() if folder.is_dir())
+VERSIONS = sorted(folder for folder in RECORDED.iterdir() if (folder / "data-directory").is_dir())
 PARTITIONS = 2
 
 
