@@ -10,6 +10,7 @@ A change is stored before clients see it: what they have seen survives. Until th
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import re
@@ -119,20 +120,21 @@ class TopicCatalogue:
     """
 
     def __init__(self, topics: Mapping[str, int] | None = None, store: Store | None = None) -> None:
-        self._store = store
         self._callbacks: list[Callable[[], None]] = []
         self._of_topics: list[Callable[[Changed], None]] = []
         document = store.read() if store is not None else None
         other = {k: v for k, v in (document or {}).items() if k not in _OWN}
         self.cluster_id = other.setdefault("cluster_id", new_id_text())
-        self._topics = Table({topic.name: topic for topic in _topics_of(document)}, _fields_of)
+        topics_of = {topic.name: topic for topic in _topics_of(document)}
+        self._topics = Table(topics_of, _fields_of, _topic_of)
         self._by_id = {topic.topic_id: topic for topic in self._topics.current.values()}
-        self._group_configs: Table[dict[str, str]] = Table(_group_configs_of(document), dict)
+        configs_of = _group_configs_of(document)
+        self._group_configs: Table[dict[str, str]] = Table(configs_of, dict, _configs_of)
         self._version = 0
         tables: dict[str, Table[Any]] = {
             _TOPICS: self._topics, _GROUP_CONFIGS: self._group_configs,
         }  # fmt: skip
-        self._gathering = Gathering(store, other, tables, self._stored, self._others_first)
+        self._gathering = Gathering(store, other, tables, self._stored, _changed_elsewhere)
         if store is not None and (document is None or "cluster_id" not in document):
             self._gathering.write_all()
         with self.together():
@@ -156,36 +158,12 @@ class TopicCatalogue:
         """Take the topics that the store has now: others may change it too. Ends of partitions are
         kept. Changes that are gathered are made on top, unless others have changed the same. Raises
         what the store raises, and StoredCatalogueError."""
-        self._gathering.settle()
-        error = NotControllerError("another node has changed the topics; ask again")
-        self._gathering.others_have_stored(error)
+        self._gathering.read_now()
 
-    def _others_first(self, pending: Sequence[Changes]) -> bool:
-        """Take what the store has. Whether it has nothing else under a name that is to change."""
-        tables: tuple[Table[Any], ...] = (self._topics, self._group_configs)
-        before = {table: table.current for table in tables}
-        self._take()
-        return not any(
-            before[table].get(key) != table.current.get(key)
-            for changes in pending
-            for table, of in changes.of.items()
-            for key in of
-        )
-
-    def _take(self) -> None:
-        document = self._store.read() if self._store is not None else None
-        if document is None:
-            return
-        before = self._topics.current
-        topics = {topic.name: topic for topic in _topics_of(document, before)}
-        self._gathering.renew(self._group_configs, _group_configs_of(document))
-        self._gathering.renew(self._topics, topics)
-        self._by_id = {topic.topic_id: topic for topic in topics.values()}
-        pairs = {
-            name: (before.get(name), topics.get(name)) for name in before.keys() | topics.keys()
-        }
-        differ = sorted(name for name, (was, now) in pairs.items() if was is not now)
-        self._tell({name: pairs[name] for name in differ})
+    def reload_soon(self) -> asyncio.Future[None]:
+        """The same beside the loop, and in slices, where the store gives text; done then, or it has
+        the error. To be called on a loop."""
+        return self._gathering.read_soon()
 
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
         """What is set for single groups, by group id and by the name of a setting of Kafka's
@@ -325,7 +303,7 @@ class TopicCatalogue:
     def _put(self, topic: Topic) -> None:
         self._topics.current[topic.name] = self._by_id[topic.topic_id] = topic
 
-    def _stored(self, changes: Changes) -> None:
+    def _stored(self, changes: Changes, is_all: bool) -> None:
         if configs := changes.of.get(self._group_configs):
             known = self._group_configs.current | configs
             self._group_configs.current = {id_: of for id_, of in known.items() if of is not None}
@@ -333,7 +311,7 @@ class TopicCatalogue:
         if topics := changes.of.get(self._topics):
             self._topics.current = dict(self._topics.current)  # others may iterate over it
             changed = {name: self._change(name, topic) for name, topic in topics.items()}
-        self._tell(changed)
+        self._tell(changed, is_all)
 
     def _change(self, name: str, topic: Topic | None) -> tuple[Topic | None, Topic | None]:
         before = self._topics.current.get(name)
@@ -347,13 +325,17 @@ class TopicCatalogue:
         self._put(topic)
         return before, topic
 
-    def _tell(self, changed: Changed) -> None:
+    def _tell(self, changed: Changed, is_all: bool = True) -> None:
         self._version += 1
         if changed:
             for of_topics in self._of_topics:
                 of_topics(changed)
-        for callback in self._callbacks:
+        for callback in self._callbacks if is_all else ():
             callback()
+
+
+def _changed_elsewhere() -> NotControllerError:
+    return NotControllerError("another node has changed the topics; ask again")
 
 
 def _known(name: str, topic: Topic | None) -> Topic:
@@ -442,39 +424,44 @@ def _fields_of(topic: Topic) -> dict[str, Any]:
 
 def _group_configs_of(document: dict[str, Any] | None) -> dict[str, dict[str, str]]:
     try:
-        return {
-            str(group_id): {str(name): str(int(value)) for name, value in configs.items()}
-            for group_id, configs in (document or {}).get("group_configs", {}).items()
-        }
-    except (AttributeError, TypeError, ValueError) as error:
-        raise StoredCatalogueError(
-            f"the stored configurations of groups cannot be read ({error!r}); restore the state "
-            "file from a copy"
-        ) from error
+        groups = (document or {}).get("group_configs", {}).items()
+    except AttributeError as error:
+        raise _unreadable_configs(error) from error
+    return {str(group_id): _configs_of(group_id, configs) for group_id, configs in groups}
 
 
-def _topics_of(
-    document: dict[str, Any] | None, known: Mapping[str, Topic] | None = None
-) -> list[Topic]:
-    """The topics of a document. Those that are `known` as they are there are the same objects; of
-    others with the same id the ends of partitions are kept."""
-    known = known or {}
+def _configs_of(group_id: str, configs: Any) -> dict[str, str]:
     try:
-        return [
-            _topic_of(name, fields, known.get(name))
-            for name, fields in (document or {}).get("topics", {}).items()
-        ]
+        return {str(name): str(int(value)) for name, value in configs.items()}
+    except (AttributeError, TypeError, ValueError) as error:
+        raise _unreadable_configs(error) from error
+
+
+def _unreadable_configs(error: Exception) -> StoredCatalogueError:
+    return StoredCatalogueError(
+        f"the stored configurations of groups cannot be read ({error!r}); restore the state "
+        "file from a copy"
+    )
+
+
+def _topics_of(document: dict[str, Any] | None) -> list[Topic]:
+    try:
+        topics = (document or {}).get("topics", {}).items()
+    except AttributeError as error:
+        raise _unreadable_topics(error) from error
+    return [_topic_of(name, fields) for name, fields in topics]
+
+
+def _topic_of(name: str, fields: Any) -> Topic:
+    try:
+        topic_id, partitions = uuid.UUID(fields["topic_id"]), int(fields["partitions"])
+        return Topic(name, topic_id, partitions, fields["configs"])
     except (AttributeError, KeyError, TypeError, ValueError) as error:
-        raise StoredCatalogueError(
-            f"the stored topics cannot be read ({error!r}); restore the state file from a copy, "
-            "or delete it to begin with new topic ids"
-        ) from error
+        raise _unreadable_topics(error) from error
 
 
-def _topic_of(name: str, fields: Mapping[str, Any], known: Topic | None) -> Topic:
-    if known is not None and _fields_of(known) == fields:
-        return known
-    topic = Topic(name, uuid.UUID(fields["topic_id"]), int(fields["partitions"]), fields["configs"])
-    if known is not None and known.topic_id == topic.topic_id:
-        topic = replace(topic, end_offsets=known.end_offsets)
-    return topic
+def _unreadable_topics(error: Exception) -> StoredCatalogueError:
+    return StoredCatalogueError(
+        f"the stored topics cannot be read ({error!r}); restore the state file from a copy, "
+        "or delete it to begin with new topic ids"
+    )

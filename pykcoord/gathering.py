@@ -1,7 +1,8 @@
 """Changes of a small stored document that are gathered, and stored together beside the loop.
 
 The document has objects, each with members by key (`Table`). What is gathered is in the next write;
-the next changes build on it, and nobody else sees it before it is stored. Belongs to one thread.
+the next changes build on it, and nobody else sees it before it is stored. What other processes have
+stored is read beside the loop too, and made current in slices. Belongs to one thread.
 """
 
 from __future__ import annotations
@@ -10,14 +11,23 @@ import asyncio
 import contextlib
 import json
 import threading
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
+from itertools import islice
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+
+from pykcoord.clock import thread_seconds
+from pykcoord.comparing import Comparing, Known
 
 __all__ = ["Changes", "Gathering", "PartsStore", "Store", "StoreConflictError", "Table"]
 
 _T = TypeVar("_T")
 _NOT_GATHERED: Any = object()
+# So many members that others have changed are made current at once. A rest of so many times as long
+# as that took the processor follows.
+_AT_ONCE = 128
+_REST = 3.0
 
 
 class Store(Protocol):
@@ -30,8 +40,9 @@ class Store(Protocol):
 @runtime_checkable
 class PartsStore(Store, Protocol):
     """A store that takes objects of the document as members that are encoded already
-    (`pykcoord.log.state_file.StateFile.write_parts`), and in any thread."""
+    (`pykcoord.log.state_file.StateFile.write_parts`), and gives its text; in any thread."""
 
+    def read_bytes(self) -> bytes | None: ...
     def write_parts(
         self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]
     ) -> None: ...
@@ -43,11 +54,17 @@ class StoreConflictError(OSError):
 
 class Table(Generic[_T]):
     """One object of the document. `current` is what is stored; `fields_of` a value as JSON has
-    it."""
+    it, and `value_of` the value of that by its key, which raises for what is none."""
 
-    def __init__(self, current: dict[str, _T], fields_of: Callable[[_T], Any]) -> None:
+    def __init__(
+        self,
+        current: dict[str, _T],
+        fields_of: Callable[[_T], Any],
+        value_of: Callable[[str, Any], _T],
+    ) -> None:
         self.current = current
         self.fields_of = fields_of
+        self.value_of = value_of
         self.texts: dict[str, str] = {}
         """What the next write stores by key; of a store that takes no text, keys alone."""
 
@@ -88,10 +105,10 @@ class Changes:
 class Gathering:
     """What is asked of the document in `store` (None: it is only in memory).
 
-    `tables` by the names of their objects; `other`: the rest of the document. `stored(changes)` is
-    called when changes are stored: it makes them current. `others_first(pending)` is called where
-    others have stored something first: it makes that current, and says whether it is apart from
-    the changes that are not stored yet, which are stored on top of it then.
+    `tables` by the names of their objects; `other`: the rest of the document. `stored(changes,
+    is_all)` is called when changes are stored, by this process or another: it makes them current.
+    Without `is_all` there are more that were stored at the same time. `others_error` makes the
+    error of what is gathered, and not stored, since others have changed the same.
     """
 
     def __init__(
@@ -99,22 +116,23 @@ class Gathering:
         store: Store | None,
         other: dict[str, Any],
         tables: Mapping[str, Table[Any]],
-        stored: Callable[[Changes], None],
-        others_first: Callable[[Sequence[Changes]], bool] = lambda pending: False,
+        stored: Callable[[Changes, bool], None],
+        others_error: Callable[[], Exception],
     ) -> None:
         self._store = store
-        self._others_first = others_first
         self._takes_text = isinstance(store, PartsStore)
         self._other = other
         self._tables = tables
         self._stored = stored
+        self._others_error = others_error
         self._gathered = Changes()
-        self._write: _Write | None = None
+        self._work: _Work | None = None
         self._is_asked = False
+        self._asked_to_read: list[asyncio.Future[None]] = []
         # What the changes of a block replaced among what was gathered.
         self._undo: list[tuple[Table[Any], str, Any]] | None = None
         for table in tables.values():
-            self.renew(table, table.current)
+            table.texts = {key: self._text(table, key, of) for key, of in table.current.items()}
 
     @property
     def is_in_block(self) -> bool:
@@ -123,7 +141,7 @@ class Gathering:
 
     def pending(self) -> list[Changes]:
         """What is not stored yet: what is written now, and the rest."""
-        writing = [*self._write.changes] if self._write is not None else []
+        writing = [*self._work.changes] if self._work is not None else []
         return [*writing, self._gathered] if self._gathered else writing
 
     def next(self, table: Table[_T], key: str) -> _T | None:
@@ -173,25 +191,34 @@ class Gathering:
             return
         if not self._takes_text:
             self.store_now()
-        elif self._write is None:
+        elif self._work is None:
             self._begin([self._take_gathered()], asyncio.get_running_loop())
         else:
             self._is_asked = True
 
     def settle(self) -> None:
-        """Wait for what is written now."""
+        """Wait for what is written or read now."""
         self._is_asked = False
-        while (write := self._write) is not None:
-            write.join()
-            self._written(write)
+        while (work := self._work) is not None:
+            work.join()
+            work.done(work)
 
-    def others_have_stored(self, error: Exception) -> None:
-        """To be called where nothing is written now, to make current what others have stored. What
-        is gathered is stored on top of it, or not at all, for this error."""
-        if self._others_first([self._gathered]):
-            self._encode_again([self._gathered])
-        else:
-            self._drop(error)
+    def read_now(self) -> None:
+        """Make current what others have stored, and wait for it. What is gathered is stored on top
+        of it, or not at all. Raises what the store and `Table.value_of` raise."""
+        self.settle()
+        work = self._read([], None)
+        if work.error is not None:
+            raise work.error
+
+    def read_soon(self) -> asyncio.Future[None]:
+        """The same in a thread and in slices, where the store gives text. Done then, or it has the
+        error. To be called on a loop."""
+        asked = asyncio.get_running_loop().create_future()
+        self._asked_to_read.append(asked)
+        if self._work is None:
+            self._begin_next()
+        return asked
 
     def _drop(self, error: Exception, *before: Changes) -> None:
         """What is gathered, and these changes before it, will not be stored."""
@@ -204,25 +231,13 @@ class Gathering:
 
     def close(self) -> None:
         """Wait for what is written now; nothing is told of it."""
-        self._stored = lambda changes: None
-        if self._write is not None:
-            self._write.join()
+        self._stored = lambda changes, is_all: None
+        if self._work is not None:
+            self._work.join()
 
     def write_all(self) -> None:
         """Store the document as it is. Raises what the store raises."""
         self._writer()()
-
-    def renew(self, table: Table[_T], current: dict[str, _T]) -> None:
-        """What is current is another. What is to come is encoded later, on top of it."""
-        before, texts = table.current, table.texts
-        keys = {key for changes in self.pending() for key in changes.of.get(table, ())}
-        table.current = current
-        table.texts = {
-            key: texts[key]
-            if key in texts and key not in keys and _is_same(before.get(key), value)
-            else self._text(table, key, value)
-            for key, value in current.items()
-        }
 
     def _encode(self, table: Table[Any], key: str) -> None:
         value = self.next(table, key)
@@ -248,12 +263,16 @@ class Gathering:
                 document[name] = {key: of.fields_of(self.next(of, key)) for key in of.texts}
         return partial(store.write, document)
 
-    def _encode_again(self, pending: Iterable[Changes]) -> None:
-        """On top of another document."""
-        for changes in pending:
-            for table, of in changes.of.items():
-                for key in of:
-                    self._encode(table, key)
+    def _reader(self, rests: bool) -> Callable[[], dict[Table[Any], dict[str, Any]]]:
+        """What finds what others have changed in what is current at this moment; for any thread."""
+        pending, objects = self.pending(), {}
+        for name, table in self._tables.items():
+            texts = dict(table.texts) if self._takes_text else {}
+            for changes in pending:
+                for key in changes.of.get(table, ()):
+                    texts.pop(key, None)
+            objects[name] = Known(table.current, texts, table.fields_of, table.value_of)
+        return partial(_changed_by_others, self._store, self._tables, objects, rests)
 
     def _take_gathered(self) -> Changes:
         gathered, self._gathered, self._is_asked = self._gathered, Changes(), False
@@ -262,73 +281,182 @@ class Gathering:
     def _begin(self, pending: Sequence[Changes], loop: asyncio.AbstractEventLoop | None) -> None:
         """Store these changes, on top of what is current; nothing else is gathered. In a thread,
         where that is to tell a loop."""
-        write = self._write = _Write(pending, self._written, loop)
-        write.store = self._writer()
-        if loop is None:
-            write.run()
-        else:
-            write.start()
+        work = self._work = _Work(pending, self._written, loop)
+        work.begin(self._writer(), self._go_on)
 
-    def _written(self, write: _Write) -> None:
+    def _read(
+        self,
+        pending: Sequence[Changes],
+        loop: asyncio.AbstractEventLoop | None,
+        conflict: Exception | None = None,
+    ) -> _Read:
+        """Make current what others have stored, and store these changes on top of it; `conflict`:
+        why they are not yet."""
+        work = self._work = _Read(pending, self._was_read, loop)
+        work.conflict = conflict
+        work.asked, self._asked_to_read = self._asked_to_read, []
+        reader = self._reader(loop is not None)
+        work.begin(lambda: work.found(reader()), self._go_on)
+        return work
+
+    def _begin_next(self) -> None:
+        """What was asked for meanwhile."""
+        if self._asked_to_read:
+            self._read([], self._asked_to_read[0].get_loop() if self._takes_text else None)
+        elif self._is_asked:
+            self.store_soon()
+
+    def _go_on(self, work: _Work) -> None:
+        """With what was stored or read, unless somebody has waited for it: on the loop, with rests
+        in between."""
+        while self._work is work:
+            began = thread_seconds()
+            work.done(work)
+            if work.loop is not None:
+                rest = _REST * (thread_seconds() - began)
+                if self._work is work:
+                    work.loop.call_later(rest, self._go_on, work)
+                return
+
+    def _written(self, work: _Work) -> None:
         """Where changes could not be stored, those that were gathered since are not either: they
         build on them."""
-        if self._write is not write:
-            return  # somebody has waited for it
-        if isinstance(write.error, StoreConflictError):
-            pending = [*write.changes, self._gathered]
-            try:
-                is_apart = self._others_first(pending)
-            except Exception as error:
-                write.error, is_apart = error, False
-            if is_apart:
-                self._encode_again(pending)
-                self._take_gathered()
-                self._begin(pending, write.loop)
-                return
-        self._write = None
-        if write.error is not None:
-            self._drop(write.error, *write.changes)
+        if isinstance(work.error, StoreConflictError):
+            self._read(work.changes, work.loop, work.error)
             return
-        for changes in write.changes:
-            changes.end(None)
+        self._work = None
+        if work.error is not None:
+            self._drop(work.error, *work.changes)
+        else:
+            for changes in work.changes:
+                changes.end(None)
         try:
-            for changes in write.changes:
-                if changes:
-                    self._stored(changes)
+            for changes in work.changes:
+                if changes and changes.is_stored:
+                    self._stored(changes, True)
         finally:
-            if self._is_asked:
-                self.store_soon()
+            self._begin_next()
+
+    def _was_read(self, work: _Work) -> None:
+        """A slice of it is made current; after the last, what waits is stored on top."""
+        assert isinstance(work, _Read)
+        try:
+            if work.error is None and self._take_slice(work):
+                return
+        except Exception as error:
+            work.error = error
+        self._work = None
+        pending = [*work.changes, self._gathered]
+        of = {(table, key) for one in pending for table, keys in one.of.items() for key in keys}
+        if work.error is None and not of.isdisjoint(work.keys):
+            self._drop(work.conflict or self._others_error(), *work.changes)
+        elif work.error is not None and work.changes:
+            self._drop(work.error, *work.changes)
+        elif work.changes:
+            self._take_gathered()
+            self._begin(pending, work.loop)
+        work.tell()
+        if self._work is None:
+            self._begin_next()
+
+    def _take_slice(self, work: _Read) -> bool:
+        """Whether there are more."""
+        changes = work.slices.popleft()
+        for table, of in changes.of.items():
+            work.keys.update((table, key) for key in of)
+        self._stored(changes, not work.slices)
+        for table, of in changes.of.items():
+            for key in of:
+                self._encode(table, key)
+        return bool(work.slices)
 
 
-def _is_same(before: Any, now: Any) -> bool:
-    return before is now or bool(before == now)
+def _changed_by_others(
+    store: Store | None, tables: Mapping[str, Table[Any]], objects: Mapping[str, Known], rests: bool
+) -> dict[Table[Any], dict[str, Any]]:
+    comparing = Comparing(objects, rests=rests)
+    content = store.read_bytes() if isinstance(store, PartsStore) else None
+    found = comparing.of_text(content) if content is not None else None
+    if found is None:
+        document = store.read() if store is not None else None
+        found = comparing.of_document(document) if document is not None else {}
+    return {tables[name]: of for name, of in found.items()}
 
 
-class _Write(threading.Thread):
-    """Stores changes: as a thread, which tells `loop`, or at once by `run()`. `done` is called
-    there."""
+class _Work(threading.Thread):
+    """Stores changes, or reads what others have stored: in a thread, which tells `loop`, or at
+    once. `done` goes on with it, and is called again until there is other work, or none."""
 
     def __init__(
         self,
         changes: Sequence[Changes],
-        done: Callable[[_Write], None],
+        done: Callable[[_Work], None],
         loop: asyncio.AbstractEventLoop | None,
     ) -> None:
         super().__init__(name="pykcoord-catalogue", daemon=True)
         self.changes = changes
         self.error: Exception | None = None
         self.loop = loop
-        self.store: Callable[[], None] = lambda: None
-        self._done = done
+        self.done = done
+        self._call: Callable[[], None] = lambda: None
+        self._tell: Callable[[_Work], None] = lambda work: None
+
+    def begin(self, call: Callable[[], None], tell: Callable[[_Work], None]) -> None:
+        """Have it called, and told."""
+        self._call, self._tell = call, tell
+        if self.loop is None:
+            self.run()
+        else:
+            self.start()
+
+    def join(self, timeout: float | None = None) -> None:
+        """Wait for the thread, if there is one."""
+        if self.loop is not None:
+            super().join(timeout)
 
     def run(self) -> None:
-        """Store, and tell."""
+        """In the thread."""
         try:
-            self.store()
+            self._call()
         except Exception as error:
             self.error = error
         if self.loop is None:
-            self._done(self)
+            self._tell(self)
             return
         with contextlib.suppress(RuntimeError):  # it has ended
-            self.loop.call_soon_threadsafe(self._done, self)
+            self.loop.call_soon_threadsafe(self._tell, self)
+
+
+class _Read(_Work):
+    """`changes` are to be stored after it; `asked` wait for it."""
+
+    def __init__(
+        self,
+        changes: Sequence[Changes],
+        done: Callable[[_Work], None],
+        loop: asyncio.AbstractEventLoop | None,
+    ) -> None:
+        super().__init__(changes, done, loop)
+        self.conflict: Exception | None = None
+        self.asked: Sequence[asyncio.Future[None]] = ()
+        self.slices = deque([Changes()])
+        self.keys: set[tuple[Table[Any], str]] = set()
+
+    def found(self, changed: Mapping[Table[Any], dict[str, Any]]) -> None:
+        """Takes what others have changed, in slices."""
+        for table, of in changed.items():
+            left = iter(of.items())
+            while some := dict(islice(left, _AT_ONCE)):
+                if self.slices[-1]:
+                    self.slices.append(Changes())
+                self.slices[-1].of[table] = some
+
+    def tell(self) -> None:
+        """Those who asked for it."""
+        for asked in self.asked:
+            if asked.done():
+                continue
+            if self.error is None:
+                asked.set_result(None)
+            else:
+                asked.set_exception(self.error)

@@ -432,14 +432,13 @@ class _Member:
             self._topics_told.clear()
             try:
                 newest = await loop.run_in_executor(self._topics_thread, self._topics.newest)
+                if newest > self._topics.version:
+                    for changes in self._catalogue.pending():  # it may be what this node writes
+                        await changes.ended()
+                if newest > self._topics.version:
+                    await self._catalogue.reload_soon()
             except Exception as error:  # the store has said so
                 logger.debug("the topics cannot be read: %s", error)
-                continue
-            if newest > self._topics.version:
-                for changes in self._catalogue.pending():  # it may be what this node writes
-                    await changes.ended()
-            if newest > self._topics.version:
-                self._catalogue.reload()
 
     def _say_new(self) -> None:
         if self._driver.made_cluster:

@@ -56,6 +56,12 @@ class SharedTopics:
 
     def read(self) -> dict[str, Any] | None:
         """All topics; None before there are any."""
+        content = self.read_bytes()
+        document: dict[str, Any] | None = json.loads(content) if content is not None else None
+        return document
+
+    def read_bytes(self) -> bytes | None:
+        """The same as they stand in the store."""
         while True:
             listed, found = self.newest(), b""
             version = max(listed, self.version, 1)
@@ -64,8 +70,7 @@ class SharedTopics:
                 version, found = version + 1, content
             if found:
                 self.version = version - 1
-                document: dict[str, Any] = json.loads(found)
-                return document
+                return found
             if max(listed, self.version) == 0:
                 return None
 

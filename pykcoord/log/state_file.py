@@ -33,7 +33,7 @@ class StateFileError(LogError):
 
 
 class StateFile:
-    """The document at `path`: `read()` and `write(document)`; both may raise OSError.
+    """The document at `path`: `read()` and `write(document)`, which may raise OSError.
 
     `check` raises if the directory is not the caller's any more: it is called before and after each
     write, which does not make a directory then.
@@ -45,9 +45,7 @@ class StateFile:
 
     def read(self) -> dict[str, Any] | None:
         """The document; None where there is none yet. Raises StateFileError for a damaged one."""
-        try:
-            text = self.path.read_bytes()
-        except FileNotFoundError:
+        if (text := self.read_bytes()) is None:
             return None
         try:
             document = json.loads(text)
@@ -58,6 +56,13 @@ class StateFile:
         if not isinstance(document, dict):
             raise StateFileError(self.path, 0, "not a JSON object")
         return document
+
+    def read_bytes(self) -> bytes | None:
+        """The same as it is in the file."""
+        try:
+            return self.path.read_bytes()
+        except FileNotFoundError:
+            return None
 
     def write(self, document: dict[str, Any]) -> None:
         """Replace the document: after a crash the old or the new one is there, whole."""

@@ -276,8 +276,9 @@ def test_a_store_that_fails_changes_nothing(run, monkeypatch, tmp_path: Path):
     def fail(*_: Any) -> None:
         raise OSError(28, "No space left on device")
 
-    catalogue = TopicCatalogue({"orders": 1}, StateFile(tmp_path / "catalogue.json"))
-    monkeypatch.setattr(catalogue._store, "write_parts", fail)
+    store = StateFile(tmp_path / "catalogue.json")
+    catalogue = TopicCatalogue({"orders": 1}, store)
+    monkeypatch.setattr(store, "write_parts", fail)
     with pytest.raises(OSError, match="No space"):
         catalogue.set_group_configs("g", {SESSION: "50000"})
     assert catalogue.group_configs() == {}

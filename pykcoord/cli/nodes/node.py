@@ -15,6 +15,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import partition_of
@@ -129,6 +130,9 @@ class _LedTopics:
     def read(self) -> dict[str, Any] | None:
         return self._file.read()
 
+    def read_bytes(self) -> bytes | None:
+        return self._file.read_bytes()
+
     def write(self, document: dict[str, Any]) -> None:
         self._file.write(document)
         self._tell()
@@ -141,15 +145,21 @@ class _LedTopics:
 class _FollowedTopics:
     """The same file, of the other nodes."""
 
-    def __init__(self, file: Store, controller: Broker) -> None:
+    def __init__(self, file: StateFile, controller: Broker) -> None:
         self._file = file
         self._controller = controller
 
     def read(self) -> dict[str, Any] | None:
         return self._file.read()
 
+    def read_bytes(self) -> bytes | None:
+        return self._file.read_bytes()
+
     def write(self, document: dict[str, Any]) -> None:
         raise NotControllerError(f"node {self._controller.node_id} changes topics, ask that one")
+
+    def write_parts(self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]) -> None:
+        self.write(document)
 
 
 class _Node:
@@ -243,15 +253,19 @@ class _Node:
 
     def _read_topics(self, number: int) -> None:
         # Before it is open it has not read them: it will.
-        if self._engine is not None:
-            try:
-                self._engine.catalogue.reload()
-            except (KcoordError, OSError) as error:
-                logger.error("topics cannot be read: %s", error, extra={"event": "catalogue"})
-                assert self._loop is not None
-                self._loop.call_later(_READ_AGAIN_SECONDS, self._read_topics, number)
-                return
-        self._channel.send(has_topics=number)
+        if self._engine is None:
+            self._channel.send(has_topics=number)
+            return
+        read = self._engine.catalogue.reload_soon()
+        read.add_done_callback(partial(self._topics_are_read, number))
+
+    def _topics_are_read(self, number: int, read: asyncio.Future[None]) -> None:
+        if (error := read.exception()) is None:
+            self._channel.send(has_topics=number)
+            return
+        logger.error("topics cannot be read: %s", error, extra={"event": "catalogue"})
+        assert self._loop is not None
+        self._loop.call_later(_READ_AGAIN_SECONDS, self._read_topics, number)
 
     def _ask_ends(self, wanted: Mapping[str, Sequence[int]]) -> asyncio.Future[Ends]:
         """On the loop. Without an answer in time nothing more is known."""
