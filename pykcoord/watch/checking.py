@@ -87,6 +87,9 @@ class Checker:
         pending = {(of.topic, of.partition) for of in known if of.is_pending}
         known = [of for of in known if (of.topic, of.partition) not in pending]
         answered = [of for of in answered if (of.topic, of.partition) not in pending]
+        # OffsetFetch leaves out topics that the principal may not DESCRIBE; Metadata, too.
+        visible = self._cluster.view.topics.keys() | {of.topic for of in answered}
+        known = [of for of in known if of.topic in visible]
         return differences(logged, told, known, answered)
 
     def _known(self, number: int, group_id: str) -> tuple[WatchedGroup | None, list[WatchedOffset]]:

@@ -29,7 +29,8 @@ _WAIT_S = 60.0
 
 class SecuredBroker:
     """`address` is the listener without any; the others by protocol. Principals: `watch` may read
-    `__consumer_offsets`, `poor` may not; `mend` may change groups."""
+    `__consumer_offsets`, `poor` may not; `mend` may change groups. `logs` may read that topic and
+    no other, `blind` all topics, but describe no group; `look` may describe the cluster."""
 
     def __init__(self, directory: Path) -> None:
         self.certificate = directory / "broker.pem"
@@ -40,7 +41,8 @@ class SecuredBroker:
         listeners += [f"{name}://127.0.0.1:{port}" for name, port in self.ports.items()]
         controller = f"CONTROLLER://127.0.0.1:{self.broker.port + 1}"
         plain = f'{_MODULES}.plain.PlainLoginModule required user_watch="{PASSWORD}" '
-        plain += f'user_poor="{PASSWORD}" user_mend="{PASSWORD}";'
+        plain += f'user_poor="{PASSWORD}" user_mend="{PASSWORD}" '
+        plain += " ".join(f'user_{name}="{PASSWORD}"' for name in ("logs", "blind", "look")) + ";"
         protocols = ["PLAINTEXT", *self.ports]
         self.broker.settings |= {
             "listeners": ",".join([*listeners, controller]),
@@ -118,6 +120,10 @@ class SecuredBroker:
             _allow("mend", ResourceType.TOPIC, "*", AclOperation.READ),
             _allow("mend", ResourceType.GROUP, "*", AclOperation.READ),
             _allow("mend", ResourceType.GROUP, "*", AclOperation.DELETE),
+            _allow("logs", ResourceType.TOPIC, "__consumer_offsets", AclOperation.READ),
+            _allow("logs", ResourceType.GROUP, "*", AclOperation.DESCRIBE),
+            _allow("blind", ResourceType.TOPIC, "*", AclOperation.READ),
+            _allow("look", ResourceType.BROKER, "kafka-cluster", AclOperation.DESCRIBE),
         ]
         for given in admin.create_acls(rights).values():
             given.result(_WAIT_S)

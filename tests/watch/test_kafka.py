@@ -16,6 +16,7 @@ import threading
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from confluent_kafka import Consumer, TopicPartition
@@ -31,6 +32,9 @@ from pykcoord.kafka import (
     ClusterError,
     NonsenseError,
 )
+from pykcoord.node.errors import NodeError
+from pykcoord.node.joining import look_around
+from pykcoord.node.moving import Mover
 from pykcoord.server.metrics_listener import serve_metrics
 from pykcoord.watch import Watcher, WatchSettings
 from pykcoord.watch.metrics import WatchMetrics
@@ -189,6 +193,85 @@ def test_where_the_log_may_not_be_read_coordinators_are_asked(
     lines = (tmp_path / "copy" / "polled.jsonl").read_text().splitlines()
     polled = {one["group"]: one for one in map(json.loads, lines)}
     assert ["orders", 0, 4, ""] in polled["simple"]["offsets"]
+
+
+def _open_as(secured: SecuredBroker, user: str, **more: str) -> Any:
+    """A watcher of that principal, in the settings of which `_` is `.`."""
+    given = {name.replace("_", "."): value for name, value in more.items()}
+    properties = secured.properties("SASL_PLAINTEXT", "PLAIN", user=user)
+    return Watcher.open(WatchSettings.of({**properties, **given}), None)
+
+
+def test_topics_that_may_not_be_described_are_no_difference(
+    secured: SecuredBroker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """OffsetFetch leaves them out."""
+
+    async def story() -> None:
+        watcher = await _open_as(secured, "logs", watch_check_interval_ms="0")
+        try:
+            assert watcher.mode == "log"
+            assert "orders" not in watcher.cluster.view.topics
+            await _until_equal(watcher, 4)
+            rows = {row.group.group_id: row for row in watcher.tables().groups}
+            assert rows["simple"].lag is None
+            assert {one.why for one in rows["simple"].offsets} == {"topic not visible"}
+        finally:
+            await watcher.close()
+
+    with caplog.at_level(logging.WARNING):
+        asyncio.run(story())
+    assert caplog.text == ""
+
+
+def test_without_DESCRIBE_on_groups_nothing_is_compared(secured: SecuredBroker) -> None:
+    async def story() -> None:
+        watcher = await _open_as(secured, "blind", watch_check_interval_ms="0")
+        try:
+            assert watcher.mode == "log"
+            assert watcher.checker is not None
+            await watcher.checker.check_some(4)
+            assert watcher.checker.counts == {"equal": 0, "different": 0, "inconclusive": 4}
+        finally:
+            await watcher.close()
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("user", "does", "said"),
+    [
+        ("poor", "joins", "needs DESCRIBE on the cluster"),
+        ("look", "joins", "needs DESCRIBE_CONFIGS on the cluster and on the topic"),
+        ("poor", "plans", "needs DESCRIBE on the topic __consumer_offsets"),
+        ("watch", "opens", "ALTER_CONFIGS on the cluster is needed"),
+        ("watch", "reassigns", "needs ALTER on the cluster"),
+        ("watch", "elects", "needs ALTER on the cluster"),
+    ],
+)
+def test_a_node_and_its_commands_name_the_right_that_is_missing(
+    secured: SecuredBroker, user: str, does: str, said: str
+) -> None:
+    async def story() -> None:
+        properties = ClientProperties.of(secured.properties("SASL_PLAINTEXT", "PLAIN", user))
+        cluster = await Cluster.open(properties)
+        mover = Mover(cluster, 1 if does == "opens" else 9)
+        try:
+            if does == "joins":
+                await look_around(cluster)
+            elif does == "opens":
+                await mover._open_node(True)
+            elif does == "elects":
+                await mover._elect([0])
+            else:
+                moves = await mover.plan(None, takes=True)
+                assert does == "reassigns"
+                await mover._reassign(moves)
+        finally:
+            await cluster.close()
+
+    with pytest.raises(NodeError, match=said):
+        asyncio.run(story())
 
 
 def test_what_a_user_sees(
