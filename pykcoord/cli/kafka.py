@@ -19,6 +19,9 @@ from pykcoord.node.moving import Move, Mover, Progress
 
 __all__ = ["command"]
 
+# Groups of a partition that are named in a line.
+_SHOWN = 3
+
 
 class _Partitions(click.ParamType[frozenset[int]]):
     """Numbers and ranges: 3,5,10-19."""
@@ -221,6 +224,10 @@ def _print(moves: Sequence[Move]) -> None:
     click.echo(f"{'partition':>9}  {'leader':>6}  {'replicas':16}  {'then':16}  groups")
     for move in moves:
         kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(move.kinds.items()))
+        if move.groups:
+            more = len(move.groups) - _SHOWN
+            shown = [*sorted(move.groups)[:_SHOWN], *([f"{more} more"] if more > 0 else [])]
+            kinds += f": {', '.join(shown)}"
         click.echo(
             f"{move.partition:>9}  {move.leader:>6}  {_ids(move.replicas):16}  "
             f"{_ids(move.then):16}  {kinds or 'none'}"
@@ -239,5 +246,6 @@ def _document(move: Move) -> dict[str, Any]:
         "replicas": list(move.replicas),
         "then": list(move.then),
         "groups": move.kinds,
+        "group_ids": sorted(move.groups),
         "refusal": move.refusal,
     }

@@ -49,6 +49,7 @@ _TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 _POLL_SECONDS, _OPEN_SECONDS = 0.2, 20.0
 _BROKER_RESOURCE, _SET, _DELETE = 4, 0, 1
 _NO_REASSIGNMENT, _NOT_NEEDED, _NOT_AVAILABLE = 85, 84, 80
+_TOPIC_NOT_AUTHORIZED, _CLUSTER_NOT_AUTHORIZED = 29, 31
 
 
 class Progress(NamedTuple):
@@ -62,14 +63,15 @@ class Progress(NamedTuple):
 @dataclass(slots=True)
 class Move:
     """What is to become of one partition: its `replicas` in preferred order and its `leader` now,
-    and the replicas `then`. `kinds` counts its groups by their types. `refusal` says why it is not
-    moved; None: it can be."""
+    and the replicas `then`. `groups` are the ids of its groups, `kinds` counts them by their types.
+    `refusal` says why it is not moved; None: it can be."""
 
     partition: int
     replicas: tuple[int, ...]
     leader: int
     then: tuple[int, ...]
     kinds: dict[str, int] = field(default_factory=dict)
+    groups: list[str] = field(default_factory=list)
     refusal: str | None = None
 
     @property
@@ -169,6 +171,8 @@ class Mover:
         )
         answer = await self._ask(request)
         (topic,) = answer.topics
+        if topic.error_code.value == _TOPIC_NOT_AUTHORIZED:
+            raise NodeError(f"the principal needs DESCRIBE on the topic {TOPIC}")
         if topic.error_code.value:
             raise NodeError(f"{TOPIC}: {topic.error_code.name}")
         return {
@@ -190,6 +194,7 @@ class Mover:
                 move = by_number.get(partition_of(str(group.group_id), count))
                 if move is None:
                     continue
+                move.groups.append(str(group.group_id))
                 kind = str(group.group_type).lower()
                 move.kinds[kind or "classic"] = move.kinds.get(kind or "classic", 0) + 1
                 if kind not in _SERVED_TYPES:
@@ -249,6 +254,7 @@ class Mover:
             ),
         )
         answer = await self._ask(request)
+        self._raise_lacking(answer.error_code.value)
         if answer.error_code.value:
             raise NodeError(
                 f"the reassignment is refused: {answer.error_message or answer.error_code.name}"
@@ -259,6 +265,10 @@ class Mover:
             for one in topic.partitions
             if one.error_code.value
         }
+
+    def _raise_lacking(self, code: int) -> None:
+        if code == _CLUSTER_NOT_AUTHORIZED:
+            raise NodeError("the principal needs ALTER on the cluster")
 
     def _raise_refused(self, refused: dict[int, str]) -> None:
         for number, reason in refused.items():
@@ -308,6 +318,7 @@ class Mover:
             timeout=_TIMEOUT,
         )
         answer = await self._ask(request)
+        self._raise_lacking(answer.error_code.value)
         if answer.error_code.value:
             raise NodeError(f"no leader can be elected: {answer.error_code.name}")
         for one in (

@@ -307,7 +307,10 @@ class Quorum:
                 "right, as brokers have it"
             )
         if code == _UNKNOWN_CLUSTER:
-            raise NodeError(f"the controllers are not of cluster {self._cluster_id}")
+            raise NodeError(
+                f"the controllers are not of cluster {self._cluster_id}: other ones answer at the "
+                "addresses that a broker told; look at `kafka-metadata-quorum describe --status`"
+            )
         raise UnreachableError("the controllers", f"Fetch of the metadata log: {name}")
 
     def _request(self) -> FetchRequest:

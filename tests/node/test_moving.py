@@ -132,6 +132,7 @@ def test_partitions_with_groups_of_other_kinds_are_not_taken() -> None:
         assert (_NODE in cluster.replicas[number]) == (move.refusal is None)
     assert "share group c" in str(moves[partition_of("c", 4)].refusal)
     assert sum(sum(move.kinds.values()) for move in moves.values()) == 4
+    assert sorted(name for move in moves.values() for name in move.groups) == ["a", "b", "c", "d"]
 
 
 def test_a_partition_that_the_node_has_alone_goes_to_brokers() -> None:
