@@ -36,6 +36,7 @@ logger = logging.getLogger("pykcoord.node")
 _DUPLICATE_SECONDS = 30.0
 _RETRY_SECONDS = 0.5
 _DUPLICATE, _STALE_EPOCH, _NOT_REGISTERED, _FEATURES = 101, 77, 102, 35
+_OTHER_CLUSTER = 104
 
 
 class Identity(NamedTuple):
@@ -264,4 +265,12 @@ class Registration:
                 "the controllers refuse the registration: the principal lacks CLUSTER_ACTION on "
                 "the cluster"
             )
-        return f"the controllers refuse the registration of node {who.node_id}: {name}"
+        if code == _OTHER_CLUSTER:
+            return (
+                f"the controllers are not of cluster {who.cluster_id}: name a broker of their "
+                "cluster (--kafka), or another directory"
+            )
+        return (
+            f"the controllers refuse the registration of node {who.node_id}: {name}; their own log "
+            "says why"
+        )

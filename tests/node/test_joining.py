@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 import uuid
 
 import pytest
+from support.scripted_broker import ScriptedCluster
 
+from pykcoord.kafka import ClientProperties, Cluster, OldClusterError
 from pykcoord.log.replicas import NodeState
 from pykcoord.node.errors import NodeError
 from pykcoord.node.image import Image
-from pykcoord.node.joining import check_id, check_image, endpoints_of, known_features
+from pykcoord.node.joining import (
+    check_id,
+    check_image,
+    endpoints_of,
+    known_features,
+    look_around,
+)
 from pykcoord.node.metadata_records import (
     BrokerRegistered,
     Endpoint,
@@ -49,7 +58,7 @@ def test_a_cluster_that_fits() -> None:
     ("image", "node_id", "said"),
     [
         (_image(29), 9, r"metadata\.version is 29, and 30 \(Kafka 4\.3\) is needed.*watch"),
-        (_image(34), 9, "take a newer pykcoord"),
+        (_image(34), 9, r"metadata\.version is 34, and up to 33 .* take a newer pykcoord"),
         (_image(), 1, r"node\.id 1 is in use: .* broker 1 at one:9092, which is alive"),
         (_image(partitions=()), 9, None),
         (_image(partitions=(0, 2)), 9, "lacks partitions"),
@@ -61,6 +70,22 @@ def test_what_does_not_fit(image: Image, node_id: int, said: str | None) -> None
         said = "no __consumer_offsets yet"
     with pytest.raises(NodeError, match=said):
         check_image(image, node_id, None)
+
+
+def test_an_older_kafka_is_told_which_is_needed() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.greatest = {1: 16}
+        async with cluster.running():
+            properties = ClientProperties.of({"bootstrap.servers": cluster.bootstrap})
+            opened = await Cluster.open(properties)
+            try:
+                await look_around(opened)
+            finally:
+                await opened.close()
+
+    with pytest.raises(OldClusterError, match=r"needs Kafka 4\.3 or newer; `pykcoord watch` needs"):
+        asyncio.run(story())
 
 
 def test_a_lost_directory_of_a_registered_node_is_told_apart() -> None:

@@ -11,8 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from support.scripted_broker import ScriptedCluster
 
-from pykcoord.kafka import ClientProperties, ClusterError, UnreachableError
+from pykcoord.kafka import ClientProperties, ClusterError, NonsenseError, UnreachableError
 from pykcoord.node.errors import NodeError
 from pykcoord.node.image import Image
 from pykcoord.node.joining import Timing
@@ -141,6 +142,36 @@ def test_who_is_no_leader_says_who_is() -> None:
         refused = SimpleNamespace(error_code=_code(31), responses=[])
         with pytest.raises(NodeError, match="CLUSTER_ACTION"):
             await quorum._fetch(_Connection(refused), 1)  # type: ignore[arg-type]
+        other = SimpleNamespace(error_code=_code(104), responses=[])
+        with pytest.raises(NodeError, match="not of cluster cluster: other ones answer"):
+            await quorum._fetch(_Connection(other), 1)  # type: ignore[arg-type]
+
+    asyncio.run(story())
+
+
+@pytest.mark.parametrize(
+    ("raw", "said"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "it speaks HTTP"),
+        (b"\x7f\xff\xff\xff", "a frame of 2147483647 bytes"),
+        (b"\0\0\0\x04\0\0\x13\x37", "a request that was not sent"),
+    ],
+)
+def test_a_controller_that_speaks_nonsense_ends_the_following_with_its_address(
+    raw: bytes, said: str
+) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.raw = raw
+        async with cluster.running():
+            controllers = {1: ("127.0.0.1", cluster.ports[1])}
+            quorum = Quorum(ClientProperties(), controllers, "cluster", 9, uuid.UUID(int=1))
+            quorum.start()
+            try:
+                with pytest.raises(NonsenseError, match=f"127.0.0.1:{cluster.ports[1]}: .*{said}"):
+                    await asyncio.wait_for(quorum.caught_up(), 60)
+            finally:
+                await quorum.close()
 
     asyncio.run(story())
 
@@ -192,7 +223,12 @@ def test_an_earlier_session_is_waited_for() -> None:
 
 @pytest.mark.parametrize(
     ("code", "said"),
-    [(35, "newer than this version of pykcoord"), (31, "CLUSTER_ACTION"), (119, "refuse")],
+    [
+        (35, "newer than this version of pykcoord.*`pykcoord watch`"),
+        (31, "CLUSTER_ACTION"),
+        (104, "not of cluster cluster: name a broker of their cluster"),
+        (119, "refuse the registration of node 9: 119; their own log says why"),
+    ],
 )
 def test_a_refusal_says_what_to_do(code: int, said: str) -> None:
     registration, _, kept = _registration(lambda name: SimpleNamespace(error_code=_code(code)))

@@ -30,7 +30,7 @@ OFFSETS = "__consumer_offsets"
 _NO_TIME = i32Timedelta.parse(timedelta(0))
 # Name, least and greatest version of what is served, by key.
 _APIS = {
-    1: ("fetch", 4, 13), 2: ("list_offsets", 1, 7), 3: ("metadata", 0, 12),
+    1: ("fetch", 4, 17), 2: ("list_offsets", 1, 7), 3: ("metadata", 0, 12),
     9: ("offset_fetch", 1, 8), 15: ("describe_groups", 0, 5), 16: ("list_groups", 0, 4),
     17: ("sasl_handshake", 0, 1), 18: ("api_versions", 0, 3), 32: ("describe_configs", 1, 4),
     36: ("sasl_authenticate", 0, 2),
