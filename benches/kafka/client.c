@@ -66,6 +66,17 @@ void connect_member(struct member *member, const struct sockaddr_in *server, int
     // ready again keeps the place in the kernel's queue that it had for the reply before.
     struct epoll_event event = {.events = EPOLLIN | EPOLLET, .data.ptr = member};
     epoll_ctl(epoll, EPOLL_CTL_ADD, member->socket, &event);
+    member->port = ntohs(server->sin_port);
+}
+
+void follow_member(struct member *member, int epoll) {
+    if (member->coordinator_port == member->port) return;
+    struct sockaddr_in server;
+    socklen_t size = sizeof server;
+    getpeername(member->socket, (struct sockaddr *)&server, &size);
+    server.sin_port = htons((uint16_t)member->coordinator_port);
+    close(member->socket);
+    connect_member(member, &server, epoll);
 }
 
 // Requests are built in one buffer: only one is built at a time.
@@ -342,7 +353,17 @@ static int read_error(struct member *member) {
     return take_int16();
 }
 
-int read_find_coordinator(struct member *member) { return read_error(member); }
+
+int read_find_coordinator(struct member *member) {
+    int error = read_error(member);
+    if (error != NONE) return error;
+    skip_string();  // an error's message
+    take_int32();   // its node id
+    skip_string();  // its host: there is one
+    member->coordinator_port = take_int32();
+    return NONE;
+}
+
 int read_sync(struct member *member) { return read_error(member); }
 int read_heartbeat(struct member *member) { return read_error(member); }
 int read_leave(struct member *member) { return read_error(member); }

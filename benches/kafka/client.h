@@ -40,6 +40,8 @@ enum state {
 
 struct member {
     int socket;
+    int port;              // where it is connected to
+    int coordinator_port;  // as the last FindCoordinator said
     int group;
     enum state state;
     int generation;
@@ -73,6 +75,9 @@ struct sockaddr_in server_at(char *address);
 // Connects, and has `epoll` say by `data.ptr` that the member has a reply.
 void connect_member(struct member *member, const struct sockaddr_in *server, int epoll);
 
+// Connects to the coordinator that was found, where it has another port; nothing is outstanding.
+void follow_member(struct member *member, int epoll);
+
 void send_find_coordinator(struct member *member);
 void send_join(struct member *member);
 void send_sync(struct member *member);
@@ -86,7 +91,7 @@ void send_leave(struct member *member);
 bool receive(struct member *member);
 
 // Each takes the reply that `receive` found, and returns its error code: of the first partition
-// that has one. `read_join` stores what it says in the member.
+// that has one. `read_join` and `read_find_coordinator` store what it says in the member.
 int read_find_coordinator(struct member *member);
 int read_join(struct member *member);
 int read_sync(struct member *member);

@@ -258,7 +258,7 @@ static void run(const char *phase, const struct sockaddr_in *server) {
 int main(int count, char **arguments) {
     if (count < 9) die("usage: HOST:PORT PID CONNECTIONS SECONDS TOPIC PARTITIONS PREFIX PHASE ...");
     struct sockaddr_in server = server_at(arguments[1]);
-    server_pid = atoi(arguments[2]);
+    server_pids = arguments[2];
     connections = atoi(arguments[3]);
     phase_seconds = atof(arguments[4]);
     workload.topic = arguments[5];

@@ -2,12 +2,13 @@
 // request outstanding on each. Must never touch anything but the loopback interface, and every
 // loop is bounded.
 //
-//   load HOST:PORT PID CONNECTIONS SECONDS PARTITIONS PREFIX PHASE ...
+//   load HOST:PORT PID[,PID...] CONNECTIONS SECONDS PARTITIONS PREFIX PHASE ...
 //
-// Each phase is one line of JSON on stdout, with the CPU seconds that the server (process PID)
-// took, and those of this process:
+// Each phase is one line of JSON on stdout, with the CPU seconds that the server took (its
+// processes, where it has several nodes), and those of this process:
 //
-//   find    FindCoordinator for every group, repeated until it is answered without error
+//   find    FindCoordinator for every group, repeated until it is answered without error; members
+//           of which another node is the coordinator connect to that one
 //   join    every member joins the group of its own; time until all are stable
 //   hb      heartbeats for SECONDS; rate and latency percentiles
 //   commit  OffsetCommit of PARTITIONS partitions for SECONDS
@@ -143,8 +144,10 @@ static void on_reply(struct member *member) {
     case FINDING:
         error = read_find_coordinator(member);
         if (error != NONE) count_error(error);
-        if (error == NONE) done++;
         member->state = error == NONE ? FOUND : IDLE;
+        if (error != NONE) break;
+        done++;
+        follow_member(member, epoll);
         break;
     case JOINING:
         on_join(member);
@@ -384,9 +387,9 @@ static void run(const char *phase, const struct sockaddr_in *server) {
 }
 
 int main(int count, char **arguments) {
-    if (count < 8) die("usage: HOST:PORT PID CONNECTIONS SECONDS PARTITIONS PREFIX PHASE ...");
+    if (count < 8) die("usage: HOST:PORT PID[,PID...] CONNECTIONS SECONDS PARTITIONS PREFIX PHASE ...");
     struct sockaddr_in server = server_at(arguments[1]);
-    server_pid = atoi(arguments[2]);
+    server_pids = arguments[2];
     connections = atoi(arguments[3]);
     phase_seconds = atof(arguments[4]);
     workload.partitions = atoi(arguments[5]);

@@ -12,7 +12,7 @@
 
 enum { ERROR_CODES = 128 };
 
-int server_pid;
+const char *server_pids;
 long done, sent_count;
 
 static long errors[ERROR_CODES];
@@ -20,12 +20,12 @@ static double *latencies;
 static long latency_count, latency_capacity;
 static double server_cpu_mark, own_cpu_mark;
 
-// CPU seconds of all threads of the server.
-static double server_cpu(void) {
+// CPU seconds of all threads of a process.
+static double cpu_of(int pid) {
     char path[64], line[1024];
-    snprintf(path, sizeof path, "/proc/%d/stat", server_pid);
+    snprintf(path, sizeof path, "/proc/%d/stat", pid);
     FILE *file = fopen(path, "r");
-    if (!file) die("no process %d", server_pid);
+    if (!file) die("no process %d", pid);
     line[fread(line, 1, sizeof line - 1, file)] = 0;
     fclose(file);
     const char *after_name = strrchr(line, ')');
@@ -34,6 +34,13 @@ static double server_cpu(void) {
                               &user, &kernel) != 2)
         die("%s cannot be read", path);
     return (double)(user + kernel) / (double)sysconf(_SC_CLK_TCK);
+}
+
+static double server_cpu(void) {
+    const char *at = server_pids;
+    double sum = cpu_of(atoi(at));
+    while ((at = strchr(at, ','))) sum += cpu_of(atoi(++at));
+    return sum;
 }
 
 static double own_cpu(void) {

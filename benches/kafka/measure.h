@@ -2,7 +2,7 @@
 #ifndef PYKCOORD_BENCHES_MEASURE_H
 #define PYKCOORD_BENCHES_MEASURE_H
 
-extern int server_pid;
+extern const char *server_pids;  // of the server, or of its nodes with commas between
 extern long done, sent_count;  // replies of the kind that the phase counts
 
 void begin_phase(void);

@@ -17,7 +17,7 @@ import sys
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 # The jars are those of the tests, fetched once.
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
@@ -74,7 +74,7 @@ class Server:
         assert self._process is not None, "the server was not started"
         return self._process.pid
 
-    def __enter__(self) -> Server:
+    def __enter__(self) -> Self:
         self.directory.mkdir(parents=True, exist_ok=True)
         self.start()
         return self

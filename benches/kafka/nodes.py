@@ -1,0 +1,129 @@
+"""Two nodes on one machine beside one process, in turns: `python -m benches.kafka.nodes`.
+
+`pykcoord serve --nodes 2` and `pykcoord serve`, each over a directory of its own, take the same
+clients in turns (load.c), members of the same number of groups, each at the node that coordinates
+its group. CPU seconds are those of all processes of a side, its supervisor too.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benches.kafka.servers import Pykcoord, build_load_generator
+
+BUILD = Path(__file__).parents[2] / "build" / "bench"
+COMMITTED = 5  # partitions of a commit and of a fetch
+PHASES = ["find", "join", "hb", "commit", "fetch", "leave"]
+NAMES = {"hb": "heartbeats", "commit": "commits of 5", "fetch": "fetches of 5"}
+# The least that a CPU second of two nodes serves, as a share of one's.
+GOALS = {"hb": 0.95, "commit": 0.85, "fetch": 0.95}
+
+console = Console(width=None if sys.stdout.isatty() else 120)
+
+
+class Side(Pykcoord):
+    """One process, or a supervisor and `nodes` of them."""
+
+    def __init__(self, directory: Path, nodes: int, flush: str) -> None:
+        super().__init__(directory, flush)
+        self.name = f"{nodes} nodes" if nodes > 1 else "one process"
+        self._nodes = ["--nodes", str(nodes)] if nodes > 1 else []
+
+    def command(self) -> list[str]:
+        return super().command() + self._nodes
+
+    def pids(self) -> str:
+        """All processes, as the load generator wants them."""
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text().split()
+        return ",".join([str(self.pid), *children])
+
+
+def load(side: Side, arguments: argparse.Namespace, number: int) -> dict[str, Any]:
+    """One round: what came of each phase."""
+    command = [
+        os.fspath(build_load_generator(BUILD)), side.address, side.pids(),
+        str(arguments.connections), str(arguments.seconds), str(COMMITTED), f"round-{number}",
+        *PHASES,
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=600)
+    if done.returncode != 0:
+        raise RuntimeError(f"{side.name}: {done.stderr}\n{done.stdout}")
+    lines = [json.loads(line) for line in done.stdout.splitlines()]
+    return {line["phase"]: line for line in lines}
+
+
+def per_cpu(run: dict[str, Any], phase: str) -> float:
+    return float(run[phase]["count"] / max(run[phase]["server_cpu_s"], 0.01))
+
+
+def measure(arguments: argparse.Namespace) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    """Of each round what one process did, and what the nodes did right after it or before."""
+    directory = BUILD / "nodes"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    rounds = []
+    with (
+        Side(directory / "one", 1, arguments.flush) as one,
+        Side(directory / "several", arguments.nodes, arguments.flush) as several,
+    ):
+        for side in (one, several):
+            load(side, arguments, 0)  # warm
+        for number in range(1, arguments.rounds + 1):
+            order = (one, several) if number % 2 else (several, one)
+            ran = {side: load(side, arguments, number) for side in order}
+            rounds.append((ran[one], ran[several]))
+            told = ", ".join(
+                f"{name} {per_cpu(ran[one], phase):,.0f} and {per_cpu(ran[several], phase):,.0f}"
+                for phase, name in NAMES.items()
+            )
+            console.print(f"round {number}, a CPU second: {told}")
+    shutil.rmtree(directory, ignore_errors=True)
+    return rounds
+
+
+def show(rounds: list[tuple[dict[str, Any], dict[str, Any]]], nodes: int) -> bool:
+    """The table; says whether all goals are met: the median of the rounds' ratios."""
+    table = Table(title="requests served in a CPU second of the server", header_style="bold")
+    for column in ("", "one process", f"{nodes} nodes", "ratio", "of rounds", "goal"):
+        table.add_column(column)
+    is_met = True
+    for phase, name in NAMES.items():
+        both = [tuple(per_cpu(run, phase) for run in pair) for pair in rounds]
+        ratios = [several / one for one, several in both]
+        ratio = statistics.median(ratios)
+        is_met &= ratio >= GOALS[phase]
+        table.add_row(
+            name,
+            *(f"{statistics.median(of):,.0f}" for of in zip(*both, strict=True)),
+            f"{ratio:.2f}x", f"{min(ratios):.2f}x to {max(ratios):.2f}x", f">= {GOALS[phase]}x",
+        )  # fmt: skip
+    console.print(table)
+    return is_met
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        prog="python -m benches.kafka.nodes", description=__doc__.split("\n\n")[0]
+    )
+    parser.add_argument("--nodes", type=int, default=2)
+    parser.add_argument("--connections", type=int, default=400)
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each phase (2)")
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--flush", default="os", help="of both sides (os)")
+    arguments = parser.parse_args()
+    return 0 if show(measure(arguments), arguments.nodes) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
