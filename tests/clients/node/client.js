@@ -17,6 +17,7 @@ class SteeredConsumer {
     this.group = settings.group
     this.settings = settings
     this.assignment = []
+    this.joinedWith = []
     this.starts = new Starts()
     this.kafka = new Kafka({
       clientId: settings.consumer,
@@ -39,6 +40,7 @@ class SteeredConsumer {
     const events = this.consumer.events
     this.consumer.on(events.GROUP_JOIN, ({ payload }) => this.assigned(payload.memberAssignment))
     this.consumer.on(events.REBALANCING, () => this.revoked())
+    this.consumer.on(events.HEARTBEAT, () => this.goesOn())
     this.consumer.on(events.CRASH, ({ payload }) => this.crashed(payload))
   }
 
@@ -95,7 +97,17 @@ class SteeredConsumer {
     this.assignment = Object.entries(memberAssignment).flatMap(([topic, partitions]) =>
       partitions.map((partition) => [topic, partition])
     )
+    this.joinedWith = this.assignment
     this.tell('assigned', this.assignment)
+  }
+
+  // It wants to join again when it hears NOT_COORDINATOR, too. Where the coordinator is not there
+  // yet for the join, it goes on in its generation, with what it has there.
+  goesOn() {
+    if (this.assignment.length === 0 && this.joinedWith.length > 0) {
+      this.assignment = this.joinedWith
+      this.tell('assigned', this.assignment)
+    }
   }
 
   revoked() {
