@@ -2,13 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use crate::settings::HELD_UP_MS;
 use crate::{
     Action, Answer, Ask, Change, Epoch, Incarnation, Millis, Released, Settings, Shard, View, place,
 };
-
-/// Where this node ticks later than that, it did not run: what others did not answer meanwhile is
-/// no fault of theirs.
-const HELD_UP_MS: Millis = 100;
 
 /// What is known of one node.
 #[derive(Debug, Default)]

@@ -1,6 +1,7 @@
 //! Whether a node may answer.
 
 use crate::Millis;
+use crate::settings::HELD_UP_MS;
 
 /// Whether a node may answer, by its last proof: at the time of the proof nobody had fenced it.
 ///
@@ -37,6 +38,28 @@ impl Lease {
     /// When it ends, or ended; `None` before the first proof.
     pub fn ends_at(&self) -> Option<Millis> {
         self.proved_at.map(|at| at + self.lease_ms)
+    }
+}
+
+/// For how long somebody has waited for a proof in vain. Where the node itself did not run, an
+/// answer of the store may have come that it did not read yet: that time counts as little.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Unproved {
+    waited_ms: Millis,
+    ticked_at: Millis,
+}
+
+impl Unproved {
+    pub fn new(now: Millis) -> Self {
+        Unproved { waited_ms: 0, ticked_at: now }
+    }
+
+    /// Time passes; `waits`: somebody does now. For how long is returned.
+    pub fn tick(&mut self, now: Millis, waits: bool) -> Millis {
+        let passed = now.saturating_sub(self.ticked_at).min(HELD_UP_MS);
+        self.ticked_at = now;
+        self.waited_ms = if waits { self.waited_ms + passed } else { 0 };
+        self.waited_ms
     }
 }
 

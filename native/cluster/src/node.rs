@@ -1,11 +1,13 @@
 //! One node: all that it decides.
 
+mod answering;
 mod joining;
 mod keeping;
 
 use crate::controller::Controller;
 use crate::election::Election;
 use crate::leading::Leading;
+use crate::lease::Unproved;
 use crate::proposal::Proposal;
 use crate::pruning::Pruning;
 use crate::trimming::Trimming;
@@ -54,6 +56,7 @@ pub struct Node {
     prove_at: Millis,
     /// Somebody asked whether the node may answer.
     wanted_at: Option<Millis>,
+    unproved: Unproved,
     journal_next: u64,
     store_heard_at: Millis,
     election: Election,
@@ -91,6 +94,7 @@ impl Node {
             proving: None,
             prove_at: now,
             wanted_at: None,
+            unproved: Unproved::new(now),
             journal_next: 0,
             store_heard_at: now,
             election: Election::new(now),
@@ -141,16 +145,6 @@ impl Node {
         std::mem::take(&mut self.actions)
     }
 
-    /// Whether an answer may be made at `now`, of what is served. If not: ask again after `proved`.
-    pub fn may_answer(&mut self, now: Millis) -> bool {
-        self.wanted_at = Some(now);
-        let holds = self.stop.is_none() && self.lease.holds(now);
-        if !holds {
-            self.prove(now);
-        }
-        holds
-    }
-
     /// Time passes. To be called every 50 ms, or more often.
     pub fn tick(&mut self, now: Millis) {
         if self.stop.is_some() {
@@ -159,15 +153,7 @@ impl Node {
         if self.following.is_none() && self.follow_at <= now {
             self.follow(now);
         }
-        if self.is_wanted(now) && self.lease.is_half_over(now) && self.prove_at <= now {
-            self.prove(now);
-        }
-        if let Some(end) = self.lease.ends_at()
-            && self.is_wanted(now)
-            && now >= end + self.settings.lease_ms
-        {
-            self.leading.suspend(now + self.settings.retry_ms, &mut self.actions);
-        }
+        self.keep_lease(now);
         self.leading.tick(&self.view, now, &mut self.actions);
         if self.is_healthy(now) {
             self.control(now);
@@ -216,30 +202,6 @@ impl Node {
             self.follow_at = now;
         }
         self.tick(now);
-    }
-
-    /// A round stands in the own journal that was put from `started` on: nobody had fenced this
-    /// node then. The journal's next number is `next`; the round has records of these leaderships.
-    pub fn proved(
-        &mut self,
-        now: Millis,
-        started: Millis,
-        next: u64,
-        leaderships: &[(Shard, Epoch)],
-    ) {
-        self.pruning.wrote(next - 1, leaderships);
-        self.journal_next = next;
-        self.proving = None;
-        self.prove_at = now;
-        self.store_heard_at = now;
-        self.lease.proved(started);
-        self.tick(now);
-    }
-
-    /// The store did not take the round, and nothing is known.
-    pub fn prove_failed(&mut self, now: Millis) {
-        self.proving = None;
-        self.prove_at = now + self.settings.retry_ms;
     }
 
     /// There is a fence in the own journal.
@@ -338,10 +300,6 @@ impl Node {
         now < self.store_heard_at + self.settings.store_silence_ms
     }
 
-    fn is_wanted(&self, now: Millis) -> bool {
-        self.wanted_at.is_some_and(|at| now < at + 2 * self.settings.lease_ms)
-    }
-
     fn answer(&self, now: Millis) -> Answer {
         Answer {
             incarnation: self.own,
@@ -357,13 +315,6 @@ impl Node {
     fn follow(&mut self, now: Millis) {
         self.following = Some(now);
         self.actions.push(Action::Follow { from: self.view.next_index() });
-    }
-
-    fn prove(&mut self, now: Millis) {
-        if self.proving.is_none() && self.prove_at <= now && self.stop.is_none() {
-            self.proving = Some(now);
-            self.actions.push(Action::Prove);
-        }
     }
 
     fn apply(&mut self, now: Millis, entry: &Entry) {

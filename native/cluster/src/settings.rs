@@ -2,6 +2,10 @@
 
 use crate::Millis;
 
+/// Where this node ticks later than that, it did not run: what others and the store did not answer
+/// meanwhile is no fault of theirs.
+pub(crate) const HELD_UP_MS: Millis = 100;
+
 /// The waits of a node. All nodes of a cluster must have the same `lease_ms`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
