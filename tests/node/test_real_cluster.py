@@ -4,9 +4,8 @@ given back. Long: `make test-kafka`."""
 from __future__ import annotations
 
 import asyncio
+import json
 import re
-import shlex
-import signal
 import subprocess
 import sys
 import time
@@ -51,13 +50,16 @@ def brokers(
     if (reason := jars.missing_tool_chain()) is not None:
         pytest.skip(reason)
     with three_brokers(tmp_path_factory.mktemp("three")) as started:
-        admin = AdminClient({"bootstrap.servers": _bootstrap(started)})
-        for future in admin.create_topics([NewTopic("orders", 3, 3)]).values():
-            future.result(60)
+        _create(_bootstrap(started), "orders")
         first = Committing(_bootstrap(started), "first", "orders")
         first.go_on(3)
         first.stop()
         yield started
+
+
+def _create(bootstrap: str, topic: str) -> None:
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    admin.create_topics([NewTopic(topic, 3, 3)])[topic].result(60)
 
 
 def _bootstrap(brokers: list[KafkaBroker]) -> str:
@@ -332,6 +334,11 @@ def test_what_is_refused(brokers: list[KafkaBroker], tmp_path: Path) -> None:
     said = _refused(brokers, tmp_path / "node", "--set", "node.id=7")
     assert "it is of node 102, not of node 7" in said
     assert _kafka(brokers, "plan", "--partitions", "77", node_id=102) == 1
+    file = tmp_path / "node" / "node.json"
+    state = json.loads(file.read_text())
+    file.write_text(json.dumps({**state, "cluster_id": "other"}))
+    said = _refused(brokers, tmp_path / "node", "--set", "node.id=102")
+    assert f"it is of cluster other, not of cluster {state['cluster_id']}: name another" in said
 
 
 def test_replicas_of_other_topics_are_refused_in_the_open(
@@ -361,31 +368,6 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
         asyncio.run(assign())
         _until(lambda: "orders-0 was assigned to node 103, which holds no records" in node.stderr())
         _until(lambda: node.running)
-
-
-def test_the_page_in_its_order(brokers: list[KafkaBroker], tmp_path: Path) -> None:
-    lines = re.findall(r"^ +(pykcoord (?!explain).*)$", _PAGE.read_text(), re.MULTILINE)
-    assert [line.split()[1] for line in lines] == ["serve", "kafka", "kafka", "kafka"]
-    port = str(free_port())
-    commands = [
-        [sys.executable, "-m", *shlex.split(line.replace("localhost:9092", brokers[0].address))]
-        for line in lines
-    ]
-    serve = [word.replace("9192", port) for word in commands[0]]
-    with subprocess.Popen(serve, cwd=tmp_path, stdout=subprocess.PIPE, text=True) as node:
-        assert node.stdout is not None
-        ready = node.stdout.readline()
-        assert ready.startswith(f"pykcoord ready listen=127.0.0.1:{port} node=100 cluster="), ready
-        for command in commands[1:]:
-            done = subprocess.run(
-                command, capture_output=True, text=True, timeout=_WAIT_S, check=False
-            )
-            assert done.returncode == 0, (command, done.stderr)
-            if "take" in command:
-                assert "node 100 leads 1 partition: 7" in done.stdout
-        assert "brokers lead 1 partition: 7" in done.stdout
-        node.send_signal(signal.SIGTERM)
-        assert node.wait(60) == 0
 
 
 def test_metrics_are_those_of_the_page(brokers: list[KafkaBroker], tmp_path: Path) -> None:

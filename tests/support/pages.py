@@ -1,4 +1,4 @@
-"""Python examples of the project's pages, run as a reader runs them."""
+"""Examples and commands of the project's pages, run as a reader runs them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,14 @@ ROOT = Path(__file__).parents[2]
 _EXAMPLE = re.compile(
     r"^```python\n(.*?)^```\n(?:\n```text\n(.*?)^```\n)?", re.MULTILINE | re.DOTALL
 )
+
+
+def commands_of(page: str) -> list[str]:
+    """The commands of a page for the shell, in its order: lines of indented blocks."""
+    found = re.findall(
+        r"^ +((?:pykcoord|kafka-[\w-]+\.sh|rm) .+)$", (ROOT / page).read_text(), re.M
+    )
+    return [line.partition("  #")[0].strip() for line in found]
 
 
 def examples_of(page: str) -> list[tuple[str, str]]:

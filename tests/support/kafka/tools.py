@@ -10,6 +10,7 @@ from support.kafka.jars import library_directory
 
 LOGGING = Path(__file__).with_name("log4j2-errors.properties")
 CLASSES = {
+    "cluster": "org.apache.kafka.tools.ClusterTool",
     "consumer-groups": "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand",
     "get-offsets": "org.apache.kafka.tools.GetOffsetShell",
     "configs": "org.apache.kafka.tools.ConfigCommand",
