@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from pykcoord._native import partition_of
+from pykcoord.cli import kafka
 from pykcoord.node.errors import NodeError
 from pykcoord.node.moving import Move, Mover, Progress
 
@@ -150,3 +151,8 @@ def test_what_is_not_there_is_refused() -> None:
     del cluster.view.brokers[_NODE]
     with pytest.raises(NodeError, match=r"no node 9 .*node\.id=9"):
         asyncio.run(_mover(cluster).check_node())
+
+
+def test_a_plan_names_some_of_the_groups(capsys: pytest.CaptureFixture[str]) -> None:
+    kafka._print([Move(0, (1,), 1, (_NODE, 1), {"classic": 5}, list("edcba"))])
+    assert capsys.readouterr().out.endswith("5 classic: a, b, c, 2 more\n")
