@@ -273,7 +273,8 @@ impl Machine {
     }
 }
 
-fn size_of_member(member: &GroupMetadataMember<'_>) -> usize {
+/// What of a member can be long in a group's record, in bytes.
+pub fn size_of_member(member: &GroupMetadataMember<'_>) -> usize {
     let names = [member.member_id, member.client_id, member.client_host];
     let names = names.into_iter().chain(member.group_instance_id);
     names.map(str::len).sum::<usize>() + member.subscription.len() + member.assignment.len()

@@ -14,6 +14,7 @@ use crate::group::classic::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::record::consumer::{ClassicMemberMetadata, ClassicProtocol, MemberState};
 use crate::request::{JoinGroupRequest, RequestContext};
 use crate::response::{JoinGroupResponse, Response};
+use crate::topic_partition::TopicPartition;
 
 /// Which of the group's members it is.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +23,15 @@ enum Who {
     Known(u32),
     /// A static member, of either protocol, whose place it takes under another id.
     Replaces(u32),
+}
+
+impl Who {
+    fn row(&self) -> Option<u32> {
+        match self {
+            Who::New => None,
+            Who::Known(row) | Who::Replaces(row) => Some(*row),
+        }
+    }
 }
 
 impl Machine {
@@ -45,24 +55,10 @@ impl Machine {
         }
         let member_id = if request.member_id.is_empty() { &made_id } else { request.member_id };
         let who = self.who_joins(group, request)?;
-        let first = request.protocols.first();
-        let metadata = first.map_or(&[][..], |protocol| protocol.metadata);
-        let subscription = Subscription::decode(metadata);
-        let subscription = subscription.map_err(|_| ErrorCode::InconsistentGroupProtocol)?;
+        let subscription = subscription_of(request)?;
         let owned = self.by_id(&subscription.owned_partitions);
-        // It was one, and has not heard that its partitions may be another one's by now. Kafka takes it.
-        let keeps = first.is_some_and(|protocol| is_cooperative(protocol.name));
-        if matches!(who, Who::New) && keeps && !owned.is_empty() {
-            return Err(ErrorCode::UnknownMemberId);
-        }
-        let known = match who {
-            Who::New => None,
-            Who::Known(row) | Who::Replaces(row) => Some(row),
-        };
-        let state = known.map(|row| self.registry.consumer_members[row].state);
-        if state == Some(MemberState::Unknown) && !owned.is_empty() {
-            return Err(ErrorCode::FencedMemberEpoch);
-        }
+        self.may_own(&who, request, &owned)?;
+        let known = who.row();
         let is_last_native = known.is_some_and(|row| !is_dynamic && self.is_last_native(row));
 
         let known = match who {
@@ -94,33 +90,62 @@ impl Machine {
             let has_subscription_changed = changes.names || changes.regex.is_some();
             self.reconcile_member(now_ms, row, Some(&owned), has_subscription_changed);
         }
-        let response = JoinGroupResponse {
-            error_code: ErrorCode::None,
-            generation_id: self.registry.consumer_members[row].member_epoch,
-            protocol_type: Some(CONSUMER_PROTOCOL_TYPE.into()),
-            protocol_name: request.protocols.first().map(|protocol| protocol.name.into()),
-            leader: "".into(),
-            skip_assignment: false,
-            member_id: (*self.registry.consumer_members[row].id).into(),
-            members: Vec::new(),
-        };
+        let response = self.joined_as_classic(row, request);
         let group = match downgrade {
             Some(plan) => {
                 let by = self.told_member(row);
                 self.downgrade(now_ms, group, plan, by, is_target_due)
             }
             None => {
-                // Its join and sync timers say from now on when it has to act.
-                let member = &mut self.registry.consumer_members[row];
-                let timer = core::mem::take(&mut member.rebalance_timer);
-                self.wheel.cancel(timer);
-                self.await_sync(now_ms, row);
-                self.renew_consumer_session_with(now_ms, row, request.session_timeout_ms);
+                self.await_classic_member(now_ms, row, request.session_timeout_ms);
                 group
             }
         };
         self.respond_for_group(group, context.ticket, Response::JoinGroup(Box::new(response)));
         Ok(())
+    }
+
+    /// Whether it may have what it says that it has.
+    fn may_own(
+        &self,
+        who: &Who,
+        request: &JoinGroupRequest<'_>,
+        owned: &[TopicPartition],
+    ) -> Result<(), ErrorCode> {
+        if owned.is_empty() {
+            return Ok(());
+        }
+        let Some(row) = who.row() else {
+            // It was one, and has not heard that its partitions may be another one's by now. Kafka takes it.
+            let keeps = request.protocols.first().is_some_and(|of| is_cooperative(of.name));
+            return if keeps { Err(ErrorCode::UnknownMemberId) } else { Ok(()) };
+        };
+        match self.registry.consumer_members[row].state {
+            MemberState::Unknown => Err(ErrorCode::FencedMemberEpoch),
+            _ => Ok(()),
+        }
+    }
+
+    fn joined_as_classic(&self, row: u32, request: &JoinGroupRequest<'_>) -> JoinGroupResponse {
+        let member = &self.registry.consumer_members[row];
+        JoinGroupResponse {
+            error_code: ErrorCode::None,
+            generation_id: member.member_epoch,
+            protocol_type: Some(CONSUMER_PROTOCOL_TYPE.into()),
+            protocol_name: request.protocols.first().map(|protocol| protocol.name.into()),
+            leader: "".into(),
+            skip_assignment: false,
+            member_id: (*member.id).into(),
+            members: Vec::new(),
+        }
+    }
+
+    /// Its join and sync timers say from now on when it has to act.
+    fn await_classic_member(&mut self, now_ms: i64, row: u32, session_timeout_ms: i32) {
+        let timer = core::mem::take(&mut self.registry.consumer_members[row].rebalance_timer);
+        self.wheel.cancel(timer);
+        self.await_sync(now_ms, row);
+        self.renew_consumer_session_with(now_ms, row, session_timeout_ms);
     }
 
     /// Whether the group takes classic members, has room for this one, and can speak with it.
@@ -180,6 +205,11 @@ impl Machine {
         let of = self.registry.consumer(member.group);
         member.classic.is_none() && of.classic_count() == of.members.len() - 1
     }
+}
+
+fn subscription_of<'a>(request: &JoinGroupRequest<'a>) -> Result<Subscription<'a>, ErrorCode> {
+    let metadata = request.protocols.first().map_or(&[][..], |protocol| protocol.metadata);
+    Subscription::decode(metadata).map_err(|_| ErrorCode::InconsistentGroupProtocol)
 }
 
 fn said<'a>(

@@ -14,12 +14,14 @@ use crate::event::EventMember;
 use crate::group::Machine;
 use crate::group::classic;
 use crate::group::classic::member::Details;
+use crate::group::classic::metadata::size_of_member;
 use crate::group::classic::protocol::most_voted;
 use crate::group::classic::rebalance::Held;
 use crate::group::classic::state::State;
 use crate::group::classic::subscription::CONSUMER_PROTOCOL_TYPE;
 use crate::group::counters::RebalanceCause;
 use crate::limits::MAX_GROUP_RECORD_BYTES;
+use crate::record::GroupMetadataMember;
 
 /// The classic group that is to be.
 pub struct Downgrade {
@@ -104,9 +106,16 @@ impl Machine {
         let metadata = row.metadata(protocol_name);
         let version = version_of(metadata)?;
         let assignment = encoded_assignment(known(&self.catalogue), member.target(), version);
-        let names = [details.member_id, details.client_id, details.client_host];
-        let names = names.into_iter().chain(details.group_instance_id).map(str::len);
-        let bytes = names.sum::<usize>() + metadata.len() + assignment.len();
+        let bytes = size_of_member(&GroupMetadataMember {
+            member_id: details.member_id,
+            group_instance_id: details.group_instance_id,
+            client_id: details.client_id,
+            client_host: details.client_host,
+            rebalance_timeout: rebalance_ms,
+            session_timeout: session_ms,
+            subscription: metadata,
+            assignment: &assignment,
+        });
         Some((row, assignment, bytes))
     }
 
