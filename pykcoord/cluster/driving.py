@@ -64,7 +64,7 @@ class LeasedRuntime(Runtime):
 class Driver(Journaling):
     """Drives `node`, whose journal is `log`, and which serves by `runtime`. `location` names the
     store. `new_loader` makes one that shares nothing with the node, on another thread. `changed` is
-    called when the node has read news of the cluster, `ended` once when it has ended,
+    called when the node has read news of the cluster or has none, `ended` once when it has ended,
     `topics_changed` where another node knows a newer version of the topics, `topics`."""
 
     def __init__(
@@ -110,6 +110,7 @@ class Driver(Journaling):
         self._unled: dict[int, str] = {}  # why, as it was said last
         self._clients: dict[int, AskClient] = {}
         self._read_to = 0
+        self._was_healthy = True
         self._is_closed = False
         runtime.may_answer = self._may_answer
         runtime.on_shard_lost = self._lost
@@ -218,8 +219,9 @@ class Driver(Journaling):
             return
         for name, *arguments in self.node.actions():
             getattr(self, f"_do_{name}")(*arguments)
-        if self.node.next_index != self._read_to:
-            self._read_to = self.node.next_index
+        read = (self.node.next_index, self.node.is_healthy(boot_ms()))
+        if read != (self._read_to, self._was_healthy):
+            self._read_to, self._was_healthy = read
             self._changed()
         if self.node.stop is not None:
             self._ended()

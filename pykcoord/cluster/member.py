@@ -204,7 +204,8 @@ class ClusterPeers:
 
     def show(self, node: ClusterNode) -> None:
         self._brokers = {one[0]: Broker(*one[1:4]) for one in node.members}
-        self._leaders = node.leaders
+        # Who does not hear of the store names nobody: clients would come back to it for ever.
+        self._leaders = node.leaders if node.is_healthy(boot_ms()) else ()
         self.version += 1
 
     def brokers(self) -> list[Broker]:

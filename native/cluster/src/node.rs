@@ -296,7 +296,8 @@ impl Node {
         self.view.members().contains_key(&self.own)
     }
 
-    fn is_healthy(&self, now: Millis) -> bool {
+    /// Whether the store was heard of late. If not: who leads what is known as it was then.
+    pub fn is_healthy(&self, now: Millis) -> bool {
         now < self.store_heard_at + self.settings.store_silence_ms
     }
 

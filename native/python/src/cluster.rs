@@ -118,6 +118,11 @@ impl PyClusterNode {
         self.node.own_journal_fenced();
     }
 
+    /// Whether the store was heard of late: what is known of others is of now.
+    fn is_healthy(&self, now: u64) -> bool {
+        self.node.is_healthy(now)
+    }
+
     /// A controller asks (term, number, next_index, [(shard, epoch)]). The answer: (incarnation,
     /// number, term, journal_next, is_healthy, leaves, [(shard, epoch, end)]).
     fn asked(&mut self, now: u64, ask: AskFields) -> AnswerFields {
