@@ -95,7 +95,7 @@ test-web: build ## the console in a headless Chromium, against a live server
 test-s3: build ## a cluster over an S3 server, each fault; builds the server with Go first
 	@.ci/require go
 	PYTHONPATH=tests python -m support.gateway
-	python -m pytest tests/cluster/test_fault_table.py --s3 $(PYTEST_ARGS)
+	python -m pytest tests/cluster/test_fault_table.py tests/cluster/test_clocks.py --s3 $(PYTEST_ARGS)
 
 test-several: build ## every client library on three nodes, of one machine, then of a cluster; one is killed in each test
 	python -m pytest tests/clients -n 0 --server nodes $(PYTEST_ARGS)

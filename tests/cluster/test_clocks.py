@@ -1,5 +1,6 @@
 """Nodes whose wall clocks are ten minutes apart, and one that jumps by an hour: members stay, and
-who goes without a word is missed as soon as elsewhere."""
+who goes without a word is missed as soon as elsewhere. Over a folder, and over an S3 server, which
+answers nobody whose clock is an hour off."""
 
 from __future__ import annotations
 
@@ -14,11 +15,15 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from support import gateway
 from support.asked import DESCRIBE_GROUPS, HEARTBEAT, JOIN_GROUP, SYNC_GROUP, Asked
 from support.hosting import commit_fields, wait_until
-from support.members import GROUPS, Members, spread
+from support.members import SHARDS, Members, gap, probing, served_again
+from support.proxied import ProxiedMembers, S3Members
 
+from pykcoord._native import partition_of
 from pykcoord.cli import commands
+from pykcoord.cluster.looking import ClusterState, read_cluster
 
 pytestmark = [
     pytest.mark.client,
@@ -32,29 +37,48 @@ SESSION = timedelta(seconds=6)
 # Late timers wait a second for what has arrived.
 UNHEARD_S = 1.5
 SHARD = 2
-GROUP = GROUPS[SHARD]
+# None of those that `probing` commits for.
+GROUP = next(f"m{n}" for n in range(60) if partition_of(f"m{n}", SHARDS) == SHARD)
+# As of any node that its store does not answer: it says so after 3 s, and has a lease of 3 s.
+CUT_OFF_S = 8.0
 NOT_HERE = (14, 15, 16)  # loading, not available, NOT_COORDINATOR: ask again
 
 
-class Shifted(Members):
+class Shifted(ProxiedMembers):
     """Each with a clock of its own."""
 
-    def __init__(self, folder: Path, library: Path) -> None:
-        super().__init__(folder, len(SHIFTS_S))
-        self._library = library
+    library: Path
+
+    @property
+    def url(self) -> str:
+        return str(self.folder)
+
+    def begin(self, library: Path) -> None:
+        """Start all."""
+        self.library = library
         for node, seconds in SHIFTS_S.items():
             self._clock(node).write_bytes(seconds.to_bytes(8, "little", signed=True))
+        self.start_all()
+        self.wait(lambda: all(len(one.shards) == 2 for one in self.state().nodes), "all is spread")
+
+    def state(self) -> ClusterState:
+        return read_cluster(self.url)
 
     def _clock(self, node: int) -> Path:
         return self.folder.parent / f"clock-{node}"
 
     def environment(self, node: int) -> Mapping[str, str]:
-        return {"LD_PRELOAD": str(self._library), "CLOCK_SHIFT": str(self._clock(node))}
+        clock = {"LD_PRELOAD": str(self.library), "CLOCK_SHIFT": str(self._clock(node))}
+        return {**super().environment(node), **clock}
 
     def jump(self, node: int, seconds: int) -> None:
         """Its clock is off by so much from now on."""
         with self._clock(node).open("r+b") as file:
             file.write(seconds.to_bytes(8, "little", signed=True))
+
+
+class ShiftedOverS3(Shifted, S3Members):
+    url = S3Members.url
 
 
 @pytest.fixture(scope="module")
@@ -72,18 +96,71 @@ def library(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 @pytest.fixture
 def members(library: Path, tmp_path: Path) -> Iterator[Shifted]:
-    made = Shifted(tmp_path, library)
+    made = Shifted(tmp_path, len(SHIFTS_S))
     try:
-        made.start_all()
+        made.begin(library)
         yield made
     finally:
         made.close()
 
 
+@pytest.fixture
+def members_over_s3(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[ShiftedOverS3]:
+    if (reason := gateway.missing_tool()) is not None:
+        pytest.skip(reason)
+    with gateway.running(tmp_path / "gateway") as running:
+        for name, value in gateway.Gateway.environment(running.port).items():
+            monkeypatch.setenv(name, value)
+        made = ShiftedOverS3(tmp_path, len(SHIFTS_S), running)
+        try:
+            made.begin(library)
+            yield made
+        finally:
+            made.close()
+
+
+def test_clocks_that_are_minutes_apart_expire_nobody_over_s3(members_over_s3: Shifted) -> None:
+    member = Member(members_over_s3)
+    for node in (1, 3, 2):
+        move(members_over_s3, node)
+        member.beats()
+        assert member.commits(node) == 0
+    # It says nothing more.
+    wait_until(lambda: member.described().group_state == "Empty", 60)
+
+
+def test_a_clock_that_jumps_so_far_that_s3_answers_no_more_cuts_its_node_off(
+    members_over_s3: ShiftedOverS3,
+) -> None:
+    members = members_over_s3
+    member = Member(members)
+
+    def begins_anew() -> bool:
+        member.beats()
+        return members.state().node(1) not in (None, before)
+
+    with probing(members) as probes:
+        move(members, 1)
+        member.beats()
+        before = members.state().node(1)
+        since = members.watched_from_now()
+        members.jump(1, JUMP_S)
+        members.wait(lambda: members.state().node(1) is None, "it is fenced")
+        served_again(members, probes)
+        assert gap(probes, since) < CUT_OFF_S
+        assert any("403 Forbidden" in line for line in members.lines[1])
+        member.beats()
+        members.jump(1, 0)
+        members.wait(begins_anew, "it begins anew")
+        served_again(members, probes)
+        member.beats()
+
+
 def test_clocks_that_are_minutes_apart_or_jump_expire_nobody_and_keep_nobody(
     members: Shifted,
 ) -> None:
-    spread(members)
     member = Member(members)
     for node in (1, 3, 2, 1):
         move(members, node)
@@ -102,8 +179,8 @@ def test_clocks_that_are_minutes_apart_or_jump_expire_nobody_and_keep_nobody(
     wait_until(lambda: member.described().group_state == "Empty", 60)
 
 
-def move(members: Members, node: int) -> None:
-    words = ["cluster", "move", str(members.folder), str(SHARD), str(node), "--wait", "60"]
+def move(members: Shifted, node: int) -> None:
+    words = ["cluster", "move", members.url, str(SHARD), str(node), "--wait", "60"]
     told = CliRunner().invoke(commands, words)
     assert told.exit_code == 0, told.output
 

@@ -16,7 +16,7 @@ from pykcoord._native import partition_of
 from pykcoord.cluster.looking import ClusterState, read_cluster
 from support import orphans
 from support.asked import METADATA, Asked
-from support.busy import Since
+from support.busy import Since, Waits
 from support.ports import free_port
 from support.probe import Probe
 from support.server import SETTINGS
@@ -44,6 +44,7 @@ class Members:
         self.ports = {node: first + node - 1 for node in range(1, nodes + 1)}
         self.processes: dict[int, subprocess.Popen[str]] = {}
         self.lines: dict[int, list[str]] = {node: [] for node in self.ports}
+        self._waits: list[Waits] = []
         for node in self.ports:
             self._link(node).symlink_to(self.folder)
 
@@ -103,7 +104,15 @@ class Members:
 
     def since_now(self) -> Since:
         """From now on, with what the nodes wait for a processor."""
-        return Since(lambda: [one.pid for one in self.processes.values() if one.poll() is None])
+        return Since(self._pids)
+
+    def watched_from_now(self) -> Waits:
+        """The same, with when it was."""
+        self._waits.append(Waits(self._pids))
+        return self._waits[-1]
+
+    def _pids(self) -> list[int]:
+        return [one.pid for one in [*self.processes.values()] if one.poll() is None]
 
     def end(self, node: int, by: signal.Signals = signal.SIGTERM) -> int:
         process = self.processes.pop(node)
@@ -128,6 +137,8 @@ class Members:
         link.replace(self._link(node))
 
     def close(self) -> None:
+        for waits in self._waits:
+            waits.close()
         for process in self.processes.values():
             process.kill()
             process.send_signal(signal.SIGCONT)
@@ -190,6 +201,15 @@ def spread(members: Members) -> ClusterState:
         "all is spread",
     )
     return read_cluster(store)
+
+
+def gap(probes: Sequence[Probe], since: Waits) -> float:
+    """The longest of all gaps from then on, in seconds, each without what somebody waited for a
+    processor in it. A test of which the output is asked for tells it."""
+    gaps = [one for probe in probes for one in probe.gaps(since.at)]
+    found, whole = max((end - at - since.within(at, end), end - at) for at, end in gaps)
+    sys.stdout.write(f"longest gap {found:.2f} s, with what somebody waited {whole:.2f} s\n")
+    return found
 
 
 def longest(probes: Sequence[Probe], since: Since) -> float:

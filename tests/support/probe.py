@@ -55,9 +55,13 @@ class Probe:
 
     def longest_gap(self, since: float) -> float:
         """The longest time without an answer, in seconds, from `since` (monotonic) on."""
+        return max(b - a for a, b in self.gaps(since))
+
+    def gaps(self, since: float) -> list[tuple[float, float]]:
+        """From one answer to the next, from `since` on (monotonic)."""
         before = [at for at in self.times if at < since][-1:] or [since]
         times = [*before, *(at for at in self.times if at >= since), time.monotonic()]
-        return max(b - a for a, b in itertools.pairwise(times))
+        return [*itertools.pairwise(times)]
 
     @property
     def failed_at(self) -> float:
