@@ -46,6 +46,8 @@ MOST_RATIO = 3.0
 # Below this there is no bound: it is a few slices of other work, and a three-hundredth of the time
 # between two heartbeats of a consumer.
 FLOOR_MS = 10.0
+# Of real time; 99 is the most.
+_PRIORITY = 10
 
 console = Console(width=None if sys.stdout.isatty() else 150)
 
@@ -107,12 +109,23 @@ def measure(name: str, arguments: argparse.Namespace) -> Row:
             _create_topics(server)
             victim = stack.enter_context(Victim(server.port))
             attacker = stack.enter_context(Attacker(server.port, name, arguments.scale))
+            if arguments.real_time:
+                _come_first(server.pid, victim.pid)
+                attacker.come_as_any()
             attacked.append((victim, attacker, Side()))
         for _ in range(arguments.rounds):
             for victim, attacker, side in attacked:
                 if not side.ended:
                     _round(victim, attacker, side, arguments.seconds)
     return Row(name, attacked[0][2], attacked[1][2] if len(attacked) > 1 else None)
+
+
+def _come_first(*processes: int) -> None:
+    """Before all that has no real-time priority, the last one first of all, with the threads that
+    they have and will have."""
+    for priority, process in enumerate(processes, _PRIORITY):
+        for thread in os.listdir(f"/proc/{process}/task"):
+            os.sched_setscheduler(int(thread), os.SCHED_FIFO, os.sched_param(priority))
 
 
 def _round(victim: Victim, attacker: Attacker, side: Side, seconds: float) -> None:
@@ -235,6 +248,12 @@ def _parsed() -> argparse.Namespace:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each, at least (2)")
     parser.add_argument("--scale", type=float, default=1.0, help="1: the size that hurts")
     parser.add_argument("--alone", action="store_true", help="without Kafka")
+    parser.add_argument(
+        "--real-time",
+        action="store_true",
+        help="servers and members come first on this machine, the attacker as any process: what "
+        "is left is what the server does, however busy the machine is (as root)",
+    )
     return parser.parse_args()
 
 

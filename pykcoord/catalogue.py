@@ -309,7 +309,8 @@ class TopicCatalogue:
             self._group_configs.current = {id_: of for id_, of in known.items() if of is not None}
         changed: dict[str, tuple[Topic | None, Topic | None]] = {}
         if topics := changes.of.get(self._topics):
-            self._topics.current = dict(self._topics.current)  # others may iterate over it
+            # Others may iterate over it. Unlike this, `dict()` is slow where some are gone.
+            self._topics.current = self._topics.current.copy()
             changed = {name: self._change(name, topic) for name, topic in topics.items()}
         self._tell(changed, is_all)
 

@@ -24,9 +24,9 @@ __all__ = ["Changes", "Gathering", "PartsStore", "Store", "StoreConflictError", 
 
 _T = TypeVar("_T")
 _NOT_GATHERED: Any = object()
-# So many members that others have changed are made current at once. A rest of so many times as long
-# as that took the processor follows.
-_AT_ONCE = 128
+# So many members that were stored are made current at once. A rest of so many times as long as that
+# took the processor follows.
+_AT_ONCE = 32
 _REST = 3.0
 
 
@@ -296,7 +296,7 @@ class Gathering:
         work.conflict = conflict
         work.asked, self._asked_to_read = self._asked_to_read, []
         reader = self._reader(loop is not None)
-        work.begin(lambda: work.found(reader()), self._go_on)
+        work.begin(lambda: work.cut([reader()]), self._go_on)
         return work
 
     def _begin_next(self) -> None:
@@ -324,18 +324,24 @@ class Gathering:
         if isinstance(work.error, StoreConflictError):
             self._read(work.changes, work.loop, work.error)
             return
-        self._work = None
         if work.error is not None:
+            self._work = None
             self._drop(work.error, *work.changes)
-        else:
-            for changes in work.changes:
-                changes.end(None)
-        try:
-            for changes in work.changes:
-                if changes and changes.is_stored:
-                    self._stored(changes, True)
-        finally:
             self._begin_next()
+            return
+        if not work.slices:
+            work.cut([changes.of for changes in work.changes])
+        has_more = False
+        try:
+            changes = work.slices.popleft()
+            self._stored(changes, not work.slices)
+            has_more = bool(work.slices)
+        finally:
+            if not has_more:
+                self._work = None
+                for changes in work.changes:
+                    changes.end(None)
+                self._begin_next()
 
     def _was_read(self, work: _Work) -> None:
         """A slice of it is made current; after the last, what waits is stored on top."""
@@ -398,6 +404,7 @@ class _Work(threading.Thread):
         self.error: Exception | None = None
         self.loop = loop
         self.done = done
+        self.slices: deque[Changes] = deque()
         self._call: Callable[[], None] = lambda: None
         self._tell: Callable[[_Work], None] = lambda work: None
 
@@ -408,6 +415,17 @@ class _Work(threading.Thread):
             self.run()
         else:
             self.start()
+
+    def cut(self, changed: Iterable[Mapping[Table[Any], dict[str, Any]]]) -> None:
+        """Changes in slices, one at least."""
+        for of_tables in changed:
+            for table, of in of_tables.items():
+                left = iter(of.items())
+                while some := dict(islice(left, _AT_ONCE)):
+                    self.slices.append(Changes())
+                    self.slices[-1].of[table] = some
+        if not self.slices:
+            self.slices.append(Changes())
 
     def join(self, timeout: float | None = None) -> None:
         """Wait for the thread, if there is one."""
@@ -439,17 +457,7 @@ class _Read(_Work):
         super().__init__(changes, done, loop)
         self.conflict: Exception | None = None
         self.asked: Sequence[asyncio.Future[None]] = ()
-        self.slices = deque([Changes()])
         self.keys: set[tuple[Table[Any], str]] = set()
-
-    def found(self, changed: Mapping[Table[Any], dict[str, Any]]) -> None:
-        """Takes what others have changed, in slices."""
-        for table, of in changed.items():
-            left = iter(of.items())
-            while some := dict(islice(left, _AT_ONCE)):
-                if self.slices[-1]:
-                    self.slices.append(Changes())
-                self.slices[-1].of[table] = some
 
     def tell(self) -> None:
         """Those who asked for it."""

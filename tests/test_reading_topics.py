@@ -104,7 +104,7 @@ def test_topics_of_others_are_read_beside_the_loop_and_taken_in_slices(tmp_path:
         assert file.readers == ["pykcoord-catalogue"]
         assert file.whole == 0
         assert sum(number for _, number in slices) == 901
-        assert max(number for _, number in slices) <= 128
+        assert max(number for _, number in slices) <= 32
         assert len({at for at, _ in slices}) == len(slices)
         assert ends == [len(slices)]  # once all is known
         assert second.topics()["t7"].partitions == 3

@@ -61,6 +61,10 @@ class Victim:
         self._process.kill()
         self._process.communicate()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def beats(self) -> Beats:
         """Its heartbeats since the last call, or since it joined."""
         assert self._process.stdin is not None

@@ -149,7 +149,7 @@ def test_a_turn_takes_little_of_those_who_send_much(run, request):
             for client in (*heavy, light):
                 await client.read()
             steps = [[len(data) for _, _, data in frames] for _, frames, _ in rig.node.steps]
-            most = 8 * 65_536 + 1_000
+            most = 4 * 65_536 + 1_000
             assert (max(map(sum, steps)) <= most) is is_polled
             if is_polled:
                 first = next(n for n, step in enumerate(steps) if step)

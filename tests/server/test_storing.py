@@ -8,6 +8,7 @@ from support.kio_client import decode, encode
 from support.slow_store import SlowStore, written
 
 from pykcoord.catalogue import TopicCatalogue
+from pykcoord.log.state_file import StateFile
 
 from .test_node_apis import MS, new_topic
 from .test_slices import Rig
@@ -93,5 +94,50 @@ def test_what_was_begun_for_a_client_that_went_away_is_stored(run, tmp_path):
             await asyncio.sleep(0)
         assert 1 < len(catalogue.topics()) < 1_000
         assert rig.at_rest()
+
+    run(main())
+
+
+def test_what_was_stored_is_made_current_in_slices(run, tmp_path):
+    """The tables and the core took 128 topics in one iteration of the loop: 3 ms of it."""
+
+    async def main():
+        catalogue = TopicCatalogue({"orders": 12}, StateFile(tmp_path / "catalogue.json"))
+        told: list[tuple[int, int]] = []
+        ended: list[int] = []
+        catalogue.on_topics(lambda changed: told.append((iteration, len(changed))))
+        catalogue.on_change(lambda: ended.append(len(told)))
+        iteration = 0
+        with catalogue.gathered() as changes:
+            for number in range(128):
+                catalogue.create(f"t{number}", 1)
+        catalogue.store_soon()
+        while not changes.ended().done():
+            assert not changes.is_stored
+            iteration += 1
+            await asyncio.sleep(0)
+        assert [number for _, number in told] == [32] * 4
+        assert len({at for at, _ in told}) == 4
+        assert ended == [4]
+        assert changes.is_stored
+        assert len(catalogue.topics()) == 129
+
+    run(main())
+
+
+def test_what_waits_for_a_slice_is_there_at_once_for_who_does_not_wait_on_the_loop(run, tmp_path):
+    async def main():
+        catalogue = TopicCatalogue({"orders": 12}, StateFile(tmp_path / "catalogue.json"))
+        with catalogue.gathered() as changes:
+            for number in range(128):
+                catalogue.create(f"t{number}", 1)
+        catalogue.store_soon()
+        while len(catalogue.topics()) == 1:
+            await asyncio.sleep(0)
+        assert not changes.is_stored
+        catalogue.create("last", 1)
+        assert changes.is_stored
+        assert len(catalogue.topics()) == 130
+        assert catalogue.pending() == []
 
     run(main())
