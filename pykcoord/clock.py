@@ -55,6 +55,11 @@ def boot_seconds() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
+def rest(seconds: float) -> None:
+    """Have this thread sleep, for others to have the interpreter."""
+    time.sleep(seconds)
+
+
 # Timers that are so late were held up with all else: the process was stopped, or its machine.
 _LATE_MS = 100
 # Turns in a row that found no more than fits into one, before all that arrived is read and done:

@@ -9,10 +9,11 @@ whole, which keeps the interpreter for as long as that takes.
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any, NamedTuple, TypeVar
+
+from pykcoord.clock import rest
 
 __all__ = ["Comparing", "Known"]
 
@@ -131,4 +132,4 @@ class Comparing:
 
     def _rest(self) -> None:
         if self._rests:
-            time.sleep(_REST_SECONDS)
+            rest(_REST_SECONDS)

@@ -42,7 +42,7 @@ class PartsStore(Store, Protocol):
     """A store that takes objects of the document as members that are encoded already
     (`pykcoord.log.state_file.StateFile.write_parts`), and gives its text; in any thread."""
 
-    def read_bytes(self) -> bytes | None: ...
+    def as_written(self) -> bytes | None: ...
     def write_parts(
         self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]
     ) -> None: ...
@@ -381,7 +381,7 @@ def _changed_by_others(
     store: Store | None, tables: Mapping[str, Table[Any]], objects: Mapping[str, Known], rests: bool
 ) -> dict[Table[Any], dict[str, Any]]:
     comparing = Comparing(objects, rests=rests)
-    content = store.read_bytes() if isinstance(store, PartsStore) else None
+    content = store.as_written() if isinstance(store, PartsStore) else None
     found = comparing.of_text(content) if content is not None else None
     if found is None:
         document = store.read() if store is not None else None

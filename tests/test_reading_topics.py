@@ -41,9 +41,9 @@ class Watched(StateFile):
         self.whole += 1
         return super().read()
 
-    def read_bytes(self) -> bytes | None:
+    def as_written(self) -> bytes | None:
         self.readers.append(threading.current_thread().name)
-        content = super().read_bytes()
+        content = super().as_written()
         assert self.go.wait(60)
         return content
 
@@ -148,13 +148,13 @@ def test_other_threads_have_the_interpreter_while_topics_are_compared(
     async def main() -> None:
         first, second, _ = pair(tmp_path, *(f"t{number}" for number in range(3_000)))
         rests: list[str] = []
-        sleep = comparing.time.sleep
+        sleep = comparing.rest
 
         def rest(seconds: float) -> None:
             rests.append(threading.current_thread().name)
             sleep(seconds)
 
-        monkeypatch.setattr(comparing.time, "sleep", rest)
+        monkeypatch.setattr(comparing, "rest", rest)
         made(first, *(f"u{number}" for number in range(600)))
         await second.reload_soon()
         assert set(rests) == {"pykcoord-catalogue"}
@@ -260,8 +260,8 @@ class Shared(Watched):
         super().__init__(path)
         self.seen = b""
 
-    def read_bytes(self) -> bytes | None:
-        content = super().read_bytes()
+    def as_written(self) -> bytes | None:
+        content = super().as_written()
         self.seen = content or b""
         return content
 

@@ -56,11 +56,11 @@ class SharedTopics:
 
     def read(self) -> dict[str, Any] | None:
         """All topics; None before there are any."""
-        content = self.read_bytes()
+        content = self.as_written()
         document: dict[str, Any] | None = json.loads(content) if content is not None else None
         return document
 
-    def read_bytes(self) -> bytes | None:
+    def as_written(self) -> bytes | None:
         """The same as they stand in the store."""
         while True:
             listed, found = self.newest(), b""

@@ -45,7 +45,7 @@ class StateFile:
 
     def read(self) -> dict[str, Any] | None:
         """The document; None where there is none yet. Raises StateFileError for a damaged one."""
-        if (text := self.read_bytes()) is None:
+        if (text := self.as_written()) is None:
             return None
         try:
             document = json.loads(text)
@@ -57,7 +57,7 @@ class StateFile:
             raise StateFileError(self.path, 0, "not a JSON object")
         return document
 
-    def read_bytes(self) -> bytes | None:
+    def as_written(self) -> bytes | None:
         """The same as it is in the file."""
         try:
             return self.path.read_bytes()

@@ -130,8 +130,8 @@ class _LedTopics:
     def read(self) -> dict[str, Any] | None:
         return self._file.read()
 
-    def read_bytes(self) -> bytes | None:
-        return self._file.read_bytes()
+    def as_written(self) -> bytes | None:
+        return self._file.as_written()
 
     def write(self, document: dict[str, Any]) -> None:
         self._file.write(document)
@@ -152,8 +152,8 @@ class _FollowedTopics:
     def read(self) -> dict[str, Any] | None:
         return self._file.read()
 
-    def read_bytes(self) -> bytes | None:
-        return self._file.read_bytes()
+    def as_written(self) -> bytes | None:
+        return self._file.as_written()
 
     def write(self, document: dict[str, Any]) -> None:
         raise NotControllerError(f"node {self._controller.node_id} changes topics, ask that one")
