@@ -68,7 +68,7 @@ class Programs:
         self.all: list[Program] = []
 
     def of(self, library: str) -> Program:
-        if library not in self.shared:
+        if library not in self.shared or not self.shared[library].is_alive:
             self.shared[library] = self.another(library)
         return self.shared[library]
 
