@@ -20,7 +20,10 @@ line, and writes replies and events to stdout:
     {"id": 3, "op": "committed", "consumer": NAME, "partitions": [[topic, partition], ..]}
     {"id": 4, "op": "started", "consumer": NAME, "partitions": [[topic, partition], ..]}
                                                        where it began to fetch each partition
-    {"id": 5, "op": "close", "consumer": NAME}         as an application closes its consumer
+    {"id": 5, "op": "read", "consumer": NAME}          what its application was given, in rows of
+                                                       [topic, partition, next offset, how many
+                                                       came twice, how many were left out]
+    {"id": 6, "op": "close", "consumer": NAME}         as an application closes its consumer
 
     {"id": 3, "result": ...} or {"id": 3, "error": "..."}
     {"event": "assigned" | "revoked" | "lost", "consumer": NAME, "partitions": [[t, p], ..],
@@ -56,6 +59,14 @@ class Event(NamedTuple):
     assignment: frozenset[Partition]
     error: str
     heard_at: float
+
+
+class Read(NamedTuple):
+    """What the application of a consumer was given of a partition, from its first record on."""
+
+    next: int
+    doubled: int
+    skipped: int
 
 
 class ClientError(RuntimeError):
@@ -200,6 +211,10 @@ class ClientConsumer:
                 raise TimeoutError(f"{self.name}: not fetching yet: {starts}")
             time.sleep(0.02)
         return {partition: start for partition, start in starts.items() if start is not None}
+
+    def read(self) -> dict[Partition, Read]:
+        rows = self.program.request("read", consumer=self.name)
+        return {(topic, partition): Read(*counts) for topic, partition, *counts in rows}
 
     def close(self) -> None:
         """As its application does; sarama says that the node that it wanted to tell is away, and

@@ -18,6 +18,7 @@ type franzConsumer struct {
 	group  string
 	client *kgo.Client
 	starts *starts
+	reads  *reads
 }
 
 func openFranz(r request) (consumer, error) {
@@ -25,6 +26,7 @@ func openFranz(r request) (consumer, error) {
 		owned:  &owned{name: r.Consumer, partitions: map[partition]bool{}},
 		group:  r.Group,
 		starts: newStarts(),
+		reads:  newReads(),
 	}
 	client, err := kgo.NewClient(append(franzOptions(r), c.callbacks()...)...)
 	if err != nil {
@@ -100,6 +102,9 @@ func (c *franzConsumer) poll() {
 				return
 			}
 		}
+		fetches.EachRecord(func(record *kgo.Record) {
+			c.reads.add(record.Topic, record.Partition, record.Offset)
+		})
 	}
 }
 
@@ -126,6 +131,8 @@ func (c *franzConsumer) perform(ctx context.Context, r request) (any, error) {
 		return answer(r.Partitions, func(p partition) any {
 			return c.starts.offset(p, topics[p.topic].ID)
 		}), nil
+	case "read":
+		return c.reads.rows(), nil
 	case "close":
 		c.client.Close()
 		return nil, nil

@@ -19,6 +19,7 @@ type kafkaGoConsumer struct {
 	client     *kafka.ConsumerGroup
 	dialer     *kafka.Dialer
 	starts     *starts
+	reads      *reads
 	mutex      sync.Mutex
 	generation *kafka.Generation
 }
@@ -58,6 +59,7 @@ func openKafkaGo(r request) (consumer, error) {
 		client:  client,
 		dialer:  dialer,
 		starts:  starts,
+		reads:   newReads(),
 	}
 	go c.consume()
 	return c, nil
@@ -115,7 +117,9 @@ func (c *kafkaGoConsumer) read(
 		return
 	}
 	for ctx.Err() == nil {
-		_, _ = reader.FetchMessage(ctx)
+		if message, err := reader.FetchMessage(ctx); err == nil {
+			c.reads.add(message.Topic, int32(message.Partition), message.Offset)
+		}
 	}
 }
 
@@ -129,6 +133,8 @@ func (c *kafkaGoConsumer) perform(ctx context.Context, r request) (any, error) {
 		return answer(r.Partitions, func(p partition) any {
 			return c.starts.offset(p, [16]byte{})
 		}), nil
+	case "read":
+		return c.reads.rows(), nil
 	case "close":
 		return nil, c.client.Close()
 	}

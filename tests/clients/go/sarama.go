@@ -18,6 +18,7 @@ type saramaConsumer struct {
 	brokers []string
 	client  sarama.ConsumerGroup
 	starts  *starts
+	reads   *reads
 	end     context.CancelFunc
 	mutex   sync.Mutex
 	session sarama.ConsumerGroupSession
@@ -29,6 +30,7 @@ func openSarama(r request) (consumer, error) {
 		group:   r.Group,
 		brokers: r.brokers(),
 		starts:  newStarts(),
+		reads:   newReads(),
 	}
 	client, err := sarama.NewConsumerGroup(r.brokers(), r.Group, c.config(r))
 	if err != nil {
@@ -107,7 +109,8 @@ func (c *saramaConsumer) Cleanup(session sarama.ConsumerGroupSession) error {
 func (c *saramaConsumer) ConsumeClaim(
 	_ sarama.ConsumerGroupSession, claim sarama.ConsumerGroupClaim,
 ) error {
-	for range claim.Messages() {
+	for message := range claim.Messages() {
+		c.reads.add(message.Topic, message.Partition, message.Offset)
 	}
 	return nil
 }
@@ -122,6 +125,8 @@ func (c *saramaConsumer) perform(_ context.Context, r request) (any, error) {
 		return answer(r.Partitions, func(p partition) any {
 			return c.starts.offset(p, [16]byte{})
 		}), nil
+	case "read":
+		return c.reads.rows(), nil
 	case "close":
 		c.end()
 		return nil, c.client.Close()

@@ -19,6 +19,9 @@ class SteeredConsumer {
     this.assignment = []
     this.joinedWith = []
     this.starts = new Starts()
+    this.counts = new Map()
+    this.readOne = async ({ topic, partition, message }) =>
+      this.given(topic, partition, Number(message.offset))
     this.kafka = new Kafka({
       clientId: settings.consumer,
       brokers: settings.bootstrap.split(','),
@@ -50,7 +53,7 @@ class SteeredConsumer {
       topics: this.settings.pattern ? [new RegExp(this.settings.pattern)] : this.settings.topics,
       fromBeginning: this.settings.reset === 'earliest',
     })
-    await this.consumer.run({ autoCommit: false, eachMessage: async () => {} })
+    await this.consumer.run({ autoCommit: false, eachMessage: this.readOne })
   }
 
   async commit({ offsets }) {
@@ -85,6 +88,22 @@ class SteeredConsumer {
       partition,
       this.starts.offset(topic, partition),
     ])
+  }
+
+  given(topic, partition, offset) {
+    const key = `${topic} ${partition}`
+    const row = this.counts.get(key) ?? [topic, partition, 0, 0, 0]
+    this.counts.set(key, row)
+    if (offset < row[2]) {
+      row[3] += 1
+    } else {
+      row[4] += offset - row[2]
+      row[2] = offset + 1
+    }
+  }
+
+  async read() {
+    return [...this.counts.values()]
   }
 
   async close() {

@@ -12,7 +12,7 @@ from aiokafka.coordinator.assignors.range import RangePartitionAssignor
 from aiokafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
 from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
 from assignors import find
-from lines import Owned, say
+from lines import Owned, Read, say
 
 DROP_INS = "pykcoord.clients.aiokafka"
 ASSIGNORS = {
@@ -26,6 +26,7 @@ class AiokafkaConsumer(ConsumerRebalanceListener):
     def __init__(self, settings: dict[str, Any]) -> None:
         self.owned = Owned(settings["consumer"])
         self.starts: dict[tuple[str, int], int] = {}
+        self.read = Read()
         self.settings = settings
         self.polling: asyncio.Task[None] | None = None
         self.consumer = AIOKafkaConsumer(
@@ -64,6 +65,9 @@ class AiokafkaConsumer(ConsumerRebalanceListener):
         """The offset of the first record that came or, without any, the position."""
         return [[*row, await self._start(tuple(row))] for row in request["partitions"]]
 
+    async def do_read(self, request: dict[str, Any]) -> list[list[Any]]:
+        return self.read.rows()
+
     async def do_close(self, request: dict[str, Any]) -> None:
         if self.polling is not None:
             self.polling.cancel()
@@ -86,6 +90,8 @@ class AiokafkaConsumer(ConsumerRebalanceListener):
                 for partition, records in (await self.consumer.getmany(timeout_ms=50)).items():
                     key = (partition.topic, partition.partition)
                     self.starts.setdefault(key, records[0].offset)
+                    for record in records:
+                        self.read.add(*key, record.offset)
         except Exception as error:
             say(event="failed", consumer=self.owned.name, error=repr(error))
 

@@ -52,6 +52,7 @@ class ConfluentConsumer(PollingConsumer):
         error = message.error()
         if error is None:
             self.consumed.setdefault((message.topic(), message.partition()), message.offset())
+            self.read.add(message.topic(), message.partition(), message.offset())
         elif error.code() == KafkaError._FATAL:
             raise KafkaException(error)
 

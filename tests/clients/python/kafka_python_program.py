@@ -68,6 +68,8 @@ class KafkaPythonConsumer(PollingConsumer, ConsumerRebalanceListener):
             try:
                 for row, records in self.consumer.poll(timeout_ms=POLL_MS).items():
                     self.starts.setdefault((row.topic, row.partition), records[0].offset)
+                    for record in records:
+                        self.read.add(row.topic, row.partition, record.offset)
             except Exception as error:
                 if isinstance(error, KafkaError) and error.retriable:
                     time.sleep(RETRY_S)

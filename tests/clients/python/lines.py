@@ -54,6 +54,25 @@ class Owned:
             assignment=sorted(self.partitions))  # fmt: skip
 
 
+class Read:
+    """What an application was given: of each partition the offset after the last record, how many
+    came twice, and how many were left out."""
+
+    def __init__(self) -> None:
+        self._counts: dict[Partition, list[int]] = {}
+
+    def add(self, topic: str, partition: int, offset: int) -> None:
+        counts = self._counts.setdefault((topic, partition), [0, 0, 0])
+        if offset < counts[0]:
+            counts[1] += 1
+        else:
+            counts[2] += offset - counts[0]
+            counts[0] = offset + 1
+
+    def rows(self) -> list[list[Any]]:
+        return [[*partition, *counts] for partition, counts in sorted(self._counts.items())]
+
+
 class PollingConsumer(threading.Thread):
     """A consumer on a thread of its own: it polls, and carries out commands between two polls.
 
@@ -64,6 +83,7 @@ class PollingConsumer(threading.Thread):
         super().__init__(daemon=True)
         self.settings = settings
         self.owned = Owned(settings["consumer"])
+        self.read = Read()
         self.requests: queue.SimpleQueue[dict[str, Any]] = queue.SimpleQueue()
 
     def open(self) -> None:
@@ -89,6 +109,9 @@ class PollingConsumer(threading.Thread):
                 reply(request, lambda request=request: self.perform(request))
                 if request["op"] == "close":
                     return
+
+    def do_read(self, request: dict[str, Any]) -> list[list[Any]]:
+        return self.read.rows()
 
     def perform(self, request: dict[str, Any]) -> Any:
         verb = getattr(self, f"do_{request['op']}")

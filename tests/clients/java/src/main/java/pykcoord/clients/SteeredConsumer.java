@@ -36,6 +36,8 @@ final class SteeredConsumer extends Thread implements ConsumerRebalanceListener 
     private final KafkaConsumer<byte[], byte[]> consumer;
     private final Set<TopicPartition> assignment = new HashSet<>();
     private final Map<TopicPartition, Long> starts = new HashMap<>();
+    // The offset after the last record, how many came twice, and how many were left out.
+    private final Map<TopicPartition, long[]> counts = new HashMap<>();
 
     SteeredConsumer(JsonNode settings) {
         setDaemon(true);
@@ -62,6 +64,7 @@ final class SteeredConsumer extends Thread implements ConsumerRebalanceListener 
                     for (ConsumerRecord<byte[], byte[]> record : consumer.poll(POLL)) {
                         starts.putIfAbsent(
                             new TopicPartition(record.topic(), record.partition()), record.offset());
+                        given(record);
                     }
                 } catch (Exception error) {
                     failed = true;
@@ -80,6 +83,17 @@ final class SteeredConsumer extends Thread implements ConsumerRebalanceListener 
                     return;
                 }
             }
+        }
+    }
+
+    private void given(ConsumerRecord<byte[], byte[]> record) {
+        long[] of = counts.computeIfAbsent(
+            new TopicPartition(record.topic(), record.partition()), partition -> new long[3]);
+        if (record.offset() < of[0]) {
+            of[1]++;
+        } else {
+            of[2] += record.offset() - of[0];
+            of[0] = record.offset() + 1;
         }
     }
 
@@ -118,6 +132,11 @@ final class SteeredConsumer extends Thread implements ConsumerRebalanceListener 
             case "started":
                 return rows(request,
                     partition -> starts.computeIfAbsent(partition, consumer::position));
+            case "read":
+                ArrayNode read = Lines.MAPPER.createArrayNode();
+                counts.forEach((row, of) -> read.addArray().add(row.topic()).add(row.partition())
+                    .add(of[0]).add(of[1]).add(of[2]));
+                return read;
             case "close":
                 consumer.close();
                 return null;
