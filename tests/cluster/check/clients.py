@@ -110,7 +110,8 @@ class Clients:
             self._refused(coordinator, error)
             return False
         finally:
-            self.seen.append(Commit(group, partition, offset, generation, began, ended))
+            seen = Commit(group, partition, offset, generation, began, ended, coordinator.by)
+            self.seen.append(seen)
         return True
 
     async def _read(self, group: str, at: int) -> None:
@@ -139,7 +140,8 @@ class Clients:
         ended = self.now
         for row in answer.topics[0].partitions:
             group, partition = coordinator.group, row.partition_index
-            self.seen.append(Fetch(group, partition, row.committed_offset, began, ended))
+            offset = row.committed_offset
+            self.seen.append(Fetch(group, partition, offset, began, ended, coordinator.by))
         return True
 
     async def _join(self, group: str) -> None:

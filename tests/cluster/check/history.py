@@ -39,6 +39,8 @@ class Commit:
     generation: int
     began: float
     ended: float | None
+    by: str = ""
+    """HOST:PORT of who was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,7 @@ class Fetch:
     offset: int
     began: float
     ended: float
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -47,6 +47,8 @@ class Coordinator:
 
     def __init__(self, group: str, nodes: Sequence[Address], errors: Counter[str]) -> None:
         self.group = group
+        self.by = ""
+        """HOST:PORT of who was asked last."""
         self._nodes = itertools.cycle(nodes)
         self._errors = errors
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -82,6 +84,7 @@ class Coordinator:
             finally:
                 asked[1].close()
             if found.error_code == ErrorCode.none:
+                self.by = f"{found.host}:{found.port}"
                 return await _connect((found.host, found.port))
             self._errors[ErrorCode(found.error_code).name] += 1
         except (OSError, EOFError, TimeoutError) as error:
