@@ -6,6 +6,7 @@ The same scenarios pass against Apache Kafka (`--server kafka`); none knows whic
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 
 import pytest
 from support.cluster import Cluster
@@ -85,23 +86,31 @@ def test_what_a_killed_member_had_is_taken_over(
 
 @pytest.mark.parametrize("library", COOPERATIVE)
 def test_cooperative_members_keep_what_does_not_move(
-    library: str, cluster: Cluster, crew: Crew
+    library: str, cluster: Cluster, new_crew: Callable[[Cluster], Crew]
 ) -> None:
     topic = cluster.create_topic(6)
     everything = partitions_of(topic, 6)
     settings = {"topics": [topic], "assignor": "cooperative-sticky"}
-    first = crew.open(library, "first", **settings)
-    wait_shared([first], everything)
-    alone = len(first.events)
+    # A generation whose node is killed between JoinGroup and SyncGroup is known to nobody, as with
+    # Kafka: who syncs in it hears ILLEGAL_GENERATION, and counts all as lost. Of several nodes one
+    # is killed in a test, and shards move back to it: another group has its second join then.
+    for tries_left in reversed(range(3 if cluster.is_several else 1)):
+        crew = new_crew(cluster)
+        first = crew.open(library, "first", **settings)
+        wait_shared([first], everything)
+        alone = len(first.events)
 
-    second = crew.open(library, "second", **settings)
-    wait_shared([first, second], everything)
+        second = crew.open(library, "second", **settings)
+        wait_shared([first, second], everything)
+        lost = [event for event in first.events if event.kind == "lost"]
+        if not (lost and tries_left):
+            break
 
     kept = first.assignment
     revoked = [event.partitions for event in first.events[alone:] if event.kind == "revoked"]
     assert frozenset().union(*revoked) == everything - kept == second.assignment
     assert all(event.assignment >= kept for event in first.events[alone:])
-    assert not [event for event in first.events if event.kind == "lost"]
+    assert not lost
 
 
 @pytest.mark.parametrize("library", FOLLOWS_PATTERNS)
