@@ -16,25 +16,6 @@ from pathlib import Path
 _EVERY_S = 0.05
 
 
-class Since:
-    """The moment `at` (monotonic), from which on the processes `pids()` and this one are looked
-    at; those that come later from their start."""
-
-    def __init__(self, pids: Callable[[], Iterable[int]] = tuple) -> None:
-        self._pids = pids
-        self._before = self._waited()
-        self.at = time.monotonic()
-
-    def waited(self) -> float:
-        """Seconds that threads of the processes could have run and did not, all together. 0 where
-        the system does not tell."""
-        now = self._waited()
-        return sum(max(0.0, of - self._before.get(pid, 0.0)) for pid, of in now.items())
-
-    def _waited(self) -> dict[int, float]:
-        return {pid: _waited(pid) for pid in (os.getpid(), *self._pids())}
-
-
 class Waits:
     """Looks at the processes `pids()` and this one until `close`, from the moment `at` (monotonic)
     on: how much of a stretch of time somebody waited, and could delay all others by it."""
@@ -74,10 +55,6 @@ class Waits:
                     self._slots[slot] += min(more, _EVERY_S)
                     more -= _EVERY_S
                     slot -= 1
-
-
-def _waited(pid: int) -> float:
-    return sum(waited for _, waited in _threads(pid))
 
 
 def _threads(pid: int) -> Iterator[tuple[str, float]]:

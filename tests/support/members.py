@@ -16,7 +16,7 @@ from pykcoord._native import partition_of
 from pykcoord.cluster.looking import ClusterState, read_cluster
 from support import orphans
 from support.asked import METADATA, Asked
-from support.busy import Since, Waits
+from support.busy import Waits
 from support.ports import free_port
 from support.probe import Probe
 from support.server import SETTINGS
@@ -102,12 +102,8 @@ class Members:
             "each knows of the others",
         )
 
-    def since_now(self) -> Since:
-        """From now on, with what the nodes wait for a processor."""
-        return Since(self._pids)
-
     def watched_from_now(self) -> Waits:
-        """The same, with when it was."""
+        """From now on, with when the nodes wait for a processor."""
         self._waits.append(Waits(self._pids))
         return self._waits[-1]
 
@@ -210,8 +206,3 @@ def gap(probes: Sequence[Probe], since: Waits) -> float:
     found, whole = max((end - at - since.within(at, end), end - at) for at, end in gaps)
     sys.stdout.write(f"longest gap {found:.2f} s, with what somebody waited {whole:.2f} s\n")
     return found
-
-
-def longest(probes: Sequence[Probe], since: Since) -> float:
-    """The longest gap of all from then on, in seconds, without what a busy machine adds to it."""
-    return max(probe.longest_gap(since.at) for probe in probes) - since.waited()
