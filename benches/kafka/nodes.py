@@ -2,7 +2,9 @@
 
 `pykcoord serve --nodes 2` and `pykcoord serve`, each over a directory of its own, take the same
 clients in turns (load.c), members of the same number of groups, each at the node that coordinates
-its group. CPU seconds are those of all processes of a side, its supervisor too.
+its group. CPU seconds are those of all processes of a side, its supervisor too. All of them have
+one core and the clients another: a node that waits for its clients has small turns, which is no
+matter of how many nodes there are. `--free` leaves that to the system.
 """
 
 from __future__ import annotations
@@ -35,13 +37,14 @@ console = Console(width=None if sys.stdout.isatty() else 120)
 class Side(Pykcoord):
     """One process, or a supervisor and `nodes` of them."""
 
-    def __init__(self, directory: Path, nodes: int, flush: str) -> None:
-        super().__init__(directory, flush)
+    def __init__(self, directory: Path, nodes: int, arguments: argparse.Namespace) -> None:
+        super().__init__(directory, arguments.flush, one_core=not arguments.free)
         self.name = f"{nodes} nodes" if nodes > 1 else "one process"
         self._nodes = ["--nodes", str(nodes)] if nodes > 1 else []
 
     def command(self) -> list[str]:
-        return super().command() + self._nodes
+        # Compaction comes when it comes, and would be counted.
+        return [*super().command(), "--set=log.cleaner.enable=false", *self._nodes]
 
     def pids(self) -> str:
         """All processes, as the load generator wants them."""
@@ -52,6 +55,7 @@ class Side(Pykcoord):
 def load(side: Side, arguments: argparse.Namespace, number: int) -> dict[str, Any]:
     """One round: what came of each phase."""
     command = [
+        *([] if arguments.free else ["taskset", "-c", "1"]),
         os.fspath(build_load_generator(BUILD)), side.address, side.pids(),
         str(arguments.connections), str(arguments.seconds), str(COMMITTED), f"round-{number}",
         *PHASES,
@@ -74,8 +78,8 @@ def measure(arguments: argparse.Namespace) -> list[tuple[dict[str, Any], dict[st
     directory.mkdir(parents=True)
     rounds = []
     with (
-        Side(directory / "one", 1, arguments.flush) as one,
-        Side(directory / "several", arguments.nodes, arguments.flush) as several,
+        Side(directory / "one", 1, arguments) as one,
+        Side(directory / "several", arguments.nodes, arguments) as several,
     ):
         for side in (one, several):
             load(side, arguments, 0)  # warm
@@ -121,6 +125,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=2.0, help="of each phase (2)")
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--flush", default="os", help="of both sides (os)")
+    parser.add_argument("--free", action="store_true", help="no process is kept on a core")
     arguments = parser.parse_args()
     return 0 if show(measure(arguments), arguments.nodes) else 1
 
