@@ -252,6 +252,26 @@ def test_few_topics_are_created_in_an_iteration_of_the_loop(run):
     run(main())
 
 
+def test_an_iteration_of_the_loop_passes_between_two_slices(run, monkeypatch):
+    """Who asked for little while one was made is answered before the next."""
+
+    async def main():
+        rig = Rig()
+        jobs = rig.dispatcher._jobs
+        work_on, worked, iteration = jobs._work_on, [], 0
+        monkeypatch.setattr(jobs, "_work_on", lambda job: worked.append(iteration) or work_on(job))
+        key, version, fields = LONG["CreateTopics"]
+        ticket = rig.send(encode(key, version, **fields))
+        while ticket not in rig.replies:
+            iteration += 1
+            await asyncio.sleep(0)
+        slices = sorted(set(worked))
+        assert len(slices) > 5
+        assert min(after - before for before, after in itertools.pairwise(slices)) == 2
+
+    run(main())
+
+
 def test_a_slice_that_takes_long_is_followed_by_a_rest(run, monkeypatch):
     """As with a change of thousands of topics: who asks for little catches up before the next."""
     took = 0.02

@@ -195,6 +195,11 @@ mod tests {
                 assert!(after.eq(expected.range(key + 1..).map(|(key, _)| key)));
             }
         }
+        for key in (0..1_000).rev() {
+            assert_eq!(map.remove(&key), expected.remove(&key));
+            assert!(map.chunks.iter().all(|chunk| !chunk.is_empty()));
+        }
+        assert!(map.chunks.is_empty());
     }
 
     #[test]
