@@ -52,6 +52,11 @@ impl Election {
         }
     }
 
+    /// This node did not run for so long, up to now: what a controller said then is not heard yet.
+    pub fn held_up(&mut self, now: Millis, ms: Millis) {
+        self.heard_at = now.min(self.heard_at + ms);
+    }
+
     /// This node is the controller.
     pub fn is_won(&mut self, now: Millis) {
         self.heard_at = now;

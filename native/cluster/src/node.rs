@@ -3,6 +3,7 @@
 mod answering;
 mod joining;
 mod keeping;
+mod waking;
 
 use crate::controller::Controller;
 use crate::election::Election;
@@ -59,6 +60,7 @@ pub struct Node {
     unproved: Unproved,
     journal_next: u64,
     store_heard_at: Millis,
+    ticked_at: Millis,
     election: Election,
     obeyed_term: u64,
     /// A process before this one, at the same address: it is being fenced.
@@ -97,6 +99,7 @@ impl Node {
             unproved: Unproved::new(now),
             journal_next: 0,
             store_heard_at: now,
+            ticked_at: now,
             election: Election::new(now),
             obeyed_term: 0,
             displaced: None,
@@ -150,6 +153,7 @@ impl Node {
         if self.stop.is_some() {
             return;
         }
+        self.wake(now);
         if self.following.is_none() && self.follow_at <= now {
             self.follow(now);
         }
@@ -294,11 +298,6 @@ impl Node {
 
     fn is_member(&self) -> bool {
         self.view.members().contains_key(&self.own)
-    }
-
-    /// Whether the store was heard of late. If not: who leads what is known as it was then.
-    pub fn is_healthy(&self, now: Millis) -> bool {
-        now < self.store_heard_at + self.settings.store_silence_ms
     }
 
     fn answer(&self, now: Millis) -> Answer {

@@ -23,7 +23,7 @@ pub struct Settings {
     pub poll_ms: Millis,
     /// After so long without a controller's ask a node stands for controller, each further node of
     /// the order by id so much later; twice as long, and once more, where the last one that stood
-    /// was not heard either: it must have the time to fence who is silent.
+    /// was not heard either: it must have the time to fence who is silent. In time in which it ran.
     pub election_ms: Millis,
     /// See `election_ms`.
     pub election_step_ms: Millis,
@@ -34,7 +34,8 @@ pub struct Settings {
     pub join_wait_ms: Millis,
     /// After so long what failed is tried again.
     pub retry_ms: Millis,
-    /// Who has not heard of the store for so long says so, and is treated like a silent node.
+    /// Who has not heard of the store for so long, in time in which it ran, says so, and is treated
+    /// like a silent node.
     pub store_silence_ms: Millis,
     /// So many shards move at once only because a node has too many.
     pub moves_at_once: usize,
