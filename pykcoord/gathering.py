@@ -128,6 +128,8 @@ class Gathering:
         self._gathered = Changes()
         self._work: _Work | None = None
         self._is_asked = False
+        # What others have stored could not be read: it is read again before anything is stored.
+        self._is_behind = False
         self._asked_to_read: list[asyncio.Future[None]] = []
         # What the changes of a block replaced among what was gathered.
         self._undo: list[tuple[Table[Any], str, Any]] | None = None
@@ -281,6 +283,9 @@ class Gathering:
     def _begin(self, pending: Sequence[Changes], loop: asyncio.AbstractEventLoop | None) -> None:
         """Store these changes, on top of what is current; nothing else is gathered. In a thread,
         where that is to tell a loop."""
+        if self._is_behind:
+            self._read(pending, loop)
+            return
         work = self._work = _Work(pending, self._written, loop)
         work.begin(self._writer(), self._go_on)
 
@@ -352,6 +357,7 @@ class Gathering:
         except Exception as error:
             work.error = error
         self._work = None
+        self._is_behind = work.error is not None
         pending = [*work.changes, self._gathered]
         of = {(table, key) for one in pending for table, keys in one.of.items() for key in keys}
         if work.error is None and not of.isdisjoint(work.keys):

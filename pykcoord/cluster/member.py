@@ -438,8 +438,10 @@ class _Member:
                         await changes.ended()
                 if newest > self._topics.version:
                     await self._catalogue.reload_soon()
-            except Exception as error:  # the store has said so
-                logger.debug("the topics cannot be read: %s", error)
+            except Exception as error:
+                # What the store itself raises is said by `WatchedStore`, once.
+                level = logging.DEBUG if isinstance(error, OSError) else logging.ERROR
+                logger.log(level, "topics cannot be read: %s", error)
 
     def _say_new(self) -> None:
         if self._driver.made_cluster:

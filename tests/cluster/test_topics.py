@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.hosting import FaultyStore
 
-from pykcoord.catalogue import TopicCatalogue, TopicExistsError
+from pykcoord.catalogue import StoredCatalogueError, TopicCatalogue, TopicExistsError
 from pykcoord.cluster.topics import SharedTopics, open_topics
 from pykcoord.gathering import StoreConflictError
 from pykcoord.log.shared import FolderStore, Store
@@ -60,6 +60,30 @@ def test_what_one_node_deletes_another_does_not_bring_back(
     first.delete("orders")
     second.create("late", 1)
     assert [*second.topics()] == ["late"]
+
+
+def test_nothing_is_stored_on_top_of_topics_that_cannot_be_read(
+    pair: tuple[TopicCatalogue, TopicCatalogue], store: Store
+) -> None:
+    """It would be without what another node has made, which that one has acknowledged."""
+    first, second = pair
+    first.create("bills", 1)
+    newest = f"registry/topics/{max(store.names('registry/topics'))}"
+    whole = store.read(newest)
+    assert whole is not None
+    store.delete(newest)
+    assert store.create(newest, b'{"topics": {"bills": {"partitions": "many"}}}')
+    for _ in range(2):
+        with pytest.raises(StoredCatalogueError):
+            second.reload()
+        with pytest.raises(StoredCatalogueError):
+            second.create("late", 1)
+    assert f"registry/topics/{max(store.names('registry/topics'))}" == newest
+    store.delete(newest)
+    assert store.create(newest, whole)
+    second.create("late", 1)
+    first.reload()
+    assert {*first.topics()} == {*second.topics()} == {"orders", "bills", "late"}
 
 
 def test_of_two_changes_of_one_topic_the_first_stands(
