@@ -82,7 +82,7 @@ class Changes:
         self.is_stored = False
         self.error: Exception | None = None
         """Why none of them was made."""
-        self._ended: asyncio.Future[None] | None = None
+        self._waiting: list[asyncio.Future[None]] = []
 
     def __bool__(self) -> bool:
         return any(self.of.values())
@@ -90,16 +90,20 @@ class Changes:
     def end(self, error: Exception | None) -> None:
         """They are stored, or will not be."""
         self.is_stored, self.error = error is None, error
-        if self._ended is not None and not self._ended.done():
-            self._ended.set_result(None)
+        waiting, self._waiting = self._waiting, []
+        for ended in waiting:
+            if not ended.done():
+                ended.set_result(None)
 
     def ended(self) -> asyncio.Future[None]:
-        """Done, with None, when that is known. To be called on a loop."""
-        if self._ended is None:
-            self._ended = asyncio.get_running_loop().create_future()
-            if self.is_stored or self.error is not None:
-                self._ended.set_result(None)
-        return self._ended
+        """Done, with None, when that is known. Each caller has its own: to cancel it tells no
+        other. To be called on a loop."""
+        ended = asyncio.get_running_loop().create_future()
+        if self.is_stored or self.error is not None:
+            ended.set_result(None)
+        else:
+            self._waiting.append(ended)
+        return ended
 
 
 class Gathering:

@@ -339,6 +339,27 @@ def test_who_does_not_wait_on_the_loop_waits_for_what_is_written(tmp_path):
     asyncio.run(main())
 
 
+def test_who_waits_no_longer_tells_no_other_that_it_is_stored(tmp_path):
+    """All waited for one future: a task that was cancelled meanwhile ended it for a client, which
+    was told that its topic is stored."""
+
+    async def main():
+        store = SlowStore(tmp_path / "catalogue.json")
+        topics = TopicCatalogue({"a": 1}, store)
+        changes = gather(topics, "b")
+        topics.store_soon()
+        await written(store)
+        gives_up, waits = changes.ended(), changes.ended()
+        gives_up.cancel()
+        await asyncio.sleep(0)
+        assert not waits.done()
+        store.go.release()
+        await waits
+        assert changes.is_stored
+
+    asyncio.run(main())
+
+
 def test_an_end_that_is_said_meanwhile_is_kept(tmp_path):
     topics = TopicCatalogue({"a": 1}, StateFile(tmp_path / "catalogue.json"))
     with topics.gathered():
