@@ -340,31 +340,33 @@ class Gathering:
             return
         if not work.slices:
             work.cut([changes.of for changes in work.changes])
-        has_more = False
-        try:
-            changes = work.slices.popleft()
-            self._stored(changes, not work.slices)
-            has_more = bool(work.slices)
-        finally:
-            if not has_more:
-                self._work = None
-                for changes in work.changes:
-                    changes.end(None)
-                self._begin_next()
+        self._make_current(work)
+        if work.slices:
+            return
+        self._work = None
+        for changes in work.changes:
+            changes.end(None)
+        self._begin_next()
+        if work.failure is not None:
+            raise work.failure
 
     def _was_read(self, work: _Work) -> None:
         """A slice of it is made current; after the last, what waits is stored on top."""
         assert isinstance(work, _Read)
-        try:
-            if work.error is None and self._take_slice(work):
+        if work.error is None:
+            changes = self._make_current(work)
+            for table, of in changes.of.items():
+                for key in of:
+                    work.keys.add((table, key))
+                    self._encode(table, key)
+            if work.slices:
                 return
-        except Exception as error:
-            work.error = error
         self._work = None
         self._is_behind = work.error is not None
+        work.error = work.error or work.failure
         pending = [*work.changes, self._gathered]
-        of = {(table, key) for one in pending for table, keys in one.of.items() for key in keys}
-        if work.error is None and not of.isdisjoint(work.keys):
+        own = {(table, key) for one in pending for table, keys in one.of.items() for key in keys}
+        if work.error is None and not own.isdisjoint(work.keys):
             self._drop(work.conflict or self._others_error(), *work.changes)
         elif work.error is not None and work.changes:
             self._drop(work.error, *work.changes)
@@ -375,16 +377,15 @@ class Gathering:
         if self._work is None:
             self._begin_next()
 
-    def _take_slice(self, work: _Read) -> bool:
-        """Whether there are more."""
+    def _make_current(self, work: _Work) -> Changes:
+        """The next slice. Where somebody who is told of it fails, the others come all the same:
+        they are stored."""
         changes = work.slices.popleft()
-        for table, of in changes.of.items():
-            work.keys.update((table, key) for key in of)
-        self._stored(changes, not work.slices)
-        for table, of in changes.of.items():
-            for key in of:
-                self._encode(table, key)
-        return bool(work.slices)
+        try:
+            self._stored(changes, not work.slices)
+        except Exception as error:
+            work.failure = work.failure or error
+        return changes
 
 
 def _changed_by_others(
@@ -412,6 +413,8 @@ class _Work(threading.Thread):
         super().__init__(name="pykcoord-catalogue", daemon=True)
         self.changes = changes
         self.error: Exception | None = None
+        self.failure: Exception | None = None
+        """Of who was told of it, the first."""
         self.loop = loop
         self.done = done
         self.slices: deque[Changes] = deque()

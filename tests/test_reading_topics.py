@@ -327,3 +327,39 @@ def test_who_does_not_wait_on_the_loop_has_all_that_others_have_changed(tmp_path
         assert gathering._AT_ONCE < 300
 
     asyncio.run(main())
+
+
+def test_all_that_is_stored_is_made_current_though_who_is_told_fails(tmp_path: Path) -> None:
+    """The slices behind the one whose telling failed were left out."""
+
+    async def main() -> None:
+        failures: list[object] = []
+        asyncio.get_running_loop().set_exception_handler(
+            lambda _, context: failures.append(context["exception"])
+        )
+        path = tmp_path / "catalogue.json"
+        first, second = TopicCatalogue({"a": 1}, Shared(path)), TopicCatalogue(None, Shared(path))
+        told: list[Changed] = []
+
+        def fails_once(changed: Changed) -> None:
+            told.append(changed)
+            if len(told) == 1:
+                raise ValueError("told")
+
+        second.on_topics(fails_once)
+        made(first, *(f"t{number}" for number in range(100)))
+        with pytest.raises(ValueError, match="told"):
+            await second.reload_soon()
+        assert same(first, second)
+        told.clear()
+        with second.gathered() as changes:
+            for number in range(100):
+                second.create(f"u{number}", 1)
+        second.store_soon()
+        await changes.ended()
+        first.reload()
+        assert len(first.topics()) == 201
+        assert same(first, second)
+        assert [str(failure) for failure in failures] == ["told"]
+
+    asyncio.run(main())
