@@ -212,8 +212,11 @@ class Gathering:
     def read_now(self) -> None:
         """Make current what others have stored, and wait for it. What is gathered is stored on top
         of it, or not at all. Raises what the store and `Table.value_of` raise."""
+        is_asked = self._is_asked
         self.settle()
         work = self._read([], None)
+        if is_asked:
+            self.store_soon()
         if work.error is not None:
             raise work.error
 

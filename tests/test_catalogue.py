@@ -360,6 +360,23 @@ def test_who_waits_no_longer_tells_no_other_that_it_is_stored(tmp_path):
     asyncio.run(main())
 
 
+def test_who_reads_what_others_have_stored_forgets_nothing_that_is_to_be_stored(tmp_path):
+    async def main():
+        store = SlowStore(tmp_path / "catalogue.json")
+        topics = TopicCatalogue({"a": 1}, store)
+        gather(topics, "b")
+        topics.store_soon()
+        await written(store)
+        second = gather(topics, "c")
+        topics.store_soon()
+        store.go.release(2)
+        topics.reload()
+        await asyncio.wait_for(second.ended(), 60)
+        assert stored_names(tmp_path) == {"a", "b", "c"}
+
+    asyncio.run(main())
+
+
 def test_an_end_that_is_said_meanwhile_is_kept(tmp_path):
     topics = TopicCatalogue({"a": 1}, StateFile(tmp_path / "catalogue.json"))
     with topics.gathered():
