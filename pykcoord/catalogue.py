@@ -165,6 +165,12 @@ class TopicCatalogue:
         the error. To be called on a loop."""
         return self._gathering.read_soon()
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether the last `reload` could not read what the store has: it is to be tried again,
+        also where the store counts that as read."""
+        return self._gathering.is_behind
+
     def group_configs(self) -> Mapping[str, Mapping[str, str]]:
         """What is set for single groups, by group id and by the name of a setting of Kafka's
         `GroupConfig`; groups for which nothing is set are not there. Another object after each

@@ -145,6 +145,11 @@ class Gathering:
         """Whether somebody gathers changes now."""
         return self._undo is not None
 
+    @property
+    def is_behind(self) -> bool:
+        """Whether what others have stored could not be read."""
+        return self._is_behind
+
     def pending(self) -> list[Changes]:
         """What is not stored yet: what is written now, and the rest."""
         writing = [*self._work.changes] if self._work is not None else []

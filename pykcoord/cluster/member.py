@@ -436,7 +436,7 @@ class _Member:
                 if newest > self._topics.version:
                     for changes in self._catalogue.pending():  # it may be what this node writes
                         await changes.ended()
-                if newest > self._topics.version:
+                if newest > self._topics.version or self._catalogue.is_behind:
                     await self._catalogue.reload_soon()
             except Exception as error:
                 # What the store itself raises is said by `WatchedStore`, once.

@@ -78,10 +78,12 @@ def test_nothing_is_stored_on_top_of_topics_that_cannot_be_read(
             second.reload()
         with pytest.raises(StoredCatalogueError):
             second.create("late", 1)
+    assert second.is_behind
     assert f"registry/topics/{max(store.names('registry/topics'))}" == newest
     store.delete(newest)
     assert store.create(newest, whole)
     second.create("late", 1)
+    assert not second.is_behind
     first.reload()
     assert {*first.topics()} == {*second.topics()} == {"orders", "bills", "late"}
 
