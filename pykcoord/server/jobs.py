@@ -16,10 +16,10 @@ from pykcoord.server.api.messages import SLICE_ELEMENTS, Slicer
 from pykcoord.server.api.node_api import NodeApi
 from pykcoord.server.budget import Budget
 from pykcoord.server.header import HEADER, BadFrameError
+from pykcoord.server.long_polls import SMALL_ANSWER_BYTES
 
-# The memory of one answer; small ones are always given.
+# The memory of one answer.
 _ANSWER_BYTES = 32 * 1024 * 1024
-_SMALL_ANSWER_BYTES = 64 * 1024
 _REPLY_HEAD = struct.Struct(">ii")
 # A slice that took the processor for longer, as a change of thousands of topics does, is followed
 # by a rest of so many times as long: who asks for little catches up before the next.
@@ -159,7 +159,7 @@ class Jobs:
         job.size += grown
         if job.size > _ANSWER_BYTES:
             raise BadFrameError(f"{job.api.name}: an answer of more than {_ANSWER_BYTES} bytes")
-        if job.size > _SMALL_ANSWER_BYTES and not self._answers.has_room:
+        if job.size > SMALL_ANSWER_BYTES and not self._answers.has_room:
             raise BadFrameError(
                 f"{job.api.name}: all answers together take more than {self._answers.most} bytes"
             )
