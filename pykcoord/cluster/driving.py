@@ -222,9 +222,15 @@ class Driver(Journaling):
         read = (self.node.next_index, self.node.is_healthy(boot_ms()))
         if read != (self._read_to, self._was_healthy):
             self._read_to, self._was_healthy = read
+            self._forget_gone()
             self._changed()
         if self.node.stop is not None:
             self._ended()
+
+    def _forget_gone(self) -> None:
+        """The end of a connection that the other end has closed stays open until it is closed."""
+        for gone in self._clients.keys() - {one[0] for one in self.node.members}:
+            self._clients.pop(gone).close()
 
     def _do_follow(self, start: int) -> None:
         def read() -> str | list[str] | KcoordError:

@@ -33,6 +33,8 @@ class EndsOfOthers:
     def ask(self, wanted: Ends) -> asyncio.Future[Ends] | None:
         """The highest that any of them says, on the loop; None if there is no other."""
         others = [one for one in self._node.members if one[0] != self._node.incarnation]
+        for gone in self._clients.keys() - {one[0] for one in others}:
+            self._clients.pop(gone)[0].close()
         if not others:
             return None
         return asyncio.ensure_future(self._highest(others, wanted))

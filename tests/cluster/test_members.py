@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import socket
 import struct
 import threading
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner
+from support.asked import Asked
 from support.hosting import commit_fields
 from support.kio_client import decode, encode
 from support.members import GROUPS, SHARDS, Members, gap, served_again, spread
@@ -102,6 +105,31 @@ def test_kill_9_moves_the_groups_of_a_node_and_it_comes_back(
     assert gap(probes, since) < GONE_S + (SILENT_S if node == 1 else 0)
     members.start(node)
     served_again(members, probes)
+
+
+def test_connections_to_nodes_that_are_gone_are_closed(tmp_path: Path) -> None:
+    members = Members(tmp_path, 2)
+
+    def sockets() -> int:
+        """Of node 1, which has asked node 2 as its controller, and for ends of partitions."""
+        with Asked(f"127.0.0.1:{members.ports[1]}") as asked:
+            partitions = [{"partition_index": 0, "timestamp": -1}]
+            topics = [{"name": "orders", "partitions": partitions}]
+            asked.ask(2, 1, replica_id=-1, topics=topics)
+            folder = Path(f"/proc/{members.processes[1].pid}/fd")
+            links = [os.readlink(one) for one in folder.iterdir()]
+        return sum(link.startswith("socket:") for link in links)
+
+    try:
+        members.start_all()
+        before = sockets()
+        for _ in range(3):
+            members.kill(2)
+            members.start(2)
+            members.wait_known()
+        members.wait(lambda: sockets() <= before, f"no more than {before} sockets")
+    finally:
+        members.close()
 
 
 def test_a_node_that_hangs_is_fenced_and_begins_anew(members: Members, probes: list[Probe]) -> None:
