@@ -22,7 +22,7 @@ from pykcoord.server.budget import Budget
 from pykcoord.server.header import HEADER, BadFrameError, body_at
 from pykcoord.server.jobs import Job, Jobs, Steps
 from pykcoord.server.kept_answers import KeptAnswers, Known, question_of
-from pykcoord.server.long_polls import LongPolls
+from pykcoord.server.long_polls import SMALL_ANSWER_BYTES, LongPolls
 from pykcoord.session import with_software
 
 logger = logging.getLogger("pykcoord.server")
@@ -31,6 +31,9 @@ logger = logging.getLogger("pykcoord.server")
 _REQUEST_ELEMENTS = 250_000
 # The memory of all answers that are made or held back.
 _ALL_ANSWERS_BYTES = 256 * 1024 * 1024
+# What clients have not read yet, of answers of all APIs: beyond it no long one is given. The core
+# has the same bound for its own.
+_UNSENT_BYTES = 512 * 1024 * 1024
 # The cost of a request before its first element, in elements.
 _REQUEST_COST = 8
 # So many elements are checked in a slice: that takes a fraction of what answering them takes.
@@ -39,15 +42,18 @@ _REPLY_HEAD = struct.Struct(">ii")
 
 
 class Dispatcher:
-    """Answers node-level requests through `reply(ticket, frame)`, or `refuse(ticket, reason)`."""
+    """Answers node-level requests through `reply(ticket, frame)`, or `refuse(ticket, reason)`;
+    `unsent_bytes()` is what clients have not read yet."""
 
     def __init__(
         self,
         cluster: Cluster,
         reply: Callable[[int, bytes | bytearray], None],
         refuse: Callable[[int, str], None],
+        unsent_bytes: Callable[[], int] = lambda: 0,
     ) -> None:
         self._cluster = cluster
+        self._unsent_bytes = unsent_bytes
         self._reply = reply
         self._refuse = refuse
         # API keys and versions that were asked for: loading the layout of a new one takes some
@@ -101,6 +107,7 @@ class Dispatcher:
             known = self._known_answer(key, version, frame)
             if known is not None:
                 _note_software(connection, known.software)
+                self._check_unsent(api, len(known.body))
                 self._reply(ticket, _reply_of(correlation_id, known.body))
                 return
         self._jobs.begin(Job(connection, ticket, api, frame))
@@ -163,7 +170,20 @@ class Dispatcher:
                 job.connection.memo = memo
 
     def _done(self, job: Job, reply: bytearray) -> None:
+        try:
+            self._check_unsent(job.api, len(reply))
+        except BadFrameError as error:
+            self._failed(job.ticket, error)
+            return
         self._polls.give(job.ticket, reply, job.wait_ms)
+
+    def _check_unsent(self, api: NodeApi, size: int) -> None:
+        """Raise for a long answer where clients leave too much unread: each of them could leave
+        one."""
+        if size > SMALL_ANSWER_BYTES and self._unsent_bytes() > _UNSENT_BYTES:
+            raise BadFrameError(
+                f"{api.name}: clients have left more than {_UNSENT_BYTES} bytes of answers unread"
+            )
 
     def _failed(self, ticket: int, error: Exception) -> None:
         if isinstance(error, BadFrameError):

@@ -128,7 +128,10 @@ class Server:
         )
         self._dispatcher: Foreign
         if new_foreign is None:
-            self._dispatcher = Dispatcher(self._cluster, self.hub.answer, self.hub.refuse)
+            hub = self.hub
+            self._dispatcher = Dispatcher(
+                self._cluster, hub.answer, hub.refuse, lambda: hub.unsent_bytes
+            )
         else:
             self._dispatcher = new_foreign(self.hub.answer, self.hub.refuse)
         self._listener: Listener | None = None
