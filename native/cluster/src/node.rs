@@ -60,6 +60,8 @@ pub struct Node {
     unproved: Unproved,
     journal_next: u64,
     store_heard_at: Millis,
+    /// No round could be put from then on; the one that is being put is tried again.
+    unput_since: Option<Millis>,
     ticked_at: Millis,
     election: Election,
     obeyed_term: u64,
@@ -99,6 +101,7 @@ impl Node {
             unproved: Unproved::new(now),
             journal_next: 0,
             store_heard_at: now,
+            unput_since: None,
             ticked_at: now,
             election: Election::new(now),
             obeyed_term: 0,

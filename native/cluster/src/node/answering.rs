@@ -28,12 +28,15 @@ impl Node {
         self.proving = None;
         self.prove_at = now;
         self.store_heard_at = now;
+        self.unput_since = None;
         self.lease.proved(started);
         self.tick(now);
     }
 
-    /// The store did not take the round, and nothing is known.
+    /// The store did not take the round, and nothing is known. It is put again until it stands, or
+    /// until there is a fence.
     pub fn prove_failed(&mut self, now: Millis) {
+        self.unput_since.get_or_insert(now);
         self.proving = None;
         self.prove_at = now + self.settings.retry_ms;
     }

@@ -8,9 +8,11 @@ use crate::Millis;
 use crate::settings::HELD_UP_MS;
 
 impl Node {
-    /// Whether the store was heard of late. If not: who leads what is known as it was then.
+    /// Whether the store was heard of late, and takes rounds. If not: who leads what is known as it
+    /// was then, or nothing can be acknowledged here.
     pub fn is_healthy(&self, now: Millis) -> bool {
-        now < self.store_heard_at + self.held_up_ms(now) + self.settings.store_silence_ms
+        let since = self.unput_since.unwrap_or(now).min(self.store_heard_at);
+        now < since + self.held_up_ms(now) + self.settings.store_silence_ms
     }
 
     /// Time passes.
@@ -18,6 +20,7 @@ impl Node {
         let held_up_ms = self.held_up_ms(now);
         self.ticked_at = now;
         self.store_heard_at = now.min(self.store_heard_at + held_up_ms);
+        self.unput_since = self.unput_since.map(|at| now.min(at + held_up_ms));
         self.election.held_up(now, held_up_ms);
     }
 
@@ -104,5 +107,21 @@ mod tests {
             assert!(now < 2 * HELD_UP, "it never stands");
         }
         assert_eq!(now, asked_at + Settings::default().election_ms);
+    }
+
+    #[test]
+    fn who_reads_the_store_and_cannot_write_to_it_is_not_healthy() {
+        let mut node = asked_node();
+        let silence_ms = Settings::default().store_silence_ms;
+        let mut now = 0;
+        while ask(&mut node, now) {
+            node.prove_failed(now);
+            now += TICK_MS;
+            tick(&mut node, now, true);
+            assert!(now <= silence_ms, "it leads what nobody can commit to");
+        }
+        assert_eq!(now, silence_ms);
+        node.proved(now, now, 1, &[]);
+        assert!(ask(&mut node, now));
     }
 }
