@@ -7,6 +7,9 @@ use crate::{
     Action, Answer, Ask, Change, Epoch, Incarnation, Millis, Released, Settings, Shard, View, place,
 };
 
+/// So long after the store answers this node again it may not have answered the others yet.
+const ANSWERED_MS: Millis = 1_500;
+
 /// What is known of one node.
 #[derive(Debug, Default)]
 struct Peer {
@@ -37,11 +40,14 @@ pub(crate) struct Controller {
     number: u64,
     peers: BTreeMap<Incarnation, Peer>,
     ticked_at: Millis,
+    /// This node itself was cut off from the store until then.
+    cut_off_at: Option<Millis>,
 }
 
 impl Controller {
     pub fn new(term: u64, own: Incarnation, now: Millis) -> Self {
-        Controller { term, own, number: 0, peers: BTreeMap::new(), ticked_at: now }
+        let peers = BTreeMap::new();
+        Controller { term, own, number: 0, peers, ticked_at: now, cut_off_at: None }
     }
 
     pub fn term(&self) -> u64 {
@@ -104,10 +110,16 @@ impl Controller {
         self.releases(view, settings).remove(&self.own).unwrap_or_default()
     }
 
+    /// This node is cut off from the store, and perhaps the others are: it does nothing now.
+    pub fn is_cut_off(&mut self, now: Millis) {
+        self.cut_off_at = Some(now);
+    }
+
     /// A node has answered. Whoever has another process at its port is gone.
     pub fn answered(&mut self, from: Incarnation, answer: Answer) {
         let Some(peer) = self.peers.get_mut(&from) else { return };
-        if answer.incarnation != from || !answer.is_healthy {
+        let is_excused = self.cut_off_at.is_some_and(|at| self.ticked_at < at + ANSWERED_MS);
+        if answer.incarnation != from || !answer.is_healthy && !is_excused {
             peer.is_lost = true;
             return;
         }
@@ -375,5 +387,34 @@ mod tests {
             assert!(fenced.values().all(|&(at, _)| at < 2_000), "{fenced:?}");
             assert_eq!(fenced.len(), silent.len());
         }
+    }
+
+    #[test]
+    fn who_was_cut_off_from_the_store_gives_the_others_time_to_hear_of_it_again() {
+        let settings = Settings::default();
+        let fenced_at = |was_cut_off: bool, well_at: Millis| {
+            let mut asking = Asking::of(2);
+            if was_cut_off {
+                asking.controller.is_cut_off(1_000);
+            }
+            (1_000..10_000).step_by(25).find(|&now| {
+                let (mut actions, own) = (Vec::new(), Asking::answer(OWN, 0, 0));
+                asking.controller.tick(now, &asking.view, own, &settings, &mut actions);
+                actions.into_iter().any(|action| match action {
+                    Action::Ask { to, ask } => {
+                        let is_healthy = now >= well_at;
+                        let answer = Asking::answer(to, ask.number, 0);
+                        asking.controller.answered(to, Answer { is_healthy, ..answer });
+                        false
+                    }
+                    Action::Fence { .. } => true,
+                    _ => false,
+                })
+            })
+        };
+        assert_eq!(fenced_at(false, 2_000), Some(1_025));
+        assert_eq!(fenced_at(true, 2_000), None);
+        let at = fenced_at(true, Millis::MAX).expect("it is cut off");
+        assert!((2_500..2_800).contains(&at), "{at}");
     }
 }

@@ -166,6 +166,8 @@ impl Node {
             self.control(now);
             self.prune(now);
             self.trim(now);
+        } else if let Some(controller) = &mut self.controller {
+            controller.is_cut_off(now);
         }
         self.propose(now);
         self.end_if_left();
