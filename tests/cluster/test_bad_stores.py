@@ -12,6 +12,7 @@ import pytest
 from support.hosting import wait_until
 from support.one_node import GROUPS, NOT_COORDINATOR, Manners, Node, serving
 
+from pykcoord.cluster.looking import read_cluster
 from pykcoord.errors import KcoordError
 
 pytestmark = pytest.mark.client
@@ -47,6 +48,29 @@ def test_a_store_that_takes_nothing_acknowledges_nothing_and_all_goes_on_later(
         wait_until(lambda: any("answers again" in line for line in lines()))
     with Node(store, root, 2) as later:
         later.has_all(3)
+
+
+def test_a_node_that_cannot_write_leads_nothing_where_another_can(
+    store: Manners, root: Path
+) -> None:
+    """It reads all, and is the controller. As over a folder that is read-only there."""
+
+    def fails(kind: str, name: str) -> None:
+        if kind == "create":
+            raise ANSWERS["denied"]
+
+    def is_spread() -> bool:
+        return [len(node.shards) for node in read_cluster(str(root)).nodes] == [1, 1]
+
+    with Node(store, root, 1) as first, Node(Manners(root), root, 2) as second:
+        wait_until(is_spread, 60)
+        store.fails = fails
+        for group in GROUPS.values():
+            assert first.commit(group, 2) != 0  # so that it has to write
+        second.commit_all(3)
+        second.has_all(3)
+        store.fails = lambda kind, name: None
+        wait_until(is_spread, 60)
 
 
 def test_a_store_that_lists_late_hides_nothing_from_who_takes_over(
