@@ -19,6 +19,9 @@ Offsets = dict[Partition, int | None]
 LIBRARIES = tuple(LANGUAGES)
 # kafkajs comes back as a new member, and then the old one has to expire.
 TIMEOUTS = {"session_timeout_ms": 5_000, "rebalance_timeout_ms": 5_000}
+# For so long aiokafka, which takes an error for no offsets (pitfall 25), is not believed that a
+# group has none.
+UNBELIEVED_S = 5.0
 
 
 @pytest.mark.parametrize("library", LIBRARIES)
@@ -52,10 +55,15 @@ def commit_shares(members: list[ClientConsumer], offsets: dict[Partition, int]) 
 def committed_by(member: ClientConsumer, partitions: Iterable[Partition]) -> Offsets:
     """What the group's coordinator has, as this member is told once a library that hands a broken
     connection to its user has another."""
-    deadline = time.monotonic() + WAIT_S
+    asked_at = time.monotonic()
+    deadline = asked_at + WAIT_S
+    takes_errors_for_none = member.program.library == "aiokafka"
     while True:
         try:
-            return member.committed(partitions)
+            told = member.committed(partitions)
+            has_any = any(offset is not None for offset in told.values())
+            if has_any or not takes_errors_for_none or time.monotonic() > asked_at + UNBELIEVED_S:
+                return told
         except ClientError as error:
             if time.monotonic() > deadline:
                 raise TimeoutError(f"no offsets were told: {error}") from error
