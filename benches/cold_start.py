@@ -16,6 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from benches.process import cpu_seconds
 from benches.workload import SEED, TOPIC, Host, offset_commit, one_member_groups
 from pykcoord._native import Node
 from pykcoord.log import Append, LogDirectory, Snapshots, snapshotter
@@ -67,15 +68,14 @@ def start(root: Path, *settings: str) -> tuple[float, float, int, str]:
         try:
             line = process.stdout.readline()
             seconds = time.perf_counter() - begun
-            fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
-            cpu_seconds = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+            used = cpu_seconds(process.pid)
             status = Path(f"/proc/{process.pid}/status").read_text()
         finally:
             process.terminate()
             _, said = process.communicate()  # shown where it fails
     resident = re.search(r"VmRSS:\s*(\d+) kB", status)
     assert resident is not None, f"{line}{said}"
-    return seconds, cpu_seconds, int(resident[1]) // 1024, line.strip()
+    return seconds, used, int(resident[1]) // 1024, line.strip()
 
 
 def measure(root: Path, groups: int, starts: int) -> None:

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from benches.cold_start import write_log
+from benches.process import cpu_seconds
 from benches.workload import TOPIC, offset_commit
 
 LIMIT_SECONDS = 1.0
@@ -69,8 +70,7 @@ class Server:
 
     def cpu_seconds(self) -> float:
         """Of the processor, since it began."""
-        fields = Path(f"/proc/{self._process.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+        return cpu_seconds(self._process.pid)
 
 
 @contextmanager

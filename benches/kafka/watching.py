@@ -34,6 +34,7 @@ from support.kio_client import decode, encode
 from support.waiting import eventually
 
 from benches.kafka.servers import Kafka
+from benches.process import cpu_seconds
 from pykcoord._native import decode_log, profile
 from pykcoord.watch import Change, Watcher, WatchSettings
 
@@ -214,11 +215,6 @@ def _is_made(address: str) -> bool:
     return True
 
 
-def _cpu_seconds(pid: int) -> float:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-
-
 def measure(rates: list[float], seconds: float, tell: Callable[[str], None]) -> None:
     directory = BUILD / "kafka-watching"
     shutil.rmtree(directory, ignore_errors=True)
@@ -229,14 +225,14 @@ def measure(rates: list[float], seconds: float, tell: Callable[[str], None]) -> 
         eventually(lambda: _is_made(broker.address))
         _run(broker.address, "commit", rates[0], 10.0)  # a JVM that is warm
         for rate in rates:
-            before = _cpu_seconds(broker.pid)
+            before = cpu_seconds(broker.pid)
             parts = [
                 _start(broker.address, "watch", rate, seconds, directory / f"copy-{rate:g}"),
                 _start(broker.address, "fetch", rate, seconds),
                 _start(broker.address, "commit", rate, seconds),
             ]
             watched, bare, committed = map(_ended, parts)
-            spent = _cpu_seconds(broker.pid) - before
+            spent = cpu_seconds(broker.pid) - before
             tell(
                 f"{committed['answered'] / committed['seconds']:,.0f} commits/s for {seconds:g} s; "
                 f"the broker took {100 * spent / seconds:.0f} % of a core; "
