@@ -20,9 +20,8 @@ import click
 import pytest
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from support.kafka import jars
 from support.kafka.broker import KafkaBroker
-from support.kafka.three import three_brokers
+from support.kafka.three import skip_unless_asked, three_brokers
 from support.kafka.tools import tool
 from support.pages import ROOT, commands_of
 from support.ports import free_port
@@ -122,10 +121,7 @@ def brokers(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[KafkaBroker]]:
     """With Kafka's own number of partitions."""
-    if not pytestconfig.getoption("--kafka-all"):
-        pytest.skip("long: `make test-kafka`, or --kafka-all")
-    if (reason := jars.missing_tool_chain()) is not None:
-        pytest.skip(reason)
+    skip_unless_asked(pytestconfig)
     directory = tmp_path_factory.mktemp("three")
     with three_brokers(directory, offsets_topic_num_partitions="50") as started:
         admin = AdminClient({"bootstrap.servers": started[0].address})

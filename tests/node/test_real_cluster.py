@@ -18,9 +18,8 @@ import pytest
 from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 from support.console import Console
-from support.kafka import jars
 from support.kafka.broker import KafkaBroker
-from support.kafka.three import three_brokers
+from support.kafka.three import skip_unless_asked, three_brokers
 from support.kafka.tools import tool
 from support.ports import free_port
 from support.server import PykcoordServer
@@ -45,10 +44,7 @@ _WAIT_S = 120.0
 def brokers(
     pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[list[KafkaBroker]]:
-    if not pytestconfig.getoption("--kafka-all"):
-        pytest.skip("long: `make test-kafka`, or --kafka-all")
-    if (reason := jars.missing_tool_chain()) is not None:
-        pytest.skip(reason)
+    skip_unless_asked(pytestconfig)
     with three_brokers(tmp_path_factory.mktemp("three")) as started:
         _create(_bootstrap(started), "orders")
         first = Committing(_bootstrap(started), "first", "orders")

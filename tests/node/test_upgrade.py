@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from support.kafka import jars
-from support.kafka.three import three_brokers
+from support.kafka.three import skip_unless_asked, three_brokers
 from support.kafka.tools import ToolError, tool
 
 from .committing import Committing
@@ -21,10 +20,7 @@ _LATER = "metadata.version=34"
 
 
 def test_an_upgrade_waits_for_the_node_to_go(pytestconfig: pytest.Config, tmp_path: Path) -> None:
-    if not pytestconfig.getoption("--kafka-all"):
-        pytest.skip("long: `make test-kafka`, or --kafka-all")
-    if (reason := jars.missing_tool_chain()) is not None:
-        pytest.skip(reason)
+    skip_unless_asked(pytestconfig)
     with three_brokers(tmp_path / "three") as brokers:
         for broker in brokers:
             broker.stop()

@@ -15,9 +15,8 @@ import pytest
 from clients.fixtures import Crew, Programs, programs
 from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient, NewTopic
-from support.kafka import jars
 from support.kafka.broker import KafkaBroker
-from support.kafka.three import three_brokers
+from support.kafka.three import skip_unless_asked, three_brokers
 
 from pykcoord.log import verify
 from pykcoord.watch import Watcher, WatchSettings
@@ -33,10 +32,7 @@ _PARTITIONS = 6
 
 @pytest.fixture
 def minutes(pytestconfig: pytest.Config) -> float:
-    if not pytestconfig.getoption("--kafka-all"):
-        pytest.skip("long: `make test-kafka`, or --kafka-all")
-    if (reason := jars.missing_tool_chain()) is not None:
-        pytest.skip(reason)
+    skip_unless_asked(pytestconfig)
     return float(pytestconfig.getoption("--kafka-minutes"))
 
 

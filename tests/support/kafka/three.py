@@ -7,8 +7,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
+
+from support.kafka import jars
 from support.kafka.broker import KafkaBroker, new_cluster_id
 from support.ports import free_port
+
+
+def skip_unless_asked(config: pytest.Config) -> None:
+    """A long test with real brokers, that --kafka-all asks for; and where Kafka cannot run."""
+    if not config.getoption("--kafka-all"):
+        pytest.skip("long: `make test-kafka`, or --kafka-all")
+    if (reason := jars.missing_tool_chain()) is not None:
+        pytest.skip(reason)
 
 
 @contextmanager
