@@ -21,7 +21,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from pykcoord.errors import ArgumentError, KcoordError
-from pykcoord.gathering import Changes, Gathering, Store, Table
+from pykcoord.gathering import Gathering
+from pykcoord.storing import Changes, Store, Table
 
 # org.apache.kafka.common.internals.Topic
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")

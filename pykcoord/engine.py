@@ -27,7 +27,6 @@ from pykcoord.catalogue import (
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.compaction import start_compaction
 from pykcoord.config import Config
-from pykcoord.gathering import Store
 from pykcoord.group_config import native_group_configs
 from pykcoord.keeping import Keeping, keep_in_files
 from pykcoord.lag import LagLimits
@@ -43,6 +42,7 @@ from pykcoord.runtime import Runtime
 from pykcoord.runtime_parts import RuntimeMetrics
 from pykcoord.server_assignors import Given, ServerAssignors, configured
 from pykcoord.snapshots import start_snapshots
+from pykcoord.storing import Store
 
 __all__ = ["Directory", "Engine", "Observer", "Topics", "begin_topics", "tell_topics"]
 

@@ -1,109 +1,38 @@
 """Changes of a small stored document that are gathered, and stored together beside the loop.
 
-The document has objects, each with members by key (`Table`). What is gathered is in the next write;
-the next changes build on it, and nobody else sees it before it is stored. What other processes have
-stored is read beside the loop too, and made current in slices. Belongs to one thread.
+What is gathered is in the next write; the next changes build on it, and nobody else sees it before
+it is stored. What other processes have stored is read beside the loop too, and made current in
+slices. Here is what is done when; how, and what a document is, stands in `pykcoord.storing`.
+Belongs to one thread.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
-import threading
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
-from itertools import islice
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, TypeVar
 
 from pykcoord.clock import thread_seconds
-from pykcoord.comparing import Comparing, Known
+from pykcoord.comparing import Known
+from pykcoord.storing import (
+    Changes,
+    PartsStore,
+    Read,
+    Store,
+    StoreConflictError,
+    Table,
+    Work,
+    changed_by_others,
+)
 
-__all__ = ["Changes", "Gathering", "PartsStore", "Store", "StoreConflictError", "Table"]
+__all__ = ["Gathering"]
 
 _T = TypeVar("_T")
 _NOT_GATHERED: Any = object()
-# So many members that were stored are made current at once. A rest of so many times as long as that
-# took the processor follows.
-_AT_ONCE = 32
+# A slice is followed by a rest of so many times as long as it took the processor.
 _REST = 3.0
-
-
-class Store(Protocol):
-    """Where a document is remembered (`pykcoord.log.state_file.StateFile`)."""
-
-    def read(self) -> dict[str, Any] | None: ...
-    def write(self, document: dict[str, Any]) -> None: ...
-
-
-@runtime_checkable
-class PartsStore(Store, Protocol):
-    """A store that takes objects of the document as members that are encoded already
-    (`pykcoord.log.state_file.StateFile.write_parts`), and gives its text; in any thread."""
-
-    def as_written(self) -> bytes | None: ...
-    def write_parts(
-        self, document: dict[str, Any], objects: Mapping[str, Iterable[str]]
-    ) -> None: ...
-
-
-class StoreConflictError(OSError):
-    """Another process has stored its changes first: nothing was stored. They are to be read."""
-
-
-class Table(Generic[_T]):
-    """One object of the document. `current` is what is stored; `fields_of` a value as JSON has
-    it, and `value_of` the value of that by its key, which raises for what is none."""
-
-    def __init__(
-        self,
-        current: dict[str, _T],
-        fields_of: Callable[[_T], Any],
-        value_of: Callable[[str, Any], _T],
-    ) -> None:
-        self.current = current
-        self.fields_of = fields_of
-        self.value_of = value_of
-        self.texts: dict[str, str] = {}
-        """What the next write stores by key; of a store that takes no text, keys alone."""
-
-    def member(self, key: str, value: _T) -> str:
-        """As text."""
-        return f"{json.dumps(key)}: {json.dumps(self.fields_of(value))}"
-
-
-class Changes:
-    """Changes that are stored together, or not at all: for each table by key what is there then;
-    None: nothing."""
-
-    def __init__(self) -> None:
-        self.of: dict[Table[Any], dict[str, Any]] = {}
-        self.is_stored = False
-        self.error: Exception | None = None
-        """Why none of them was made."""
-        self._waiting: list[asyncio.Future[None]] = []
-
-    def __bool__(self) -> bool:
-        return any(self.of.values())
-
-    def end(self, error: Exception | None) -> None:
-        """They are stored, or will not be."""
-        self.is_stored, self.error = error is None, error
-        waiting, self._waiting = self._waiting, []
-        for ended in waiting:
-            if not ended.done():
-                ended.set_result(None)
-
-    def ended(self) -> asyncio.Future[None]:
-        """Done, with None, when that is known. Each caller has its own: to cancel it tells no
-        other. To be called on a loop."""
-        ended = asyncio.get_running_loop().create_future()
-        if self.is_stored or self.error is not None:
-            ended.set_result(None)
-        else:
-            self._waiting.append(ended)
-        return ended
 
 
 class Gathering:
@@ -130,7 +59,7 @@ class Gathering:
         self._stored = stored
         self._others_error = others_error
         self._gathered = Changes()
-        self._work: _Work | None = None
+        self._work: Work | None = None
         self._is_asked = False
         # What others have stored could not be read: it is read again before anything is stored.
         self._is_behind = False
@@ -286,7 +215,7 @@ class Gathering:
                 for key in changes.of.get(table, ()):
                     texts.pop(key, None)
             objects[name] = Known(table.current, texts, table.fields_of, table.value_of)
-        return partial(_changed_by_others, self._store, self._tables, objects, rests)
+        return partial(changed_by_others, self._store, self._tables, objects, rests)
 
     def _take_gathered(self) -> Changes:
         gathered, self._gathered, self._is_asked = self._gathered, Changes(), False
@@ -298,7 +227,7 @@ class Gathering:
         if self._is_behind:
             self._read(pending, loop)
             return
-        work = self._work = _Work(pending, self._written, loop)
+        work = self._work = Work(pending, self._written, loop)
         work.begin(self._writer(), self._go_on)
 
     def _read(
@@ -306,12 +235,11 @@ class Gathering:
         pending: Sequence[Changes],
         loop: asyncio.AbstractEventLoop | None,
         conflict: Exception | None = None,
-    ) -> _Read:
+    ) -> Read:
         """Make current what others have stored, and store these changes on top of it; `conflict`:
         why they are not yet."""
-        work = self._work = _Read(pending, self._was_read, loop)
-        work.conflict = conflict
-        work.asked, self._asked_to_read = self._asked_to_read, []
+        asked, self._asked_to_read = self._asked_to_read, []
+        work = self._work = Read(pending, self._was_read, loop, conflict=conflict, asked=asked)
         reader = self._reader(loop is not None)
         work.begin(lambda: work.cut([reader()]), self._go_on)
         return work
@@ -323,7 +251,7 @@ class Gathering:
         elif self._is_asked:
             self.store_soon()
 
-    def _go_on(self, work: _Work) -> None:
+    def _go_on(self, work: Work) -> None:
         """With what was stored or read, unless somebody has waited for it: on the loop, with rests
         in between."""
         while self._work is work:
@@ -335,7 +263,7 @@ class Gathering:
                     work.loop.call_later(rest, self._go_on, work)
                 return
 
-    def _written(self, work: _Work) -> None:
+    def _written(self, work: Work) -> None:
         """Where changes could not be stored, those that were gathered since are not either: they
         build on them."""
         if isinstance(work.error, StoreConflictError):
@@ -358,9 +286,9 @@ class Gathering:
         if work.failure is not None:
             raise work.failure
 
-    def _was_read(self, work: _Work) -> None:
+    def _was_read(self, work: Work) -> None:
         """A slice of it is made current; after the last, what waits is stored on top."""
-        assert isinstance(work, _Read)
+        assert isinstance(work, Read)
         if work.error is None:
             changes = self._make_current(work)
             for table, of in changes.of.items():
@@ -385,7 +313,7 @@ class Gathering:
         if self._work is None:
             self._begin_next()
 
-    def _make_current(self, work: _Work) -> Changes:
+    def _make_current(self, work: Work) -> Changes:
         """The next slice. Where somebody who is told of it fails, the others come all the same:
         they are stored."""
         changes = work.slices.popleft()
@@ -394,98 +322,3 @@ class Gathering:
         except Exception as error:
             work.failure = work.failure or error
         return changes
-
-
-def _changed_by_others(
-    store: Store | None, tables: Mapping[str, Table[Any]], objects: Mapping[str, Known], rests: bool
-) -> dict[Table[Any], dict[str, Any]]:
-    comparing = Comparing(objects, rests=rests)
-    content = store.as_written() if isinstance(store, PartsStore) else None
-    found = comparing.of_text(content) if content is not None else None
-    if found is None:
-        document = store.read() if store is not None else None
-        found = comparing.of_document(document) if document is not None else {}
-    return {tables[name]: of for name, of in found.items()}
-
-
-class _Work(threading.Thread):
-    """Stores changes, or reads what others have stored: in a thread, which tells `loop`, or at
-    once. `done` goes on with it, and is called again until there is other work, or none."""
-
-    def __init__(
-        self,
-        changes: Sequence[Changes],
-        done: Callable[[_Work], None],
-        loop: asyncio.AbstractEventLoop | None,
-    ) -> None:
-        super().__init__(name="pykcoord-catalogue", daemon=True)
-        self.changes = changes
-        self.error: Exception | None = None
-        self.failure: Exception | None = None
-        """Of who was told of it, the first."""
-        self.loop = loop
-        self.done = done
-        self.slices: deque[Changes] = deque()
-        self._call: Callable[[], None] = lambda: None
-        self._tell: Callable[[_Work], None] = lambda work: None
-
-    def begin(self, call: Callable[[], None], tell: Callable[[_Work], None]) -> None:
-        """Have it called, and told."""
-        self._call, self._tell = call, tell
-        if self.loop is None:
-            self.run()
-        else:
-            self.start()
-
-    def cut(self, changed: Iterable[Mapping[Table[Any], dict[str, Any]]]) -> None:
-        """Changes in slices, one at least."""
-        for of_tables in changed:
-            for table, of in of_tables.items():
-                left = iter(of.items())
-                while some := dict(islice(left, _AT_ONCE)):
-                    self.slices.append(Changes())
-                    self.slices[-1].of[table] = some
-        if not self.slices:
-            self.slices.append(Changes())
-
-    def join(self, timeout: float | None = None) -> None:
-        """Wait for the thread, if there is one."""
-        if self.loop is not None:
-            super().join(timeout)
-
-    def run(self) -> None:
-        """In the thread."""
-        try:
-            self._call()
-        except Exception as error:
-            self.error = error
-        if self.loop is None:
-            self._tell(self)
-            return
-        with contextlib.suppress(RuntimeError):  # it has ended
-            self.loop.call_soon_threadsafe(self._tell, self)
-
-
-class _Read(_Work):
-    """`changes` are to be stored after it; `asked` wait for it."""
-
-    def __init__(
-        self,
-        changes: Sequence[Changes],
-        done: Callable[[_Work], None],
-        loop: asyncio.AbstractEventLoop | None,
-    ) -> None:
-        super().__init__(changes, done, loop)
-        self.conflict: Exception | None = None
-        self.asked: Sequence[asyncio.Future[None]] = ()
-        self.keys: set[tuple[Table[Any], str]] = set()
-
-    def tell(self) -> None:
-        """Those who asked for it."""
-        for asked in self.asked:
-            if asked.done():
-                continue
-            if self.error is None:
-                asked.set_result(None)
-            else:
-                asked.set_exception(self.error)

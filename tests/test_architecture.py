@@ -22,7 +22,7 @@ MAX_LINES = 500
 # A part may import itself and the parts above it in this list; `cli` may import all.
 LAYERS = [
     {"_kio", "errors", "kafka_names", "properties", "clock", "arrow", "events", "observers"},
-    {"assignment_rules", "_arguments", "_setting", "comparing", "gathering"},
+    {"assignment_rules", "_arguments", "_setting", "comparing", "storing", "gathering"},
     {"config", "catalogue", "log"},
     {"transactions", "group_config", "runtime", "runtime_parts", "leading", "session", "_native"},
     # Embedding: the machine without sockets.

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pykcoord import comparing, gathering
+from pykcoord import comparing, storing
 from pykcoord.catalogue import (
     Changed,
     NotControllerError,
@@ -19,9 +19,9 @@ from pykcoord.catalogue import (
     TopicCatalogue,
 )
 from pykcoord.cli.nodes.node import _FollowedTopics
-from pykcoord.gathering import StoreConflictError
 from pykcoord.log.state_file import StateFile, StateFileError
 from pykcoord.server import Broker
+from pykcoord.storing import StoreConflictError
 
 SESSION = "consumer.session.timeout.ms"
 CONTROLLER = Broker(1, "127.0.0.1", 9092)
@@ -324,7 +324,7 @@ def test_who_does_not_wait_on_the_loop_has_all_that_others_have_changed(tmp_path
         second.reload()
         assert same(first, second)
         await asyncio.wait_for(read, 60)
-        assert gathering._AT_ONCE < 300
+        assert storing._AT_ONCE < 300
 
     asyncio.run(main())
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from pykcoord.catalogue import TopicCatalogue
-from pykcoord.gathering import StoreConflictError
 from pykcoord.log.shared import Store
 from pykcoord.log.state_file import text_of_parts
+from pykcoord.storing import StoreConflictError
 
 __all__ = ["SharedTopics", "TopicsConflictError", "open_topics"]
 

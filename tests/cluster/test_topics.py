@@ -13,8 +13,8 @@ from support.hosting import FaultyStore
 
 from pykcoord.catalogue import StoredCatalogueError, TopicCatalogue, TopicExistsError
 from pykcoord.cluster.topics import SharedTopics, open_topics
-from pykcoord.gathering import StoreConflictError
 from pykcoord.log.shared import FolderStore, Store
+from pykcoord.storing import StoreConflictError
 
 
 @pytest.fixture(params=["folder", "memory"])

@@ -26,10 +26,10 @@ from pykcoord.cli.running import line_of
 from pykcoord.cli.serving import Options, Ready, new_runner, raise_file_limit, serve
 from pykcoord.engine import Directory, Engine
 from pykcoord.errors import KcoordError
-from pykcoord.gathering import Store
 from pykcoord.log import Part, Properties
 from pykcoord.runtime import LOG_LOST
 from pykcoord.server import Broker, Peers
+from pykcoord.storing import Store
 
 if TYPE_CHECKING:
     from pykcoord.log.state_file import StateFile

@@ -10,10 +10,10 @@ from typing import Any
 from kio.schema.errors import ErrorCode
 
 from pykcoord.catalogue import Catalogue
-from pykcoord.gathering import Changes
 from pykcoord.server._seen import Seen
 from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, SLICE_ELEMENTS, Fields
+from pykcoord.storing import Changes
 
 # So many changes of a request are stored together, since the whole catalogue is written each time.
 _BATCH = 128

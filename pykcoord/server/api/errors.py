@@ -16,7 +16,7 @@ from pykcoord.catalogue import (
     UnknownTopicError,
 )
 from pykcoord.errors import LogError
-from pykcoord.gathering import StoreConflictError
+from pykcoord.storing import StoreConflictError
 
 logger = logging.getLogger("pykcoord.server")
 
