@@ -24,13 +24,12 @@ from typing import Any
 # The cluster is that of the tests.
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from rich.console import Console
 from rich.table import Table
+from support.kafka.offsets_topic import make_offsets_topic
 from support.kafka.three import three_brokers
 from support.server import PykcoordServer
-from support.waiting import eventually
 
 from benches.kafka.servers import build_load_generator
 from pykcoord.kafka import ClientProperties, Cluster
@@ -91,17 +90,6 @@ def _place(bootstrap: str, replicas: tuple[int, ...]) -> None:
     asyncio.run(place())
 
 
-def _make_offsets_topic(bootstrap: str) -> bool:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
-    try:
-        consumer.commit(offsets=[TopicPartition("topic", 0, 0)], asynchronous=False)
-    except KafkaException:
-        return False
-    finally:
-        consumer.close()
-    return True
-
-
 def measure(arguments: argparse.Namespace) -> dict[int, dict[str, list[Any]]]:
     """By connections, the runs of the broker and of the node."""
     directory = BUILD / "kafka-node"
@@ -117,7 +105,7 @@ def measure(arguments: argparse.Namespace) -> dict[int, dict[str, list[Any]]]:
         bootstrap = ",".join(one.address for one in brokers)
         admin = AdminClient({"bootstrap.servers": bootstrap})
         admin.create_topics([NewTopic("topic", 100, 1)])["topic"].result(60)
-        eventually(lambda: _make_offsets_topic(bootstrap))
+        make_offsets_topic(bootstrap, "topic")
         joins = ["--kafka", bootstrap, "--as", "node"]
         module = {"module": arguments.module} if arguments.module else {}
         settings = {"node.id": str(NODE)}

@@ -28,10 +28,10 @@ from typing import Any
 # The broker's first commit, and its messages, are those of the tests.
 sys.path.append(str(Path(__file__).parents[2] / "tests"))
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
+from support.kafka.offsets_topic import make_offsets_topic
 from support.kio_client import decode, encode
-from support.waiting import eventually
 
 from benches.kafka.servers import Kafka
 from benches.process import cpu_seconds
@@ -203,18 +203,6 @@ def _delays(seen: Seen) -> dict[str, Any]:
     return {"records": len(found), **{name: cuts[at - 1] for name, at in named.items()}}
 
 
-def _is_made(address: str) -> bool:
-    """Whether `__consumer_offsets` is there."""
-    consumer = Consumer({"bootstrap.servers": address, "group.id": "first"})
-    try:
-        consumer.commit(offsets=[TopicPartition(TOPIC, 0, 0)], asynchronous=False)
-    except KafkaException:
-        return False
-    finally:
-        consumer.close()
-    return True
-
-
 def measure(rates: list[float], seconds: float, tell: Callable[[str], None]) -> None:
     directory = BUILD / "kafka-watching"
     shutil.rmtree(directory, ignore_errors=True)
@@ -222,7 +210,7 @@ def measure(rates: list[float], seconds: float, tell: Callable[[str], None]) -> 
     with Kafka(directory / "broker") as broker:
         admin = AdminClient({"bootstrap.servers": broker.address})
         admin.create_topics([NewTopic(TOPIC, 10, 1)])[TOPIC].result(60)
-        eventually(lambda: _is_made(broker.address))
+        make_offsets_topic(broker.address, TOPIC)
         _run(broker.address, "commit", rates[0], 10.0)  # a JVM that is warm
         for rate in rates:
             before = cpu_seconds(broker.pid)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import re
 import subprocess
 import sys
@@ -24,10 +23,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
 from support.kafka.broker import KafkaBroker
+from support.kafka.offsets_topic import make_offsets_topic
 from support.server import PykcoordServer
-from support.waiting import eventually
 
 from diff.profiles import PROFILES, TOPICS, rig_command
 from pykcoord import cli
@@ -78,7 +76,7 @@ def _served(scratch: Path) -> Iterator[str]:
 def _served_by_a_node(scratch: Path) -> Iterator[str]:
     """The address of a node that was given all partitions of a cluster of one broker."""
     with KafkaBroker(scratch / "cluster", settings=_BROKER, topics=TOPICS) as broker:
-        eventually(functools.partial(_first_commit, broker.address))
+        make_offsets_topic(broker.address, next(iter(TOPICS)))
         settings = {**PROFILES["base"], "node.id": str(_NODE)}
         joins = ["--kafka", broker.address, "--as", "node"]
         with PykcoordServer(scratch / "node", settings=settings, arguments=joins) as node:
@@ -86,19 +84,6 @@ def _served_by_a_node(scratch: Path) -> Iterator[str]:
             if cli.run(["kafka", "take", *of_the_node]) != 0:
                 raise SystemExit("the node was not given its partitions")
             yield node.address
-
-
-def _first_commit(bootstrap: str) -> bool:
-    """Makes `__consumer_offsets`; false while it is being made."""
-    topic = next(iter(TOPICS))
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "first"})
-    try:
-        consumer.commit(offsets=[TopicPartition(topic, 0, 0)], asynchronous=False)
-    except KafkaException:
-        return False
-    finally:
-        consumer.close()
-    return True
 
 
 def _compare(reference: str, candidate: str, options: argparse.Namespace) -> int:
