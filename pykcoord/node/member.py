@@ -189,6 +189,7 @@ class KafkaNode:
         self.alterations = Alterations(
             self.quorum, self.registration, self.log, self.topic_id, self._eligible
         )
+        self.quorum.on_failure = self._fail
         for part in (self.registration, self.alterations, self.leadership, self.following):
             part.on_failure = self._fail
         self.registration.on_lost = self._lost

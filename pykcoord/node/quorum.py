@@ -42,7 +42,8 @@ _LEAST_PAUSE, _MOST_PAUSE = 0.05, 1.0
 
 class Quorum:
     """`image` is what the log says; `on_change` are called after each batch that was taken in, on
-    the loop. Made, then `start`, then `caught_up`; ended by `close`."""
+    the loop, `on_failure` once, when the following ends by itself: the image is old from then on.
+    Made, then `start`, then `caught_up`; ended by `close`."""
 
     def __init__(
         self,
@@ -54,6 +55,7 @@ class Quorum:
     ) -> None:
         self.image = Image()
         self.on_change: list[Callable[[], None]] = []
+        self.on_failure: Callable[[Exception], None] = lambda error: None
         self.failure: Exception | None = None
         self._connector = Connector(properties)
         self._controllers = dict(controllers)
@@ -188,6 +190,7 @@ class Quorum:
         except Exception as error:  # a log that cannot be read, or our own fault
             self.failure = error
             await self._tell()
+            self.on_failure(error)
         finally:
             if connection is not None:
                 connection.close()

@@ -176,6 +176,31 @@ def test_a_controller_that_speaks_nonsense_ends_the_following_with_its_address(
     asyncio.run(story())
 
 
+def test_who_waits_for_nothing_hears_that_the_following_ended() -> None:
+    async def story() -> None:
+        cluster, heard = ScriptedCluster(), asyncio.Event()
+        cluster.raw = b"\0\0\0\x04\0\0\x13\x37"
+        async with cluster.running():
+            controllers = {1: ("127.0.0.1", cluster.ports[1])}
+            quorum = Quorum(ClientProperties(), controllers, "cluster", 9, uuid.UUID(int=1))
+            told: list[Exception] = []
+
+            def ended(error: Exception) -> None:
+                told.append(error)
+                heard.set()
+
+            quorum.on_failure = ended
+            quorum.start()
+            try:
+                await asyncio.wait_for(heard.wait(), 60)
+            finally:
+                await quorum.close()
+        assert [type(one) for one in told] == [NonsenseError]
+        assert told == [quorum.failure]
+
+    asyncio.run(story())
+
+
 class _Controllers:
     """In the place of a Quorum: answers by a function of the request's name."""
 
