@@ -27,7 +27,12 @@ from pykcoord.server.api.events_topic import EventsTopic
 __all__ = ["ReplicaApis"]
 
 _NOT_LEADER = ErrorCode.not_leader_or_follower
+_NO_LEADER, _NOT_YET = ErrorCode.leader_not_available, ErrorCode.offset_not_available
+# From this version of ListOffsets on OFFSET_NOT_AVAILABLE is known.
+_NOT_YET_VERSION = 5
 _READ_COMMITTED = 1
+# A follower asks.
+_NO_ISOLATION = -1
 _EARLIEST, _LATEST = -2, -1
 
 
@@ -119,7 +124,8 @@ class ReplicaApis:
             if at < last_epoch or end < offset:
                 return {**fields, "diverging": (at, end)}
         upper = partition.high_watermark
-        if not log.start_offset <= offset <= upper:
+        # A leader before this one may have told of more: it is there, and comes (KIP-207).
+        if not log.start_offset <= offset <= partition.end:
             return {**fields, "error_code": ErrorCode.offset_out_of_range}
         if isolation == _READ_COMMITTED:
             if led.producers is None:
@@ -212,9 +218,14 @@ class ReplicaApis:
         }
 
     def list_offsets(self, request: Any, response: Any, version: int) -> Any:
-        """Beginning, end and high watermark of what is led here. Times are not looked up: -1."""
+        """Beginning and high watermark of what is led here, and to a follower its end. Times are not
+        looked up: -1."""
         of_topic = nested_of(response, "topics")
         of_partition = nested_of(of_topic, "partitions")
+
+        isolation = int(getattr(request, "isolation_level", 0))
+        if int(request.replica_id) >= 0:
+            isolation = _NO_ISOLATION
 
         def answered(topic: Any, one: Any) -> Any:
             if (events := self._events_of(topic)) is not None:
@@ -222,8 +233,9 @@ class ReplicaApis:
             led = self._log.led.get(int(one.partition_index)) if topic.name == TOPIC else None
             code = ErrorCode(epoch_error(led, int(getattr(one, "current_leader_epoch", -1))))
             fields: dict[str, Any] = {"offset": i64(-1)}
+            if led is not None and not code.value and _is_too_early(led, one.timestamp, isolation):
+                code = _NOT_YET if version >= _NOT_YET_VERSION else _NO_LEADER
             if code is ErrorCode.none and led is not None:
-                isolation = int(getattr(request, "isolation_level", 0))
                 offset, epoch = self._offset_of(led, one.timestamp, isolation)
                 fields["offset"] = i64(offset)
                 if version >= 4:
@@ -246,6 +258,8 @@ class ReplicaApis:
     def _offset_of(self, led: Led, timestamp: int, isolation: int) -> tuple[int, int]:
         if timestamp == _EARLIEST:
             return led.log.start_offset, -1
+        if timestamp == _LATEST and isolation == _NO_ISOLATION:
+            return led.partition.end, led.partition.leader_epoch
         if timestamp == _LATEST:
             stable = led.stable if isolation == _READ_COMMITTED else led.partition.high_watermark
             return stable, led.partition.leader_epoch
@@ -319,6 +333,13 @@ class ReplicaApis:
                 for topic in request.topics
             ),
         )
+
+
+def _is_too_early(led: Led, timestamp: int, isolation: int) -> bool:
+    """Whether a consumer asks for the end while the high watermark may be below that of the leader
+    before, which was told (KIP-207)."""
+    is_known = led.partition.high_watermark >= led.partition.start
+    return timestamp == _LATEST and isolation != _NO_ISOLATION and not is_known
 
 
 def _name_of(topic: Any) -> str | None:

@@ -8,17 +8,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from kio.index import load_request_schema
 from kio.schema.describe_producers.v0.request import DescribeProducersRequest, TopicRequest
-from kio.schema.list_offsets.v7.request import (
-    ListOffsetsPartition,
-    ListOffsetsRequest,
-    ListOffsetsTopic,
-)
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i8, i32, i64
 
 from pykcoord.clock import Clock
-from pykcoord.node.messages import decode, encode, response_class
+from pykcoord.node.messages import decode, encode, nested_of, response_class
 from pykcoord.protocol import decode_response, encode_request
 
 from .led import EPOCH, OTHER_ID, RECORD, Leader, run
@@ -144,30 +140,51 @@ def test_who_reads_committed_gets_what_is_stable_and_hears_what_was_aborted(
     run(tmp_path / "d", story)
 
 
-def test_ends_are_told_up_to_the_high_watermark(tmp_path: Path) -> None:
+def test_what_the_leader_before_told_of_is_never_out_of_range(tmp_path: Path) -> None:
     async def story(leader: Leader) -> None:
-        def ask(timestamp: int, name: str = "__consumer_offsets") -> Any:
-            request = ListOffsetsRequest(
-                replica_id=BrokerId(-1),
-                isolation_level=i8(0),
-                topics=(
-                    ListOffsetsTopic(
-                        name=TopicName(name),
-                        partitions=(
-                            ListOffsetsPartition(partition_index=i32(0), timestamp=i64(timestamp)),
-                        ),
-                    ),
-                ),
-            )
-            asked = decode(2, 7, encode_request(request, 7))
-            answer = leader.apis.list_offsets(asked, response_class(2, 7), 7)
-            frame = encode(answer, (7).to_bytes(4, "big"))
-            return decode_response(request, frame[4:]).topics[0].partitions[0]
-
-        assert (ask(-1).offset, ask(-2).offset) == (0, 0)
-        leader.partition.synced = 2
+        await leader.synced()
         await leader.fetch(2)
-        assert (ask(-1).offset, ask(-1).leader_epoch) == (2, EPOCH)
-        assert ask(-1, "orders").error_code.name == "not_leader_or_follower"
+        leader.lead()  # again: the high watermark is not known yet
+        assert leader.partition.high_watermark == 0
+        found = await leader.fetch(2, replica=-1)
+        assert (found.error_code.name, found.records) == ("none", b"")
+        assert (await leader.fetch(3, replica=-1)).error_code.name == "offset_out_of_range"
+        assert _ends(leader, -1).error_code.name == "offset_not_available"
+        assert _ends(leader, -1, version=4).error_code.name == "leader_not_available"
+        assert _ends(leader, -1, replica=1).offset == 2
+        assert _ends(leader, -2).offset == 0
+        await leader.fetch(2)
+        assert _ends(leader, -1).offset == 2
 
     run(tmp_path / "d", story)
+
+
+def test_ends_are_told_up_to_the_high_watermark(tmp_path: Path) -> None:
+    async def story(leader: Leader) -> None:
+        leader.partition.synced = 2
+        await leader.fetch(1)
+        assert (_ends(leader, -1).offset, _ends(leader, -2).offset) == (1, 0)
+        assert _ends(leader, -1, replica=1).offset == 2
+        await leader.fetch(2)
+        assert (_ends(leader, -1).offset, _ends(leader, -1).leader_epoch) == (2, EPOCH)
+        assert _ends(leader, -1, "orders").error_code.name == "not_leader_or_follower"
+
+    run(tmp_path / "d", story)
+
+
+def _ends(
+    leader: Leader,
+    timestamp: int,
+    name: str = "__consumer_offsets",
+    version: int = 7,
+    replica: int = -1,
+) -> Any:
+    kind: Any = load_request_schema(2, version)
+    of_topic = nested_of(kind, "topics")
+    asked = nested_of(of_topic, "partitions")(partition_index=i32(0), timestamp=i64(timestamp))
+    topic = of_topic(name=TopicName(name), partitions=(asked,))
+    request = kind(replica_id=BrokerId(replica), isolation_level=i8(0), topics=(topic,))
+    read = decode(2, version, encode_request(request, 7))
+    answer = leader.apis.list_offsets(read, response_class(2, version), version)
+    frame = encode(answer, (7).to_bytes(4, "big"))
+    return decode_response(request, frame[4:]).topics[0].partitions[0]
