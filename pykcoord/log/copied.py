@@ -245,6 +245,11 @@ class CopiedPartition:
         return read_segments(list(zip(self._segments, sizes, strict=True)))
 
     @property
+    def is_dirty(self) -> bool:
+        """Whether something was appended that no sync has taken yet."""
+        return self._dirty
+
+    @property
     def size_bytes(self) -> int:
         """Of all segments."""
         return sum(file.path.stat().st_size for file in self._segments)
@@ -259,8 +264,8 @@ class CopiedPartition:
         nothing was. Appending may go on meanwhile."""
         if not self._dirty:
             return None
-        self._dirty = False
         path, descriptor = self._segments[-1].path, os.dup(self._descriptor)
+        self._dirty = False
         if self._epochs == self._written:
             return SyncJob(path, descriptor, None)
         self._written = list(self._epochs)

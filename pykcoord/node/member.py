@@ -189,8 +189,10 @@ class KafkaNode:
         self.alterations = Alterations(
             self.quorum, self.registration, self.log, self.topic_id, self._eligible
         )
-        self.quorum.on_failure = self._fail
-        for part in (self.registration, self.alterations, self.leadership, self.following):
+        for part in (
+            self.quorum, self.registration, self.alterations, self.leadership, self.following,
+            self.log,
+        ):  # fmt: skip
             part.on_failure = self._fail
         self.registration.on_lost = self._lost
         self.registration.is_cordoned = self._cordon.holds

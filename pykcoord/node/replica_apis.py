@@ -218,8 +218,8 @@ class ReplicaApis:
         }
 
     def list_offsets(self, request: Any, response: Any, version: int) -> Any:
-        """Beginning and high watermark of what is led here, and to a follower its end. Times are not
-        looked up: -1."""
+        """Beginning and high watermark of what is led here; a follower is told its end. Times are
+        not looked up: -1."""
         of_topic = nested_of(response, "topics")
         of_partition = nested_of(of_topic, "partitions")
 

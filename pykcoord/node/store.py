@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from pykcoord.clock import monotonic_seconds
-from pykcoord.log.copied import sync_all
+from pykcoord.log.copied import SyncJob, sync_all
 from pykcoord.log.protocol import (
     Append,
     Done,
@@ -61,7 +61,8 @@ class NodeLog:
     """See `pykcoord.log.protocol.Log`. `eligible` says of a broker and its epoch whether it may be
     in an ISR. `on_append(numbers)` and `on_watermark(numbers)` are called when there are more
     records, and when high watermarks moved, `on_led(number)` when a partition is led or not any
-    more, `on_outsider(number)` when one that is not in the ISR asked for records."""
+    more, `on_outsider(number)` when one that is not in the ISR asked for records, and
+    `on_failure(error)` when what is not led any more cannot be synced, or by our own fault."""
 
     def __init__(self, directory: ReplicaDirectory, shards: int, eligible: Eligible) -> None:
         self.shards = shards
@@ -71,6 +72,7 @@ class NodeLog:
         self.on_watermark: Callable[[list[int]], None] = lambda numbers: None
         self.on_led: Callable[[int], None] = lambda number: None
         self.on_outsider: Callable[[int], None] = lambda number: None
+        self.on_failure: Callable[[Exception], None] = lambda error: None
         self._turn = 0
         self._eligible = eligible
         self._dirty: set[int] = set()
@@ -83,6 +85,10 @@ class NodeLog:
         log = self.directory.logs[number]
         log.begin_epoch(partition.leader_epoch)
         led = self.led[number] = Led(number, log, partition)
+        if log.is_dirty or self._syncing is not None:
+            partition.synced = 0  # it was led before, and not all of that is on the disk yet
+            self._dirty.add(number)
+            self._sync_soon()
         self._advance_all([led])
         self.on_led(number)
         return led
@@ -135,8 +141,7 @@ class NodeLog:
             self.on_append(appended)
         if refused:
             done([], refused)
-        if self._dirty and self._syncing is None:
-            self._syncing = asyncio.get_running_loop().create_task(self._sync())
+        self._sync_soon()
 
     def fetched(
         self,
@@ -179,26 +184,53 @@ class NodeLog:
             self._syncing.cancel()
         self._thread.shutdown()
 
+    def _sync_soon(self) -> None:
+        if self._dirty and self._syncing is None:
+            self._syncing = asyncio.get_running_loop().create_task(self._sync())
+
     async def _sync(self) -> None:
-        loop = asyncio.get_running_loop()
         try:
             while self._dirty:
-                round_ = [self.led[one] for one in self._dirty & self.led.keys()]
-                self._dirty.clear()
-                synced = [(led, led.log.next_offset, led.log.sync_job()) for led in round_]
-                jobs = [job for _, _, job in synced if job is not None]
-                outcome = iter(await loop.run_in_executor(self._thread, sync_all, jobs))
-                moved = []
-                for led, end, job in synced:
-                    error = next(outcome) if job is not None else None
-                    if error is not None:
-                        self._broken(led, error)
-                    elif self.led.get(led.number) is led:
-                        led.partition.synced = max(led.partition.synced, end)
-                        moved.append(led)
-                self._advance_all(moved)
+                dirty, self._dirty = self._dirty, set()
+                try:
+                    await self._sync_all(dirty)
+                except Exception as error:  # nobody waits for this task
+                    for number in dirty & self.led.keys():
+                        self._broken(self.led[number], error)
+                    self.on_failure(error)
         finally:
             self._syncing = None
+
+    async def _sync_all(self, numbers: set[int]) -> None:
+        """One round, also of those that are not led any more: who follows asks for what is behind
+        what is safe here."""
+        logs = {one: self.directory.logs[one] for one in numbers & self.directory.logs.keys()}
+        before = {one: (self.led.get(one), log.next_offset) for one, log in logs.items()}
+        jobs: dict[int, SyncJob] = {}
+        errors: dict[int, OSError | None] = {}
+        for number, log in logs.items():
+            try:
+                job = log.sync_job()
+            except OSError as error:
+                errors[number] = error
+            else:
+                if job is not None:
+                    jobs[number] = job
+        loop = asyncio.get_running_loop()
+        done = await loop.run_in_executor(self._thread, sync_all, list(jobs.values()))
+        errors.update(zip(jobs, done, strict=True))
+        moved = []
+        for number, (led, end) in before.items():
+            is_led = led is not None and self.led.get(number) is led
+            if (failed := errors.get(number)) is None:
+                if led is not None and is_led:
+                    led.partition.synced = max(led.partition.synced, end)
+                    moved.append(led)
+            elif led is not None and is_led:
+                self._broken(led, failed)
+            elif self.directory.logs.get(number) is logs[number]:  # not deleted meanwhile
+                self.on_failure(failed)
+        self._advance_all(moved)
 
     def _advance_all(self, moved: Iterable[Led]) -> None:
         """Moves high watermarks as far as they may go, and tells those whose records are below:

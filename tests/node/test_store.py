@@ -13,6 +13,7 @@ import pytest
 from pykcoord._native import Node
 from pykcoord.config import Config
 from pykcoord.errors import LogError
+from pykcoord.log.copied import SyncJob
 from pykcoord.log.protocol import Append, Failure, Log, ShardLostError, ShardReleasedError
 from pykcoord.log.replicas import ReplicaDirectory
 from pykcoord.node.leader import LedPartition
@@ -202,6 +203,77 @@ def test_a_disk_that_takes_nothing_ends_the_leading_of_the_partition(
         assert committed == []
         assert isinstance(failed[0][1], ShardLostError)
         assert "No space left" in str(failed[0][1])
+
+    _run(tmp_path / "d", story)
+
+
+def test_a_process_without_descriptors_ends_the_leading_and_forgets_no_sync(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(store: _Store) -> None:
+        store.lead((9,))
+        other = store.lead((9,), shard=1)
+        log = store.directory.logs[0]
+
+        def fail() -> None:
+            raise OSError(24, "Too many open files")
+
+        with monkeypatch.context() as without:
+            without.setattr(log, "sync_job", fail)
+            store.append(_append(0), _append(0, 1))
+            await store.until(lambda: len(store.outcomes) == 2)
+        told = {shard: error for _, failed in store.outcomes for shard, error in failed}
+        assert told.keys() == {0}
+        assert "Too many open files" in str(told[0])
+        assert ([(1, 1)], []) in store.outcomes, "the others are synced"
+        assert other.high_watermark == 1
+        assert log.is_dirty
+
+    _run(tmp_path / "d", story)
+
+
+def test_a_fault_while_files_are_synced_is_heard_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(store: _Store) -> None:
+        store.lead((9,))
+        heard: list[Exception] = []
+        store.log.on_failure = heard.append
+
+        def fail(jobs: list[SyncJob]) -> None:
+            raise RuntimeError("a fault")
+
+        monkeypatch.setattr("pykcoord.node.store.sync_all", fail)
+        store.append(_append(0))
+        await store.until(lambda: bool(store.outcomes))
+        ((_, failed),) = store.outcomes
+        assert isinstance(failed[0][1], ShardLostError)
+        assert [str(one) for one in heard] == ["a fault"]
+
+    _run(tmp_path / "d", story)
+
+
+def test_what_was_written_before_another_led_is_synced_before_it_counts(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        store.lead((9,))
+        store.append(_append(0))  # nothing was synced yet
+        log = store.directory.logs[0]
+        again = store.lead((9,), epoch=4)
+        assert (again.start, again.synced, again.high_watermark) == (1, 0, 0)
+        assert await store.log.all_has_reached(store.log.led[0], 1)
+        assert (again.synced, log.is_dirty) == (1, False)
+
+    _run(tmp_path / "d", story)
+
+
+def test_what_was_written_is_synced_also_when_another_leads(tmp_path: Path) -> None:
+    async def story(store: _Store) -> None:
+        store.lead((9,))
+        store.append(_append(0))
+        store.log.release(0)
+        async with asyncio.timeout(_WAIT_S):
+            while store.directory.logs[0].is_dirty:
+                await asyncio.sleep(0)
 
     _run(tmp_path / "d", story)
 
