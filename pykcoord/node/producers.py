@@ -65,11 +65,15 @@ class Producers:
             self._saw(append.producer_id, append.producer_epoch, append.base_offset,
                       append.record_count, append.max_timestamp, marker)  # fmt: skip
 
+    def reached(self, high_watermark: int) -> None:
+        """All replicas in sync have what is below: transactions that ended there are forgotten."""
+        while self._ended and self._ended[0][1] < high_watermark:
+            self._ended.popleft()
+
     def stable(self, high_watermark: int) -> int:
         """The last stable offset: below it every transaction has ended, and so have all replicas
         in sync the marker (Kafka's firstUnstableOffset)."""
-        while self._ended and self._ended[0][1] < high_watermark:
-            self._ended.popleft()
+        self.reached(high_watermark)
         if not self._ended and not self._open:
             return high_watermark
         firsts = [first for first, _ in self._ended]

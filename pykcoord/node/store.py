@@ -102,6 +102,7 @@ class NodeLog:
         for chunk in led.log.read():
             loader.replay(chunk)
             producers.read(chunk)
+        producers.reached(led.partition.high_watermark)
         led.producers = producers
         return Taken(loader, led.log.next_offset, led.partition.leader_epoch)
 
@@ -242,6 +243,8 @@ class NodeLog:
             if not led.partition.advance(now, self._eligible):
                 continue
             high_watermark = led.partition.high_watermark
+            if led.producers is not None:
+                led.producers.reached(high_watermark)
             while led.waiting and led.waiting[0][0] <= high_watermark:
                 end, turn, done = led.waiting.popleft()
                 told.setdefault(turn, (done, []))[1].append((led.number, end))

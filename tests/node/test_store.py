@@ -19,6 +19,8 @@ from pykcoord.log.replicas import ReplicaDirectory
 from pykcoord.node.leader import LedPartition
 from pykcoord.node.store import NodeLog
 
+from .markers import end_marker
+
 _TOPIC_ID = uuid.UUID(int=5)
 _WAIT_S = 60.0
 # A tombstone of an unknown type: any record will do.
@@ -171,6 +173,32 @@ def test_a_partition_is_taken_with_all_that_is_in_its_log(tmp_path: Path) -> Non
         assert await store.log.all_has_reached(led, 1)
         taken = store.log.take(0, node.loader)
         assert (taken.next_offset, taken.epoch) == (1, 3)
+
+    _run(tmp_path / "d", story)
+
+
+def test_transactions_that_ended_are_forgotten_though_nobody_reads(tmp_path: Path) -> None:
+    class Loader:
+        def replay(self, chunk: bytes) -> None:
+            """What the groups make of it is not looked at."""
+
+    async def story(store: _Store) -> None:
+        def transaction(offset: int) -> tuple[Append, Append]:
+            data = Append(0, offset, 1, 1_000, 1_000, _RECORD, 40, 0)
+            return data, end_marker(offset + 1, (40, 0), 1, coordinator_epoch=1, at_ms=1_000)
+
+        store.lead((9,))
+        store.append(*transaction(0))
+        await store.until(lambda: bool(store.outcomes))
+        store.log.take(0, Loader)
+        producers = store.log.led[0].producers
+        assert producers is not None
+        assert not producers._ended
+        for turn in range(1, 4):
+            store.append(*transaction(2 * turn))
+            await store.until(lambda turn=turn: len(store.outcomes) == turn + 1)
+        assert not producers._ended
+        assert producers.stable(8) == 8
 
     _run(tmp_path / "d", story)
 
