@@ -1,5 +1,8 @@
 """Changes of ISRs, asked for at the controller (AlterPartition): one request at a time, with all
 partitions that have one.
+
+Where it is not known what became of a request, the ISR that was asked for may hold: it counts for
+the high watermark, and is asked for again (as Kafka's Partition does with its pending states).
 """
 
 from __future__ import annotations
@@ -21,7 +24,7 @@ from kio.static.primitive import i32, i64
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka import ClusterError
-from pykcoord.node.leader import Eligible
+from pykcoord.node.leader import Eligible, LedPartition
 from pykcoord.node.quorum import Quorum
 from pykcoord.node.registration import Registration
 from pykcoord.node.store import NodeLog
@@ -33,10 +36,17 @@ logger = logging.getLogger("pykcoord.node")
 # How often ISRs are looked at without news: who lags falls out then.
 _LOOK_SECONDS = 1.0
 _RETRY_SECONDS = 0.2
+# What was asked for is not so, and will not be: OPERATION_NOT_ATTEMPTED, INELIGIBLE_REPLICA.
+_REFUSED = frozenset({55, 107})
+# The controller knows better, and the metadata log will say what: UNKNOWN_TOPIC_OR_PARTITION,
+# INVALID_REQUEST, FENCED_LEADER_EPOCH, INVALID_UPDATE_VERSION, UNKNOWN_TOPIC_ID and
+# NEW_LEADER_ELECTED.
+_AHEAD = frozenset({3, 42, 74, 95, 100, 108})
 
 
 class Alterations:
-    """Looks at what is led, and asks. `epoch_of(broker)` is a broker's epoch, -1: not known."""
+    """Looks at what is led, and asks. `eligible` says of a broker and its epoch whether it may be
+    in an ISR."""
 
     def __init__(
         self,
@@ -92,50 +102,58 @@ class Alterations:
         now, found = monotonic_seconds(), {}
         for number, led in self._log.led.items():
             self._log.placed(number)  # who lags does not hold the high watermark for ever
-            isr = led.partition.wanted_isr(now, self._eligible)
+            partition = led.partition
+            isr = partition.pending or partition.wanted_isr(now, self._eligible)
             if isr is not None:
                 found[number] = led.partition.pending = isr
         return found
 
     async def _ask(self, wanted: dict[int, tuple[int, ...]]) -> bool:
-        """Says whether it was answered as asked."""
+        """Says whether nothing is to be asked again soon."""
         leds = {number: self._log.led[number] for number in wanted}
+        answered: dict[int, Any] = {}
+        self.asked += 1
         try:
-            self.asked += 1
             answer = await self._quorum.ask(self._request(wanted))
         except ClusterError as error:
             logger.warning("AlterPartition: %s", error, extra={"event": "isr"})
-            answer = None
-        answered = {
-            int(one.partition_index): one
-            for topic in (answer.topics if answer is not None else ())
-            for one in topic.partitions
-        }
-        is_well = bool(answered)
+        else:
+            if answer.error_code.value:
+                name = answer.error_code.name
+                logger.warning("AlterPartition: %s", name, extra={"event": "isr"})
+            answered = {
+                int(one.partition_index): one for topic in answer.topics for one in topic.partitions
+            }
+        is_well = True
         for number, led in leds.items():
-            partition = led.partition
-            partition.pending = None
-            found = answered.get(number)
-            if found is None or self._log.led.get(number) is not led:
-                continue
-            if found.error_code.value:
-                # The metadata log says what holds.
-                is_well = False
-                logger.info(
-                    "__consumer_offsets-%d: the ISR stays %s: %s",
-                    number, list(partition.isr), found.error_code.name, extra={"event": "isr"},
-                )  # fmt: skip
-                continue
-            if int(found.leader_epoch) == partition.leader_epoch:
-                isr = tuple(int(one) for one in found.isr)
-                if set(isr) != set(partition.isr):
-                    logger.info(
-                        "__consumer_offsets-%d: the ISR is %s, was %s",
-                        number, sorted(isr), sorted(partition.isr), extra={"event": "isr"},
-                    )  # fmt: skip
-                partition.placed((), isr, int(found.partition_epoch))
-                self._log.placed(number)
+            if self._log.led.get(number) is led:
+                is_well &= self._take(number, led.partition, answered.get(number))
         return is_well
+
+    def _take(self, number: int, partition: LedPartition, found: Any) -> bool:
+        """Takes in an answer, None: there was none. Says whether it was one."""
+        if found is None:
+            return False
+        code = found.error_code.value
+        if code:
+            logger.info(
+                "__consumer_offsets-%d: the ISR stays %s: %s",
+                number, list(partition.isr), found.error_code.name, extra={"event": "isr"},
+            )  # fmt: skip
+            if code in _REFUSED:
+                partition.pending = None
+            return code in _AHEAD
+        if int(found.leader_epoch) == partition.leader_epoch:
+            isr = tuple(int(one) for one in found.isr)
+            if set(isr) != set(partition.isr):
+                logger.info(
+                    "__consumer_offsets-%d: the ISR is %s, was %s",
+                    number, sorted(isr), sorted(partition.isr), extra={"event": "isr"},
+                )  # fmt: skip
+            partition.pending = None
+            partition.placed((), isr, int(found.partition_epoch))
+            self._log.placed(number)
+        return True
 
     def _request(self, wanted: dict[int, tuple[int, ...]]) -> Any:
         brokers = self._quorum.image.brokers

@@ -45,7 +45,8 @@ class Follower:
 class LedPartition:
     """A partition that is led under `leader_epoch`. `end` is that of the log, `synced` what is on
     this disk for good, `start` where the log ended as the leading began. `isr` and
-    `partition_epoch` are the controller's; `pending` is an ISR that it was asked for."""
+    `partition_epoch` are the controller's; `pending` is an ISR that it was asked for, and that may
+    hold until it says what does."""
 
     node_id: int
     replicas: tuple[int, ...]
@@ -148,6 +149,8 @@ class LedPartition:
         """The controller says so: by the metadata log, or by its answer."""
         if partition_epoch < self.partition_epoch:
             return
+        if partition_epoch > self.partition_epoch:
+            self.pending = None  # taken or not: what was asked under an earlier epoch is over
         self.partition_epoch, self.isr = partition_epoch, isr
         if replicas:
             self.replicas = replicas
