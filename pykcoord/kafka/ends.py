@@ -20,10 +20,11 @@ from kio.static.primitive import i8, i32, i64
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka.cluster import Cluster
+from pykcoord.kafka.connection import Connection
 from pykcoord.kafka.errors import ClusterError
 from pykcoord.protocol import decode_response, encode_request
 
-__all__ = ["EARLIEST", "LATEST", "End", "Ends", "offset_of"]
+__all__ = ["EARLIEST", "LATEST", "End", "Ends", "offset_at", "offset_of"]
 
 LATEST, EARLIEST = -1, -2
 """Timestamps that stand for the end and the start of a log."""
@@ -43,16 +44,25 @@ class End(NamedTuple):
 async def offset_of(cluster: Cluster, node_id: int, place: tuple[str, int], timestamp: int) -> int:
     """The offset of a topic's partition at that time, `LATEST` or `EARLIEST`, by its leader. Raises
     ClusterError."""
+    return await offset_at(await cluster.control(node_id), place, timestamp)
+
+
+async def offset_at(
+    connection: Connection, place: tuple[str, int], timestamp: int, replica_id: int = -1
+) -> int:
+    """The same of a leader that is connected; `replica_id`: the follower that asks."""
     name, partition = place
     asked = ListOffsetsPartition(
         partition_index=i32(partition), current_leader_epoch=i32(-1), timestamp=i64(timestamp)
     )
     topic = ListOffsetsTopic(name=TopicName(name), partitions=(asked,))
-    request = ListOffsetsRequest(replica_id=BrokerId(-1), isolation_level=i8(0), topics=(topic,))
-    answer = await cluster.ask(node_id, request)
+    request = ListOffsetsRequest(
+        replica_id=BrokerId(replica_id), isolation_level=i8(0), topics=(topic,)
+    )
+    answer = await connection.ask(request)
     found = answer.topics[0].partitions[0]
     if found.error_code.value:
-        raise ClusterError(f"node {node_id}", f"{name}-{partition}: {found.error_code.name}")
+        raise ClusterError(connection.address, f"{name}-{partition}: {found.error_code.name}")
     return int(found.offset)
 
 

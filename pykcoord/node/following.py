@@ -20,6 +20,7 @@ from kio.static.primitive import i64
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka import ClusterError, Connection, Connector, Fetched, Fetcher, Position
+from pykcoord.kafka.ends import EARLIEST, offset_at
 from pykcoord.log.copied import SyncJob, UnfitBatchError, sync_all
 from pykcoord.log.folders import TOPIC
 from pykcoord.log.replica import ReplicaLog
@@ -78,8 +79,8 @@ class _ReplicaFetcher(Fetcher):
 
 
 class Following:
-    """`address_of(broker)` is where a broker is reached, None: not known. `doubt` is called where
-    what is known of leaders does not hold. `on_failure` hears of a disk that takes nothing."""
+    """`address_of(broker)` is where a broker is reached, None: not known. `on_failure` hears of a
+    disk that takes nothing."""
 
     def __init__(
         self,
@@ -156,7 +157,9 @@ class Following:
                     fetcher.starts = {
                         number: self._directory.logs[number].start_offset for number in positions
                     }
-                    fetched = await fetcher.fetch(positions)
+                    fetched = await self._with_starts(
+                        fetcher.connection, await fetcher.fetch(positions)
+                    )
                     pause = _LEAST_PAUSE
                 except ClusterError as error:
                     self.counts["errors"] += 1
@@ -192,6 +195,22 @@ class Following:
             connection, self._topic_id, self._node_id, self._broker_epoch, self._directory_id
         )
 
+    async def _with_starts(self, connection: Connection, fetched: list[Fetched]) -> list[Fetched]:
+        """A leader does not say with OFFSET_OUT_OF_RANGE where its log begins: it is asked."""
+        found = []
+        for answer in fetched:
+            if answer.error == _OUT_OF_RANGE and answer.log_start_offset < 0:
+                place = (TOPIC, answer.partition)
+                try:
+                    start = await offset_at(connection, place, EARLIEST, self._node_id)
+                except ClusterError:
+                    if not connection.is_usable:
+                        raise
+                else:
+                    answer = answer._replace(log_start_offset=start)
+            found.append(answer)
+        return found
+
     async def _take_all(self, positions: dict[int, Position], fetched: list[Fetched]) -> None:
         jobs: list[SyncJob] = []
         locks = [
@@ -220,8 +239,8 @@ class Following:
                 lock.release()
 
     def _take(self, number: int, log: ReplicaLog, answer: Fetched) -> None:
-        if answer.error == _OUT_OF_RANGE:
-            self._begin_anew(number, log, max(answer.log_start_offset, 0))
+        if answer.error == _OUT_OF_RANGE and answer.log_start_offset >= 0:
+            self._begin_anew(number, log, answer.log_start_offset)
         elif answer.error:
             self.counts["errors"] += 1
             if answer.error not in _QUIET:

@@ -235,6 +235,7 @@ class ScriptedCluster:
         def answer(name: str, asked: Any) -> Any:
             one = self.topics[name][1].get(asked.partition_index) if name in self.topics else None
             error = 3 if one is None else 6 if one.leader != node_id else one.error
+            error = 0 if error == 1 else error  # of Fetch alone
             end = one.start if one and asked.timestamp == -2 else one.end if one else -1
             return of.ListOffsetsPartitionResponse(
                 partition_index=asked.partition_index, error_code=ErrorCode(error),
@@ -313,7 +314,7 @@ class ScriptedCluster:
         return of.PartitionData(
             partition_index=asked.partition, error_code=ErrorCode(error),
             high_watermark=i64(one.end - one.lags if one and not error else -1),
-            log_start_offset=i64(one.start if one else -1), diverging_epoch=diverging,
+            log_start_offset=i64(one.start if one and not error else -1), diverging_epoch=diverging,
             aborted_transactions=None, records=Records(records),
         )  # fmt: skip
 
