@@ -39,7 +39,8 @@ class Placement(NamedTuple):
 class Image:
     """The state after the records up to `offset`, of which the last was written in `epoch`.
     `topics` are ids by name, `partitions` by topic id and number, `configs` by kind and name of the
-    resource. `topics_version` goes up when a topic comes, goes or grows, or a setting changes."""
+    resource. `topics_version` goes up when a topic comes, goes or grows, or a setting changes,
+    `reassignments` when a partition gets other replicas."""
 
     offset: int = 0
     epoch: int = 0
@@ -51,6 +52,7 @@ class Image:
     partitions: dict[uuid.UUID, dict[int, Placement]] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     topics_version: int = 0
+    reassignments: int = 0
     _waiting: list[Any] | None = None
 
     def of(self, topic: str) -> Mapping[int, Placement]:
@@ -152,6 +154,7 @@ class Image:
         if known is None:
             return
         has_leader = change.leader is not None
+        self.reassignments += change.replicas is not None
         self.partitions[change.topic_id][change.partition] = Placement(
             _or(change.replicas, known.replicas),
             _or(change.isr, known.isr),

@@ -74,6 +74,7 @@ class KafkaNode:
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._refused: set[tuple[str, int]] = set()
         self._topics_version = -1
+        self._placed = (-1, -1)
         self._cordon = Cordon()
 
     @classmethod
@@ -317,7 +318,6 @@ class KafkaNode:
             self._topics_version = image.topics_version
             self.topics.image = image
             self.catalogue.reload()
-            self._look_for_others()
             self._look_at_cordon()
             if image.topics.get(TOPIC) != self.topic_id:
                 self._fail(
@@ -330,6 +330,9 @@ class KafkaNode:
                         f"{self.partitions}: start the node again"
                     )
                 )
+        if (placed := (image.topics_version, image.reassignments)) != self._placed:
+            self._placed = placed
+            self._look_for_others()
         self.leadership.look()
         self.alterations.look()
 

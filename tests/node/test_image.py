@@ -97,6 +97,16 @@ def test_a_leader_that_is_named_begins_an_epoch_and_any_change_counts() -> None:
     assert (placement.leader, placement.leader_epoch, placement.epoch) == (-1, 7, 12)
 
 
+def test_other_replicas_of_a_partition_are_noticed_and_another_leader_is_none() -> None:
+    image = _image()
+    before = (image.topics_version, image.reassignments)
+    image.apply(_change(leader=2, isr=(2,)))
+    assert (image.topics_version, image.reassignments) == before
+    image.apply(_change(replicas=(2, 9), adding=(9,)))
+    assert (image.topics_version, image.reassignments) == (before[0], before[1] + 1)
+    assert list(image.replicas_of(9)) == [("t", 0)]
+
+
 def test_a_transaction_of_the_controller_counts_at_its_end() -> None:
     image = _image()
     image.apply(TransactionBegun())

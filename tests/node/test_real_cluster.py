@@ -354,6 +354,8 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
             name, moving._NAME = moving._NAME, "orders"  # type: ignore[assignment]
             try:
                 await mover._reassign_when_open([move])
+                said = "orders-0 was assigned to node 103, which holds no records"
+                _until(lambda: said in node.stderr())
             finally:
                 moving._NAME = name
                 await mover._open_node(False)
@@ -362,7 +364,6 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
 
     with _node(brokers, tmp_path / "node", 103).start() as node:
         asyncio.run(assign())
-        _until(lambda: "orders-0 was assigned to node 103, which holds no records" in node.stderr())
         _until(lambda: node.running)
 
 
