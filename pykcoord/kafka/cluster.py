@@ -94,7 +94,7 @@ class Cluster:
 
     @property
     def failure(self) -> ClusterError | None:
-        """Why it cannot be read any more: another cluster answers. None while it can."""
+        """Why it cannot be read any more: another cluster answers, or a fault; else None."""
         return self._failure
 
     @property
@@ -146,6 +146,17 @@ class Cluster:
             connection.close()
 
     async def _keep_up_to_date(self) -> None:
+        try:
+            await self._refresh()
+        except Exception as error:  # nobody waits for this task: those who look at `failure` hear
+            logger.error("metadata", exc_info=error, extra={"event": "failure"})
+            reason = f"its metadata is not kept up to date any more ({error!r:.200})"
+            self._failure = ClusterError(self.properties.bootstrap_servers, reason)
+            async with self._refreshed:
+                self._refreshed.notify_all()
+            self._tell()
+
+    async def _refresh(self) -> None:
         pause = _LEAST_SECONDS
         while self._failure is None:
             try:

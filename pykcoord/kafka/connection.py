@@ -147,7 +147,11 @@ class Connection:
         if checked:
             self.check_version(request)
         frame = encode_request(request, 0, self._properties.client_id)
-        answer = await self.exchange(frame, seconds, most_bytes)
+        return self.read(request, await self.exchange(frame, seconds, most_bytes))
+
+    def read(self, request: Any, answer: bytes) -> Any:
+        """What a frame says that `exchange` gave as the answer to a kio request. Raises
+        NonsenseError."""
         try:
             return decode_response(request, answer)
         except Exception as error:  # whatever kio makes of bytes that are no answer

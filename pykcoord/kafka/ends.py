@@ -22,7 +22,7 @@ from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka.cluster import Cluster
 from pykcoord.kafka.connection import Connection
 from pykcoord.kafka.errors import ClusterError
-from pykcoord.protocol import decode_response, encode_request
+from pykcoord.protocol import encode_request
 
 __all__ = ["EARLIEST", "LATEST", "End", "Ends", "offset_at", "offset_of"]
 
@@ -120,7 +120,7 @@ class Ends:
         try:
             connection = await self._cluster.control(node_id)
             connection.check_version(request)
-            answer = decode_response(request, await connection.exchange(frame, None, _MOST_BYTES))
+            answer = connection.read(request, await connection.exchange(frame, None, _MOST_BYTES))
         except ClusterError:
             self.errors += sum(len(topic.partitions) for topic in request.topics)
             self._cluster.doubt()

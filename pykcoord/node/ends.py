@@ -83,6 +83,8 @@ class ClusterEnds:
                 await self.refresh()
             except ClusterError as error:
                 logger.debug("ends of partitions: %s", error, extra={"event": "ends"})
+            except Exception as error:  # nobody waits for this task
+                logger.error("ends of partitions", exc_info=error, extra={"event": "failure"})
             took = monotonic_seconds() - began
             await asyncio.sleep(max(_SECONDS, _PAUSE_FACTOR * took))
 

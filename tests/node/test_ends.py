@@ -75,3 +75,31 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
 
     asyncio.run(run())
     assert catalogue.topics()["orders"].end_offsets == {0: 7}
+
+
+def test_a_fault_is_told_of_and_does_not_end_the_asking(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster = ScriptedCluster()
+    cluster.add_topic("orders", 1)
+    catalogue = TopicCatalogue({"orders": 1})
+    monkeypatch.setattr("pykcoord.node.ends._SECONDS", 0.01)
+    monkeypatch.setattr("pykcoord.node.ends._PAUSE_FACTOR", 0.0)
+
+    def furthest(topic: str, partitions: Sequence[int]) -> list[int]:
+        if not caplog.records:
+            raise RuntimeError("a fault")
+        return [1] * len(partitions)
+
+    async def run() -> None:
+        async with asyncio.timeout(_WAIT_S), cluster.running():
+            cluster.partition("orders", 0).start = 7
+            ends = ClusterEnds(_properties(cluster), catalogue, furthest)
+            ends.start()
+            while not catalogue.topics()["orders"].end_offsets:
+                await asyncio.sleep(0.01)
+            await ends.close()
+
+    with caplog.at_level(logging.ERROR, "pykcoord.node"):
+        asyncio.run(run())
+    assert "a fault" in caplog.text

@@ -186,3 +186,43 @@ def test_ends_keep_their_age_where_a_leader_does_not_answer() -> None:
             await opened.close()
 
     asyncio.run(story())
+
+
+def test_an_answer_that_is_none_closes_the_connection_and_ends_keep_their_age() -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        cluster.add_topic("orders", 1)
+        cluster.partition("orders", 0).start = 7
+        async with cluster.running():
+            opened = await Cluster.open(_properties(cluster.bootstrap))
+            ends = Ends(opened)
+            await ends.refresh(["orders"])
+            before = dict(ends.known)
+            control = await opened.control(1)
+            next_id = (control._correlation_id + 1).to_bytes(4, "big")
+            cluster.raw = b"\0\0\0\x06" + next_id + b"\xff\xff"
+            await ends.refresh(["orders"])
+            assert (ends.known, ends.errors) == (before, 1)
+            assert not control.is_usable
+            await opened.close()
+
+    asyncio.run(story())
+
+
+def test_a_fault_of_those_who_are_told_is_no_silence(caplog: pytest.LogCaptureFixture) -> None:
+    async def story() -> None:
+        cluster = ScriptedCluster()
+        async with cluster.running():
+            opened = await Cluster.open(_properties(cluster.bootstrap))
+
+            def fail() -> None:
+                raise RuntimeError("a fault")
+
+            opened.on_change.append(fail)
+            cluster.add_topic("orders", 1)
+            await asyncio.wait_for(opened.refreshed(), 60)
+            assert "a fault" in str(opened.failure)
+            await opened.close()
+
+    asyncio.run(story())
+    assert "a fault" in caplog.text
