@@ -34,6 +34,7 @@ from pykcoord._native import partition_of
 from .committing import Committing
 
 WATCH, NODE = "docs/kafka.md", "docs/kafka-node.md"
+_MOVED = "__consumer_offsets-9"
 _WAIT_S = 120.0
 _MINUTE_S = 60.0
 
@@ -86,8 +87,13 @@ class _Operator:
         if name == "rm":
             shutil.rmtree(self.folder / rest[-1])
             return ""
+        if name == "echo":
+            text, _, file = rest
+            (self.folder / file).write_text(f"{text}\n")
+            return ""
         if name != "pykcoord":
-            return tool(name.removeprefix("kafka-").removesuffix(".sh"), *rest)
+            name = name.removeprefix("kafka-").removesuffix(".sh")
+            return tool(name, *rest, folder=self.folder)
         done = subprocess.run(
             [sys.executable, "-m", name, *rest],
             cwd=self.folder, capture_output=True, text=True, timeout=_WAIT_S, check=False,
@@ -198,7 +204,10 @@ def _watch(operator: _Operator) -> None:
 def _lead(operator: _Operator, member: Committing) -> None:
     """The commands in the order of the page; those that look, while the node leads."""
     began = time.monotonic()
-    look, serve, plan, take, describe, give_back, unregister, remove, *explains = commands_of(NODE)
+    look, serve, plan, take, describe, give_back, unregister, remove, *more = commands_of(NODE)
+    by_hand = [line for line in more if not line.startswith("pykcoord")]
+    there, back = by_hand[:-3], by_hand[-3:]
+    explains = [line for line in more if line not in by_hand]
     assert "billing " in operator.types(look)
     with operator.keeps_running(serve) as ready:
         assert re.match(
@@ -221,10 +230,42 @@ def _lead(operator: _Operator, member: Committing) -> None:
         member.go_on()
         assert not _is_at(100, operator.types(describe))
         assert (member.assignments, _failures(member)) == before
+        _there_by_hand(operator, there)
+        member.go_on()
+        assert _is_at(100, operator.types(describe))
+        _back_by_hand(operator, back)
+        member.go_on()
+        assert not _is_at(100, operator.types(describe))
+        assert (member.assignments, _failures(member)) == before
+        _there_by_hand(operator, there)
+    _back_by_hand(operator, back)  # the node is not there
+    member.go_on()
+    assert member.assignments == before[0]
     assert "100 is no longer registered" in operator.types(unregister)
     assert "(100)" not in operator.types(describe)
     operator.types(remove)
     member.go_on()
+
+
+def _there_by_hand(operator: _Operator, lines: list[str]) -> None:
+    write, opens, moves, closes, is_there, elects = lines
+    operator.types(write)
+    assert "Completed updating config" in operator.types(opens)
+    assert f"Successfully started partition reassignment for {_MOVED}" in operator.types(moves)
+    assert "Completed updating config" in operator.types(closes)
+    eventually(
+        lambda: f"Reassignment of partition {_MOVED} is completed" in operator.types(is_there)
+    )
+    assert "Successfully completed leader election" in operator.types(elects)
+
+
+def _back_by_hand(operator: _Operator, lines: list[str]) -> None:
+    write, moves, is_back = lines
+    operator.types(write)
+    assert f"Successfully started partition reassignment for {_MOVED}" in operator.types(moves)
+    eventually(
+        lambda: f"Reassignment of partition {_MOVED} is completed" in operator.types(is_back)
+    )
 
 
 def _failures(member: Committing) -> list[str]:

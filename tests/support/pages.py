@@ -16,7 +16,7 @@ _EXAMPLE = re.compile(
 def commands_of(page: str) -> list[str]:
     """The commands of a page for the shell, in its order: lines of indented blocks."""
     found = re.findall(
-        r"^ +((?:pykcoord|kafka-[\w-]+\.sh|rm) .+)$", (ROOT / page).read_text(), re.M
+        r"^ +((?:pykcoord|kafka-[\w-]+\.sh|rm|echo) .+)$", (ROOT / page).read_text(), re.M
     )
     return [line.partition("  #")[0].strip() for line in found]
 

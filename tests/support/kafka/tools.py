@@ -16,6 +16,7 @@ CLASSES = {
     "configs": "org.apache.kafka.tools.ConfigCommand",
     "features": "org.apache.kafka.tools.FeatureCommand",
     "groups": "org.apache.kafka.tools.GroupsCommand",
+    "leader-election": "org.apache.kafka.tools.LeaderElectionCommand",
     "topics": "org.apache.kafka.tools.TopicCommand",
     "console-consumer": "org.apache.kafka.tools.consumer.ConsoleConsumer",
     "dump-log": "org.apache.kafka.tools.DumpLogSegments",
@@ -40,14 +41,15 @@ class ToolError(RuntimeError):
     """A tool that failed or reported an error; the message is all it printed."""
 
 
-def tool(name: str, *arguments: str) -> str:
-    """Runs the tool that Kafka ships as `bin/kafka-<name>.sh` and returns its output.
+def tool(name: str, *arguments: str, folder: Path | None = None) -> str:
+    """Runs the tool that Kafka ships as `bin/kafka-<name>.sh`, in `folder` or here, and returns its
+    output.
 
     Some failures are only printed, and the tool ends with 0: those raise ToolError too.
     """
     command = java(CLASSES[name], *arguments)
     result = subprocess.run(
-        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
+        command, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, cwd=folder
     )
     printed = result.stdout + result.stderr
     if result.returncode != 0 or "Error" in printed:
