@@ -8,7 +8,9 @@ takes it away again. So nothing has to be remembered for the way back.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Sequence
+import itertools
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, NamedTuple
@@ -30,7 +32,8 @@ from kio.schema.list_partition_reassignments.v0.request import (
     ListPartitionReassignmentsTopics,
 )
 from kio.schema.metadata.v12.request import MetadataRequest, MetadataRequestTopic
-from kio.schema.types import BrokerId, TopicName
+from kio.schema.offset_fetch.v9.request import OffsetFetchRequest, OffsetFetchRequestGroup
+from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
 
 from pykcoord._native import partition_of
@@ -47,6 +50,9 @@ _SHARE_FETCH = 78
 _NAME = TopicName(TOPIC)
 _TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 _POLL_SECONDS, _OPEN_SECONDS = 0.2, 20.0
+_LOOK_SECONDS, _LOAD_SECONDS = 0.02, 30.0
+# It loads; it does not know yet that it leads.
+_SOON = frozenset({14, 15, 16})
 _BROKER_RESOURCE, _SET, _DELETE = 4, 0, 1
 _NO_REASSIGNMENT, _NOT_NEEDED, _NOT_AVAILABLE = 85, 84, 80
 _TOPIC_NOT_AUTHORIZED, _CLUSTER_NOT_AUTHORIZED = 29, 31
@@ -135,11 +141,24 @@ class Mover:
         await self._follow(moves, tell)
 
     async def give_back(self, moves: Sequence[Move], tell: Callable[[Progress], None]) -> None:
-        """Has brokers enter the ISR and lead; returns when the node has no replica of them."""
+        """Has brokers enter the ISR and lead; returns when the node has no replica of them, and the
+        brokers have loaded them. A broker is given one at a time: what it has not loaded yet it
+        refuses to clients, and not all of them try again for long."""
         moves = [move for move in moves if move.is_needed]
-        if moves:
-            self._raise_refused(await self._reassign(moves))
-            await self._follow(moves, tell)
+        started, moved, told = monotonic_seconds(), 0, float("-inf")
+
+        def tell_all(progress: Progress) -> None:
+            nonlocal told
+            seconds, all_moved = monotonic_seconds() - started, moved + progress.moved
+            if seconds - told >= _POLL_SECONDS or all_moved == len(moves):
+                told = seconds
+                tell(Progress(all_moved, len(moves), seconds))
+
+        for few in _one_of_each_broker(moves):
+            self._raise_refused(await self._reassign(few))
+            await self._follow(few, tell_all, _LOOK_SECONDS)
+            await self._wait_for_loads([move.partition for move in few])
+            moved += len(few)
 
     def _then(self, replicas: tuple[int, ...], takes: bool) -> tuple[int, ...]:
         others = tuple(one for one in replicas if one != self._node_id)
@@ -274,7 +293,12 @@ class Mover:
         for number, reason in refused.items():
             raise NodeError(f"the reassignment of {TOPIC}-{number} is refused: {reason}")
 
-    async def _follow(self, moves: Sequence[Move], tell: Callable[[Progress], None]) -> None:
+    async def _follow(
+        self,
+        moves: Sequence[Move],
+        tell: Callable[[Progress], None],
+        poll_seconds: float = _POLL_SECONDS,
+    ) -> None:
         """Until all partitions are as they are to be, also their leaders."""
         started = monotonic_seconds()
         while True:
@@ -295,7 +319,26 @@ class Mover:
             if unled:
                 await self._elect(unled)
             else:
-                await asyncio.sleep(_POLL_SECONDS)
+                await asyncio.sleep(poll_seconds)
+
+    async def _wait_for_loads(self, numbers: Iterable[int]) -> None:
+        """Until the leaders of these partitions serve them. One that does not answer, or loads on
+        and on, is not waited for: nothing depends on it."""
+        placements = await self._placements()
+        started = monotonic_seconds()
+        for number in numbers:
+            leader, _, _ = placements[number]
+            group_id = _a_group_of(number, len(placements))
+            group = OffsetFetchRequestGroup(group_id=group_id, topics=None)
+            request = OffsetFetchRequest(groups=(group,))
+            while monotonic_seconds() - started < _LOAD_SECONDS:
+                try:
+                    (answer,) = (await self._cluster.ask(leader, request)).groups
+                except ClusterError:
+                    break
+                if answer.error_code.value not in _SOON:
+                    break
+                await asyncio.sleep(_LOOK_SECONDS)
 
     async def _under_way(self, numbers: Iterable[int]) -> set[int]:
         request = ListPartitionReassignmentsRequest(
@@ -330,3 +373,18 @@ class Mover:
                     f"{one.error_message or one.error_code.name}"
                 )
         await asyncio.sleep(_POLL_SECONDS)
+
+
+def _one_of_each_broker(moves: Sequence[Move]) -> Iterator[list[Move]]:
+    """The moves in steps, in which each broker is to lead one more."""
+    left: dict[int, list[Move]] = defaultdict(list)
+    for move in reversed(moves):
+        left[move.then[0]].append(move)
+    while any(left.values()):
+        yield [of.pop() for of in left.values() if of]
+
+
+def _a_group_of(number: int, count: int) -> GroupId:
+    """An id whose group, if there is one, is in that partition."""
+    names = (f"moved-{at}" for at in itertools.count())
+    return GroupId(next(name for name in names if partition_of(name, count) == number))

@@ -31,6 +31,9 @@ class _Cluster:
         self.settings: list[str | None] = []
         self.cordoned = 2  # so many reassignments are refused first
         self.topics: set[str] = set()
+        self.returned: list[object] = []
+        """Partitions that were given back at a time, and what brokers said of them."""
+        self.loading = {number: [16, 14, 0] for number in range(4)}
 
     async def ask(self, broker: int, request: Any, seconds: float | None = None) -> Any:
         answer = getattr(self, f"_{type(request).__name__.removesuffix('Request')}")
@@ -53,6 +56,13 @@ class _Cluster:
         ]
         return SimpleNamespace(groups=groups)
 
+    def _OffsetFetch(self, broker: int, request: Any) -> Any:
+        (group,) = request.groups
+        number = partition_of(group.group_id, 4)
+        assert self.leaders[number] == broker
+        self.returned.append((number, code := self.loading[number].pop(0)))
+        return SimpleNamespace(groups=[SimpleNamespace(error_code=_ok(code))])
+
     def _IncrementalAlterConfigs(self, broker: int, request: Any) -> Any:
         assert broker == _NODE
         self.settings.append(request.resources[0].configs[0].value)
@@ -68,6 +78,8 @@ class _Cluster:
             return SimpleNamespace(
                 error_code=_ok(), responses=[SimpleNamespace(partitions=[refused])]
             )
+        if request.topics[0].partitions[0].replicas[0] != _NODE:
+            self.returned.append([int(one.partition_index) for one in request.topics[0].partitions])
         for one in request.topics[0].partitions:
             self.replicas[int(one.partition_index)] = tuple(map(int, one.replicas))
             if self.leaders[int(one.partition_index)] not in one.replicas:
@@ -119,6 +131,21 @@ def test_a_take_and_a_return_leave_all_as_it_was() -> None:
     assert set(cluster.leaders.values()) == {1}
     assert (told[-1].moved, told[-1].total) == (2, 2)
     assert cluster.topics == {"__consumer_offsets"}
+
+
+def test_a_broker_loads_one_partition_before_it_is_given_another() -> None:
+    cluster = _Cluster()
+    cluster.replicas[1] = (2, 3, 1)
+    _taken(cluster, {0, 1, 2})
+
+    async def back() -> None:
+        mover = _mover(cluster)
+        await mover.give_back(await mover.plan(None, takes=False), lambda progress: None)
+
+    asyncio.run(back())
+    assert cluster.returned == [
+        [0, 1], (0, 16), (0, 14), (0, 0), (1, 16), (1, 14), (1, 0), [2], (2, 16), (2, 14), (2, 0),
+    ]  # fmt: skip
 
 
 def test_partitions_with_groups_of_other_kinds_are_not_taken() -> None:
