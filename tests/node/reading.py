@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import bisect
+import itertools
 import threading
 import time
 from collections import defaultdict
@@ -16,7 +17,7 @@ from cluster.check.clients import Clients
 from cluster.check.command import Outcome, _make_topic
 from cluster.check.history import Commit, Fetch, History
 from cluster.check.wire import Address
-from confluent_kafka import KafkaError, Message, Producer
+from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
 
 _WAIT_S = 150.0
 _PAUSE_S = 0.1
@@ -30,8 +31,9 @@ _STALE_S = 10.0
 
 class Reading:
     """One consumer of a library in a group of its own, bootstrapped at the brokers. It commits what
-    its application was given, again and again. `failures` are commits and questions that failed,
-    `wrong` is what no coordinator may say; both with the phase in which it was."""
+    its application was given, again and again. `failures` are commits that failed, `unanswered` are
+    questions for what is committed that did, `wrong` is what no coordinator may say; each with the
+    phase in which it was."""
 
     def __init__(self, programs: Programs, library: str, bootstrap: str, topic: str) -> None:
         self.library = library
@@ -40,6 +42,7 @@ class Reading:
         self.commits = 0
         self.slowest: dict[str, float] = {}
         self.failures: list[tuple[str, str]] = []
+        self.unanswered: list[tuple[str, str]] = []
         self.wrong: list[tuple[str, str]] = []
         self._ends = threading.Event()
         self._maybe: dict[Partition, set[int | None]] = {}
@@ -70,6 +73,10 @@ class Reading:
         """Returns once all is read and committed."""
         self._until(lambda: {row: of.next for row, of in self.consumer.read().items()} == ends)
         self.go_on_committing()
+        self.end()
+
+    def end(self) -> None:
+        """Commits no more, whatever came of it."""
         self._ends.set()
         self._thread.join(_WAIT_S)
 
@@ -98,13 +105,15 @@ class Reading:
                 continue
             phase = self.phase
             began = time.monotonic()
+            turn += 1
+            kept = self.failures
             try:
                 self._commit()
-                turn += 1
                 if turn % _ASKED == 0:
+                    kept = self.unanswered
                     self._ask()
             except (ClientError, TimeoutError) as error:
-                self.failures.append((phase, str(error)[:200]))
+                kept.append((phase, str(error)[:200]))
             took = time.monotonic() - began
             self.slowest[phase] = max(self.slowest.get(phase, 0.0), took)
 
@@ -135,27 +144,49 @@ class Reading:
 
 
 class Writing:
-    """Records for `topic`, all the time; `ends` is where its partitions end by what brokers
-    acknowledged."""
+    """Records for `topic`, all the time. `failed`: errors of those that may be there or not."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int) -> None:
-        self.ends: dict[Partition, int] = {}
-        self._topic, self._partitions = topic, partitions
+        self.failed: list[str] = []
+        self._bootstrap, self._topic, self._partitions = bootstrap, topic, partitions
         self._ends = threading.Event()
-        self._producer = Producer(
-            {"bootstrap.servers": bootstrap, "enable.idempotence": True, "log_level": 0}
-        )
+        self._acknowledged: dict[Partition, int] = {}
+        self._is_over = False
+        self._producer = self._new_producer()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def stop(self) -> None:
+    def end(self) -> None:
+        """Writes no more, whatever came of it."""
         self._ends.set()
+
+    def stop(self) -> dict[Partition, int]:
+        """Writes no more; returns where the partitions end, with all that was acknowledged."""
+        self.end()
         self._thread.join(60)
         assert self._producer.flush(60) == 0
+        asked = Consumer({"bootstrap.servers": self._bootstrap, "group.id": "unused"})
+        try:
+            ends = {
+                row: asked.get_watermark_offsets(TopicPartition(*row), timeout=60)[1]
+                for row in self._acknowledged
+            }
+        finally:
+            asked.close()
+        assert all(ends[row] >= end for row, end in self._acknowledged.items())
+        return ends
+
+    def _new_producer(self) -> Producer:
+        self._is_over = False
+        return Producer(
+            {"bootstrap.servers": self._bootstrap, "enable.idempotence": True, "log_level": 0}
+        )
 
     def _run(self) -> None:
         number = 0
         while not self._ends.wait(0.05):
+            if self._is_over:
+                self._producer = self._new_producer()
             for _ in range(3):
                 self._producer.produce(
                     self._topic, b"%d" % number, partition=number % self._partitions,
@@ -165,9 +196,13 @@ class Writing:
             self._producer.poll(0)
 
     def _delivered(self, error: KafkaError | None, record: Message) -> None:
-        assert error is None, error
+        """Must not raise: the producer cannot pass it on."""
+        if error is not None:
+            self.failed.append(f"{record.partition()}: {error}")
+            self._is_over |= error.fatal()
+            return
         row, offset = (self._topic, record.partition()), record.offset()
-        self.ends[row] = max(self.ends.get(row, 0), offset + 1)
+        self._acknowledged[row] = max(self._acknowledged.get(row, 0), offset + 1)
 
 
 class Checking:
@@ -222,3 +257,25 @@ def without_new_leaders(history: History, node: str) -> History:
         return at >= 0 and of_group[at][1] == fetch.by
 
     return History(one for one in history.seen if not isinstance(one, Fetch) or counts(one))
+
+
+def stale_reads(history: History) -> list[tuple[str, float]]:
+    """Of each read that says less than was acknowledged before it was asked: by whom, and how many
+    seconds before."""
+    acknowledged: dict[tuple[str, int], list[tuple[float, int]]] = defaultdict(list)
+    for one in history.seen:
+        if isinstance(one, Commit) and one.ended is not None:
+            acknowledged[one.group, one.partition].append((one.ended, one.offset))
+    for of_register in acknowledged.values():
+        of_register.sort()
+        highest = itertools.accumulate((offset for _, offset in of_register), max)
+        of_register[:] = zip((ended for ended, _ in of_register), highest, strict=True)
+    found = []
+    for one in history.seen:
+        if not isinstance(one, Fetch):
+            continue
+        of_register = acknowledged[one.group, one.partition]
+        at = bisect.bisect_left(of_register, (one.began, -1)) - 1
+        if at >= 0 and of_register[at][1] > one.offset:
+            found.append((one.by, one.began - of_register[at][0]))
+    return found

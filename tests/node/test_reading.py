@@ -1,10 +1,10 @@
-"""What of brokers' answers the check of a node leaves out."""
+"""What of brokers' answers the check of a node leaves out, and how much that is."""
 
 from __future__ import annotations
 
 from cluster.check.history import Commit, Fetch, History, judge
 
-from .reading import without_new_leaders
+from .reading import stale_reads, without_new_leaders
 
 _NODE, _BROKER = "127.0.0.1:1", "127.0.0.1:2"
 
@@ -34,3 +34,9 @@ def test_a_node_counts_always() -> None:
     moved = (_commit(1, 0, _BROKER), _commit(2, 1, _BROKER))
     assert _wrong(*moved, _fetch(1, 2, _NODE)) == 1
     assert _wrong(*moved, _fetch(2, 2, _NODE)) == 0
+
+
+def test_reads_that_say_less_than_was_acknowledged_are_counted() -> None:
+    moved = (_commit(2, 1, _NODE), _commit(1, 0, _NODE), _commit(3, 5, _NODE))
+    reads = (_fetch(1, 1.05, _NODE), _fetch(1, 2.1, _BROKER), _fetch(2, 2.2, _BROKER))
+    assert stale_reads(History((*moved, *reads))) == [(_BROKER, 1.0)]
