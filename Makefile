@@ -33,7 +33,7 @@ SOURCES := pyproject.toml Cargo.toml Cargo.lock native/build_backend.py \
 	-name '*.rs' -o -name Cargo.toml -o -name '*.pyx' -o -name '*.pxd' \))
 
 .PHONY: help demo test build lint lint-rust lint-python format test-rust test-python test-spark test-web test-zookeeper test-kafka test-s3 test-several side-by-side native-tests rust-programs \
-	client-programs bench bench-gate profile bench-kafka bench-node bench-watch bench-nodes bench-scale bench-console bench-recorder bench-spark bench-assignors \
+	client-programs bench bench-gate profile bench-kafka bench-node bench-moves bench-watch bench-nodes bench-scale bench-console bench-recorder bench-spark bench-assignors \
 	bench-abuse diff-kafka crash attack fault-book fault-book-kafka faults fuzz fuzz-server sim sim-cluster docs schemes lock clean tools
 
 help: ## this list
@@ -128,6 +128,10 @@ bench-kafka: build ## beside Kafka's broker and classes, in turns; BENCH_ARGS=--
 bench-node: build ## a node of a Kafka cluster beside a broker of it, in turns; BENCH_ARGS="--connections 40"
 	@.ci/require java cc
 	python -m benches.kafka.node $(BENCH_ARGS)
+
+bench-moves: build ## all of __consumer_offsets to a node, and back, with a million commits; BENCH_ARGS="--records 20000"
+	@.ci/require java
+	python -m benches.kafka.moves $(BENCH_ARGS)
 
 bench-watch: build ## how soon a watcher knows of a commit, beside a bare loop of Fetch; BENCH_ARGS="--rates 5000"
 	@.ci/require java
