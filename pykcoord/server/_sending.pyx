@@ -4,7 +4,8 @@
 Most of what a request costs a server is the kernel's work for its reply, done in `send` by its
 caller. Where a turn has many replies, a second thread takes a share of them, so that the last of
 its clients waits half as long; where it does not come to it, the caller sends all. It must never
-close, wait for, or remember a socket: who calls sees to it that all of them stay open until then.
+close, wait for, or remember a socket: the caller sees to it that all of them stay open until then.
+Where no core is to spare for a second thread, it would only take time from the first.
 """
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_GET_SIZE
@@ -15,6 +16,7 @@ cdef extern from *:
     """
     #include <errno.h>
     #include <pthread.h>
+    #include <sched.h>
     #include <signal.h>
     #include <stdint.h>
     #include <sys/socket.h>
@@ -33,6 +35,7 @@ cdef extern from *:
     static kc_work *kc_offered;   /* to it; NULL: nothing, or it has it */
     static kc_work *kc_shared;    /* what it works on */
     static int kc_helps;          /* it was started in this process */
+    static int kc_alone;          /* it is not to be used */
 
     /* How much the socket took; -1 with errno where it is broken. */
     static int64_t kc_send(int descriptor, const char *data, int64_t size) {
@@ -80,11 +83,21 @@ cdef extern from *:
         kc_helps = 0;
     }
 
+    static int kc_has_one_core(void) {
+    #ifdef __linux__
+        cpu_set_t usable;
+        return sched_getaffinity(0, sizeof usable, &usable) == 0 && CPU_COUNT(&usable) == 1;
+    #else
+        return 0;
+    #endif
+    }
+
     /* With the lock. Signals are for Python's main thread. */
     static int kc_start_help(void) {
         static int watched;
         pthread_t thread;
         sigset_t all, before;
+        if ((kc_alone = kc_has_one_core())) return 0;
         if (!watched && pthread_atfork(NULL, NULL, kc_forget_help)) return 0;
         watched = 1;
         sigfillset(&all);
@@ -125,6 +138,7 @@ cdef extern from *:
         const char* data
         int64_t size
         int64_t sent
+    int kc_alone
     int64_t kc_send(int descriptor, const char* data, int64_t size) noexcept nogil
     void kc_send_alone(kc_reply* replies, int64_t count) noexcept nogil
     void kc_send_shared(kc_reply* replies, int64_t count) noexcept nogil
@@ -134,6 +148,12 @@ cdef Py_ssize_t UNLOCKED = 64
 # Fewer are sent sooner than another thread is woken. Below what is polled together (KC_AT_ONCE,
 # 256), or the other thread would never be used.
 cdef Py_ssize_t SHARED = 192
+
+
+def send_on_one_thread():
+    """Use no second thread in this process from now on: other processes need its core."""
+    global kc_alone
+    kc_alone = 1
 
 
 cdef int64_t send_once(int descriptor, const char* data, int64_t size) noexcept nogil:
@@ -174,7 +194,7 @@ cdef class Replies:
             kc_send_alone(<kc_reply*>self._replies, count)
             return 0
         with nogil:
-            if count < SHARED:
+            if count < SHARED or kc_alone:
                 kc_send_alone(<kc_reply*>self._replies, count)
             else:
                 kc_send_shared(<kc_reply*>self._replies, count)

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
 import socket
 import struct
+import sys
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +18,7 @@ from support.scripted_node import HEARTBEAT, ScriptedNode, ScriptedTurn
 
 from pykcoord.server import accepting
 from pykcoord.server._connection import Connection, Hub
+from pykcoord.server._sending import send_on_one_thread
 from pykcoord.server.listener import peer_of
 
 from .conftest import MOST_OF_A_TURN, Client, Rig, frame, serving
@@ -60,6 +65,35 @@ def test_a_forked_child_serves_as_its_parent_did(run):
     child.kill()
     assert not hangs
     assert child.exitcode == 0
+
+
+def _exit_with_threads_that_send(cores: set[int], is_one_enough: bool) -> None:
+    os.sched_setaffinity(0, cores)
+    if is_one_enough:
+        send_on_one_thread()
+    before = len([*Path("/proc/self/task").iterdir()]) - threading.active_count()
+    _in_a_child()
+    after = len([*Path("/proc/self/task").iterdir()]) - threading.active_count()
+    sys.exit(after - before)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="of Linux")
+@pytest.mark.parametrize(
+    ("cores", "is_one_enough", "second"),
+    [(2, False, 1), (1, False, 0), (2, True, 0)],
+    ids=["two cores", "one core", "two cores that others need"],
+)
+def test_a_second_thread_sends_where_a_core_is_to_spare(cores, is_one_enough, second):
+    usable = sorted(os.sched_getaffinity(0))[:cores]
+    if len(usable) < cores:
+        pytest.skip("there is one core")
+    child = multiprocessing.get_context("spawn").Process(
+        target=_exit_with_threads_that_send, args=(set(usable), is_one_enough)
+    )
+    child.start()
+    child.join(60)
+    child.kill()
+    assert child.exitcode == second
 
 
 @pytest.mark.parametrize("size", [1_000_000, 8_000_000])

@@ -1,0 +1,3 @@
+"""Types of _sending.pyx: replies handed to the kernel."""
+
+def send_on_one_thread() -> None: ...
