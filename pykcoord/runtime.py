@@ -46,9 +46,11 @@ class Runtime:
 
     `load()`, then `start(transport)` on the loop's thread; `wake()` whenever frames wait;
     `stop()` at the end. `on_fatal` is called once, on the loop, with the exception of a broken
-    invariant: nothing is served afterwards. `on_event` is called on the loop with what happens to
-    groups: with findings always, with the rest once `tell_events` was called, with the starts of
-    rebalances once `tell_starts` was. `beside`: what `start` is to `spawn`.
+    invariant: nothing is served afterwards. So it is where a callback of the loop raises, whoever
+    put it there: what it was to do is not done, and nobody would notice. `on_event` is called on
+    the loop with what happens to groups: with findings always, with the rest once `tell_events` was
+    called, with the starts of rebalances once `tell_starts` was. `beside`: what `start` is to
+    `spawn`.
 
     A shard is served once it is adopted: with the state that `Log.take` gave. `release` ends that.
     Where an append fails, the runtime releases the shard and calls `on_shard_lost`, on the loop:
@@ -144,6 +146,7 @@ class Runtime:
     def start(self, transport: Transport) -> None:
         """Serve the transport on the running loop."""
         self._loop = asyncio.get_running_loop()
+        self._loop.set_exception_handler(self._loop_raised)
         self._transport = transport
         self._running = True
         self._settled.set()
@@ -176,6 +179,28 @@ class Runtime:
         self._log_lost = error
         if self._loop is not None:
             self._from_a_thread(self._fail, error, LOG_LOST_TEXT)
+
+    def fail(self, error: BaseException) -> None:
+        """End as after a failure of the node: what leads shards here has raised what it never
+        raises on purpose. For any thread; at once on the loop's."""
+        if self._loop is not None and asyncio._get_running_loop() is self._loop:
+            self._fail(error, _NODE_FAILED)
+        elif self._loop is not None:
+            self._from_a_thread(self._fail, error, _NODE_FAILED)
+
+    def _loop_raised(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        """What nobody caught on the loop. A connection that fails is no fault of the node."""
+        error = context.get("exception")
+        is_callback = "handle" in context and not isinstance(error, asyncio.CancelledError)
+        if error is not None and is_callback and self._running:
+            self._fail(error, _NODE_FAILED)
+        else:
+            loop.default_exception_handler(context)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether clients are answered: from `start` on, until it ended or failed."""
+        return self._running
 
     def abandon(self, ticket: int) -> None:
         """The client of this ticket is gone: its parked response is forgotten."""

@@ -22,6 +22,7 @@ from pykcoord.cli.serving import (
     Options,
     address_text,
     config_texts,
+    end_in_time,
     naming_address,
     new_runner,
     watch_lag,
@@ -73,7 +74,7 @@ def serve_in_cluster(
     )
     store = WatchedStore(open_store(location), config.node_id)
     with _metrics(store, options, lines) as metrics, new_runner() as runner:
-        runner.run(_serve(config, member, store, metrics, options))
+        runner.run(_serve(config, member, store, metrics, options, lines))
     return 0
 
 
@@ -117,6 +118,7 @@ async def _serve(
     store: WatchedStore,
     metrics: ClusterMetrics | None,
     given: Options,
+    lines: LineQueue,
 ) -> None:
     asked = when_asked_to_end(signal.SIGHUP)
 
@@ -128,6 +130,7 @@ async def _serve(
         await serve_member(
             config, options, asked, ready, store=store, metrics=metrics,
             shown=_shown(options.location, config.node_id, given, metrics),
+            failing=lambda: end_in_time(options.location, lines),
         )  # fmt: skip
 
 

@@ -49,6 +49,7 @@ __all__ = [
     "Role",
     "address_text",
     "config_texts",
+    "end_in_time",
     "naming_address",
     "naming_topics",
     "new_runner",
@@ -236,7 +237,7 @@ async def _until_ended(
 ) -> None:
     ended = asyncio.ensure_future(server.wait_ended())
     await asyncio.wait((asked, ended), return_when=asyncio.FIRST_COMPLETED)
-    _end_in_time(options.directory, lines)
+    end_in_time(options.directory, lines)
     try:
         if not ended.done():
             logger.info("%s: ending", asked.result(), extra={"event": "stop"})
@@ -282,17 +283,17 @@ def _ready(server: Server, node: Node, load_ms: int) -> Ready:
     return Ready(server.address, node.shards, groups, stats["offsets"], load_ms)
 
 
-def _end_in_time(directory: Path, lines: LineQueue) -> None:
-    """End even where a disk hangs: Python waits at its end for the threads that wait for the
-    disk."""
+def end_in_time(place: Path | str, lines: LineQueue) -> None:
+    """End even where a disk hangs, or an object store: Python waits at its end for the threads that
+    wait for it."""
 
     def give_up() -> None:
         logger.critical(
             "%s: the disk did not take the last writes within %g s, ended without waiting for it; "
             "nothing that was acknowledged is lost, and the next start checks the log",
-            directory,
+            place,
             STOP_SECONDS,
-            extra={"event": "stop", "directory": str(directory)},
+            extra={"event": "stop", "directory": str(place)},
         )
         lines.flush_within(_LINES_SECONDS)
         os._exit(1)

@@ -21,21 +21,23 @@ ends begin with a number each, and all lines have a proof:
     {"format": 2, "greeting": "7b9c...", "proof": "..."}
     {"format": 2, "ask": [...], "topics": 3, "proof": "..."}
 
-Who does not know the secret is told so in a line with `refused`.
+Who does not know the secret is told so in a line with `refused`. A line that says nothing of this
+is refused: by who is asked with the end of the connection, by who asks as if there was no answer.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.secret import Sealed, SecretError, new_nonce
 
-__all__ = ["AskClient", "Ends", "HeardEvents", "serve_asks"]
+__all__ = ["AskClient", "Ends", "HeardEvents", "MalformedError", "serve_asks"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -60,10 +62,19 @@ _SEEN_BY_ASKER = {
     _NONE: _SEEN_BY_ASKED[_GIVEN],
     _GIVEN: _SEEN_BY_ASKED[_NONE],
 }
+# What there may be of each.
+_PARTITIONS, _OFFSETS = range(2**31), range(2**63)
 
 Fields = tuple[Any, ...]
 Ends = Mapping[str, Sequence[int]]
 """Partitions of topics, or the end of each."""
+
+
+class MalformedError(ValueError):
+    """The other end has said what is none of these lines: `str` says why."""
+
+    def __init__(self, error: Exception) -> None:
+        super().__init__(f"what it says cannot be read: {error!r:.200}")
 
 
 class HeardEvents(Protocol):
@@ -86,41 +97,43 @@ async def serve_asks(
     secret: str | None = None,
     tell_ends: Callable[[Ends], Ends] = lambda wanted: {},
     new_events: Callable[[], HeardEvents] | None = None,
+    failed: Callable[[BaseException], None] | None = None,
 ) -> asyncio.Server:
     """Answer controllers at `address` (host, port; port 0 takes a free one); with `secret` those
-    alone that know it. `answer` gets and gives fields and the version of the topics; `new_events`
-    begins to hear events for one connection. Raises OSError where the address cannot be had."""
+    alone that know it. `answer` gets and gives fields and the version of the topics, and raises
+    MalformedError for what are none; `new_events` begins to hear events for one connection. What
+    they raise beside that and OSError `failed` hears: a fault of the code. Raises OSError where the
+    address cannot be had."""
     refused: dict[str, float] = {}
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         events: HeardEvents | None = None
         try:
             sealed = await _greeted(reader, writer, secret) if secret is not None else None
-            while line := await reader.readline():
-                heard = json.loads(line)
-                if "ends" in heard:
-                    wanted, _ = _opened(heard, "ends", sealed)
-                    writer.write(_line("ends_are", tell_ends(wanted), 0, sealed, is_answer=True))
-                    await writer.drain()
-                    continue
-                if "events" in heard and new_events is not None:
-                    _opened(heard, "events", sealed)
+            while heard := await _heard(reader, sealed):
+                name, fields, topics = heard
+                if name == "ends":
+                    name, fields, topics = "ends_are", tell_ends(fields), 0
+                elif name == "events" and new_events is not None:
                     events = events or new_events()
                     if (told := await events.next()) is None:
                         break
-                    writer.write(_line("events_are", told, 0, sealed, is_answer=True))
-                    await writer.drain()
-                    continue
-                asked, topics = _opened(heard, "ask", sealed)
-                asked[3] = [tuple(one) for one in asked[3]]
-                said = answer(tuple(asked), topics)
-                writer.write(_line("answer", *said, sealed, is_answer=True))
+                    name, fields, topics = "events_are", told, 0
+                else:
+                    name, (fields, topics) = "answer", answer(fields, topics)
+                writer.write(_line(name, fields, topics, sealed, is_answer=True))
                 await writer.drain()
         except SecretError as error:
             _say(refused, writer, _SEEN_BY_ASKED.get(str(error), str(error)))
             writer.write(_encoded({"format": _SEALED_FORMAT, "refused": str(error)}))
-        except (OSError, ValueError, LookupError, TypeError, asyncio.CancelledError):
-            pass  # not a controller, or none that is there still
+        except MalformedError as error:  # it is none of the cluster's
+            _say(refused, writer, str(error))
+        except (OSError, asyncio.CancelledError):
+            pass  # it is not there any more
+        except BaseException as error:
+            if failed is None:
+                raise
+            failed(error)
         finally:
             if events is not None:
                 events.close()
@@ -143,15 +156,33 @@ async def _greeted(
     reader: asyncio.StreamReader, writer: asyncio.StreamWriter, secret: str
 ) -> Sealed:
     async with asyncio.timeout(_GREETING_SECONDS):
-        hello = json.loads(await reader.readline() or b"{}")
-        if "ask" in hello:
-            raise SecretError(_NONE)
-        own = new_nonce()
-        sealed = Sealed(secret, str(hello["hello"]), own)
+        hello = await _read_greeting(reader)
+        with _reading():
+            if "ask" in hello:
+                raise SecretError(_NONE)
+            own = new_nonce()
+            sealed = Sealed(secret, str(hello["hello"]), own)
         greeting = {"format": _SEALED_FORMAT, "greeting": own, "proof": sealed.greeting()}
         writer.write(_encoded(greeting))
         await writer.drain()
     return sealed
+
+
+async def _heard(
+    reader: asyncio.StreamReader, sealed: Sealed | None
+) -> tuple[str, Any, int] | None:
+    """The next question: its name, fields, and the version of the topics."""
+    if not (line := await _read_line(reader)):
+        return None
+    with _reading():
+        said = json.loads(line)
+        name = next(one for one in ("ends", "events", "ask") if one in said or one == "ask")
+        fields, topics = _opened(said, name, sealed)
+        if name == "ask":
+            fields = _as_fields(fields, 3)
+        elif name == "ends":
+            fields = _as_ends(fields, _PARTITIONS)
+        return name, fields, topics
 
 
 class AskClient:
@@ -168,23 +199,23 @@ class AskClient:
     async def ask(self, ask: Fields, timeout_seconds: float, topics: int = 0) -> tuple[Fields, int]:
         """The answer, and the version of the topics there. Raises ConnectionRefusedError where
         nobody listens, TimeoutError where no answer comes in time, SecretError where the other has
-        another secret, OSError or ValueError for all else."""
+        another secret, MalformedError for what is no answer, OSError for all else."""
         answer, known = await self._in_turn(timeout_seconds, "ask", ask, "answer", topics)
-        answer[6] = [tuple(one) for one in answer[6]]
-        return tuple(answer), known
+        with _reading():
+            return _as_fields(answer, 6), known
 
     async def ends(self, wanted: Ends, timeout_seconds: float) -> Ends:
         """What groups of that node have committed at the most. Raises as `ask`."""
         ends, _ = await self._in_turn(timeout_seconds, "ends", wanted, "ends_are", 0)
-        found: Ends = ends
-        return found
+        with _reading():
+            return _as_ends(ends, _OFFSETS)
 
     async def events(self, timeout_seconds: float) -> Sequence[Mapping[str, Any]]:
         """What happened to groups of that node since the last call, as JSON has events. Raises as
         `ask`; a node of an earlier version closes the connection."""
         events, _ = await self._in_turn(timeout_seconds, "events", [], "events_are", 0)
-        found: Sequence[Mapping[str, Any]] = events
-        return found
+        with _reading():
+            return [dict(one) for one in events]
 
     def close(self) -> None:
         """Close the connection: an answer that comes late must not be taken for the next."""
@@ -210,11 +241,12 @@ class AskClient:
         reader, writer = self._streams
         try:
             writer.write(_line(name, ask, topics, self._sealed))
-            line = await reader.readline()
+            line = await _read_line(reader)
         except ConnectionError:
             line = b""
         if line:
-            return _opened(json.loads(line), answer, self._sealed)
+            with _reading():
+                return _opened(json.loads(line), answer, self._sealed)
         self.close()
         if was_connected:  # it ended since; connecting again shows whether the node is gone
             return await self._asked(name, ask, answer, topics)
@@ -227,10 +259,12 @@ class AskClient:
             return None
         own = new_nonce()
         writer.write(_encoded({"format": _SEALED_FORMAT, "hello": own}))
-        said = json.loads(await reader.readline() or b"{}")
-        _hear_refusal(said)
-        sealed = Sealed(self._secret, own, str(said["greeting"]))
-        if not sealed.is_right(said["proof"], "greeting", None):
+        said = await _read_greeting(reader)
+        with _reading():
+            _hear_refusal(said)
+            sealed = Sealed(self._secret, own, str(said["greeting"]))
+            is_right = sealed.is_right(said["proof"], "greeting", None)
+        if not is_right:
             # So that the other end hears of it, too.
             writer.write(_line("ask", (0, 0, 0, ()), 0, sealed))
             await writer.drain()
@@ -252,13 +286,13 @@ def _line(
 
 def _opened(said: dict[str, Any], name: str, sealed: Sealed | None) -> tuple[Any, int]:
     """What a line says, and the version of the topics there. Raises SecretError for one without
-    the proof that it must have, ValueError and LookupError for what is none."""
+    the proof that it must have, and anything for what is none."""
     _hear_refusal(said)
     if sealed is None:
         if "hello" in said:
             raise SecretError(_GIVEN)
-        if said["format"] != _FORMAT:
-            raise ValueError(f"format {said['format']} is not {_FORMAT}")
+        if said.get("format") != _FORMAT:
+            raise ValueError(f"format {said.get('format')} is not {_FORMAT}")
         return said[name], int(said.get("topics", 0))
     fields, topics = said[name], int(said["topics"])
     if name in ("ask", "ends", "events"):
@@ -271,6 +305,47 @@ def _opened(said: dict[str, Any], name: str, sealed: Sealed | None) -> tuple[Any
 def _hear_refusal(said: dict[str, Any]) -> None:
     if (refused := said.get("refused")) is not None:
         raise SecretError(_SEEN_BY_ASKER.get(str(refused), f"it refuses this node: {refused}"))
+
+
+@contextlib.contextmanager
+def _reading() -> Iterator[None]:
+    """Whatever is wrong with what the other end says is no fault of this one."""
+    try:
+        yield
+    except (SecretError, OSError):
+        raise
+    except Exception as error:
+        raise MalformedError(error) from None
+
+
+async def _read_line(reader: asyncio.StreamReader) -> bytes:
+    """A line; empty at the end of the connection, also where that is within a line."""
+    with _reading():
+        line = await reader.readline()
+    return line if line.endswith(b"\n") else b""
+
+
+async def _read_greeting(reader: asyncio.StreamReader) -> Any:
+    if not (line := await _read_line(reader)):
+        raise ConnectionResetError("the other end has nothing to say")
+    with _reading():
+        return json.loads(line)
+
+
+def _as_fields(said: Any, shards: int) -> Fields:
+    """As they were sent, for JSON has no tuples. Who takes them knows what else they are to be."""
+    fields = [*said]
+    fields[shards] = [tuple(one) for one in fields[shards]]
+    return tuple(fields)
+
+
+def _as_ends(said: Any, numbers: range) -> Ends:
+    for topic, some in said.items():
+        topic.encode()
+        if type(some) is not list or not all(type(one) is int and one in numbers for one in some):
+            raise ValueError(f"these are no numbers of {topic}: {some}")
+    ends: Ends = said
+    return ends
 
 
 def _encoded(said: dict[str, Any]) -> bytes:

@@ -1,5 +1,10 @@
 """What drives `ClusterNode`, on the node's loop: its actions are done, and it hears what came of
 them. What waits for the store runs in threads. Nothing is decided here.
+
+What stores and peers do is expected: OSError, KcoordError, and what cannot be read. All else that
+is raised here is a fault of the code, and fails the runtime, which ends the process: a node must
+not look like one that serves where a part of it stands still. But where every node would find the
+same, in the records of a shard or in the topics: then that shard is not led, and the log says why.
 """
 
 from __future__ import annotations
@@ -13,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from pykcoord._native import ClusterNode
 from pykcoord.clock import monotonic_seconds
-from pykcoord.cluster.asking import AskClient
+from pykcoord.cluster.asking import AskClient, MalformedError
 from pykcoord.cluster.cluster_log import begin, put_snapshot, read_entries, trim
 from pykcoord.cluster.cluster_log import readable_snapshots as readable_log_snapshots
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
@@ -30,7 +35,7 @@ from pykcoord.runtime import Runtime
 if TYPE_CHECKING:
     from pykcoord.server.cluster_metrics import ClusterMetrics
 
-__all__ = ["Driver", "LeasedRuntime"]
+__all__ = ["Driver", "LeasedRuntime", "how_to_say"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -39,6 +44,8 @@ _ASK_SECONDS = 0.3
 # A node that no controller has asked for so long may be cut off from the others: it gives way.
 _UNHEARD_SECONDS = 0.6
 _THREADS = 8
+# What the core raises for fields that are none.
+_MALFORMED = (TypeError, ValueError, OverflowError)
 
 
 class LeasedRuntime(Runtime):
@@ -121,10 +128,16 @@ class Driver(Journaling):
         self._spawn(self._tick())
 
     def asked(self, ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
-        """A controller asks, which knows of this version of the topics."""
+        """A controller asks, which knows of this version of the topics. Raises MalformedError for
+        what is no question, ConnectionError once this node has ended."""
+        if not self._runtime.is_running:
+            raise ConnectionAbortedError("this node answers nothing any more")
+        try:
+            answer = self.node.asked(boot_ms(), ask)
+        except _MALFORMED as error:
+            raise MalformedError(error) from None
         self._asked_at = monotonic_seconds()
         self._hear_topics(topics)
-        answer = self.node.asked(boot_ms(), ask)
         self._act()
         return answer, self.topics
 
@@ -180,6 +193,10 @@ class Driver(Journaling):
         """See `Journaling`."""
         self._hear(lambda: self.node.own_journal_fenced())
 
+    def failed(self, error: BaseException) -> None:
+        """See `Journaling`."""
+        self._runtime.fail(error)
+
     def _hear(self, said: Callable[[], None]) -> None:
         def on_loop() -> None:
             said()
@@ -206,7 +223,7 @@ class Driver(Journaling):
         self.node.lost(boot_ms(), shard, epoch)
 
     async def _tick(self) -> None:
-        while True:
+        while self._runtime.is_running:
             self.log.gives_way = not self.is_told_news(_UNHEARD_SECONDS)
             self.node.tick(boot_ms())
             self._act()
@@ -215,7 +232,7 @@ class Driver(Journaling):
             await asyncio.sleep(_TICK_SECONDS)
 
     def _act(self) -> None:
-        if self._is_closed:
+        if self._is_closed or not self._runtime.is_running:
             return
         for name, *arguments in self.node.actions():
             getattr(self, f"_do_{name}")(*arguments)
@@ -233,12 +250,12 @@ class Driver(Journaling):
             self._clients.pop(gone).close()
 
     def _do_follow(self, start: int) -> None:
-        def read() -> str | list[str] | KcoordError:
+        def read() -> str | list[str] | KcoordError | UnicodeDecodeError:
             try:
                 snapshot = begin(self._location, self._store) if start == 0 else None
-            except KcoordError as error:
+                return read_entries(self._store, start) if snapshot is None else snapshot
+            except (KcoordError, UnicodeDecodeError) as error:
                 return error
-            return read_entries(self._store, start) if snapshot is None else snapshot
 
         async def follow() -> None:
             found = await self._in_thread(read)
@@ -247,6 +264,8 @@ class Driver(Journaling):
                     self.node.restored(boot_ms(), found)
                 elif isinstance(found, KcoordError):
                     self._fail(str(found))
+                elif isinstance(found, UnicodeDecodeError):
+                    raise found
                 else:
                     self.node.followed(boot_ms(), start, found)
             except ValueError as error:
@@ -305,15 +324,22 @@ class Driver(Journaling):
                 answer, topics = await client.ask(ask, _ASK_SECONDS, self.topics)
             except ConnectionRefusedError:
                 self.node.refused(boot_ms(), to)
-            except SecretError as error:
+            except (SecretError, MalformedError) as error:
                 self._watch.refused(to, str(error))
-            except (OSError, ValueError, LookupError):
+            except OSError:
                 return  # the node counts what is not answered
             else:
-                self._hear_topics(topics)
-                self.node.answered(boot_ms(), to, answer)
+                self._answered(to, answer, topics)
 
         self._spawn(send())
+
+    def _answered(self, to: int, answer: tuple[Any, ...], topics: int) -> None:
+        try:
+            self.node.answered(boot_ms(), to, answer)
+        except _MALFORMED as error:
+            self._watch.refused(to, str(MalformedError(error)))
+        else:
+            self._hear_topics(topics)
 
     def _do_prove(self) -> None:
         self.log.prove()
@@ -328,15 +354,17 @@ class Driver(Journaling):
         loader = self._runtime.node.loader()  # made here: the node is the loop's alone
         stretches = [Stretch(*one) for one in lineage]
 
-        def take() -> Taken:
+        def take() -> Taken | BaseException:
             self.log.assign(shard, epoch, stretches)
-            return self.log.take(shard, lambda: loader)
+            try:
+                return self.log.take(shard, lambda: loader)
+            except BaseException as error:  # pyo3's PanicException is no Exception
+                return error
 
         async def taking() -> None:
-            try:
-                taken = await self._loop.run_in_executor(self._threads, take)
-            except Exception as error:
-                self._say_unled(shard, error)
+            taken = await self._loop.run_in_executor(self._threads, take)
+            if isinstance(taken, BaseException):
+                self._say_unled(shard, taken)
                 self._runtime.release(shard)  # who asks may find another node that leads it
                 self._failed[shard] = epoch
                 self.node.lost(boot_ms(), shard, epoch)
@@ -374,9 +402,9 @@ class Driver(Journaling):
         def write() -> list[Place] | None:
             try:
                 return self.log.snapshot(shard, epoch, stretches, self._new_loader())
-            except Exception as error:  # nothing depends on it; there is another one later
-                level = logging.ERROR if isinstance(error, KcoordError) else logging.DEBUG
-                logger.log(level, "no snapshot of shard %d: %s", shard, error)
+            except BaseException as error:  # nothing depends on it; there is another one later
+                level, fault = how_to_say(error)
+                logger.log(level, "no snapshot of shard %d: %s", shard, error, exc_info=fault)
                 return None
 
         async def snapshot() -> None:
@@ -428,23 +456,31 @@ class Driver(Journaling):
     def _done(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
         if not task.cancelled() and (error := task.exception()) is not None:
-            logger.error("a node of the cluster: %s", error, exc_info=error)
+            self._runtime.fail(error)
+            return
         self._act()
         self._runtime.go_on()
 
     async def _in_thread(self, call: Callable[[], Any]) -> Any:
-        """What it returns; None where the store does not do it."""
+        """What it returns; None where the store does not do it, or holds what cannot be read."""
         try:
             return await self._loop.run_in_executor(self._threads, call)
-        except Exception as error:
-            # What the store itself raises is said by `WatchedStore`, once.
-            level = logging.ERROR if isinstance(error, KcoordError) else logging.DEBUG
+        except (OSError, KcoordError, ValueError) as error:
+            level, _ = how_to_say(error)
             logger.log(level, "the store of the cluster: %s", error)
             return None
 
-    def _say_unled(self, shard: int, error: Exception) -> None:
+    def _say_unled(self, shard: int, error: BaseException) -> None:
         """It is tried again and again: say what is new of it."""
-        is_known = isinstance(error, ShardLostError) or not isinstance(error, KcoordError)
-        if not is_known and self._unled.get(shard) != str(error):
-            self._unled[shard] = str(error)
-            logger.error("shard %d cannot be led: %s", shard, error)
+        level, fault = how_to_say(error)
+        if level == logging.ERROR and self._unled.get(shard) != repr(error):
+            self._unled[shard] = repr(error)
+            logger.error("shard %d cannot be led: %s", shard, error, exc_info=fault)
+
+
+def how_to_say(error: BaseException) -> tuple[int, BaseException | None]:
+    """How loud, and with which traceback: that of a fault of the code. What the store itself raises
+    is said by `WatchedStore`, once, and that a shard is lost where it is."""
+    if isinstance(error, OSError | ShardLostError):
+        return logging.DEBUG, None
+    return logging.ERROR, None if isinstance(error, KcoordError) else error

@@ -18,7 +18,7 @@ from typing import Any
 from pykcoord._native import JournalWriter, ReplayError
 from pykcoord.clock import boot_seconds
 from pykcoord.cluster.reading import Stretch, read_pieces
-from pykcoord.errors import LogError
+from pykcoord.errors import KcoordError, LogError
 from pykcoord.log.protocol import (
     Append,
     Done,
@@ -66,6 +66,10 @@ class Journaling:
 
     def fenced(self) -> None:
         """Another node has ended the journal."""
+
+    def failed(self, error: BaseException) -> None:
+        """A fault of the code: nothing is put any more, and who waits for an append hears
+        nothing."""
 
 
 @dataclass(frozen=True)
@@ -231,6 +235,15 @@ class JournalLog:
         return taken
 
     def _run(self) -> None:
+        try:
+            self._put_rounds()
+        except BaseException as error:
+            self._told.failed(error)
+            with self._changed:  # who waits for what is under way hears of it after that
+                self._is_putting, self._is_closed = False, True
+                self._changed.notify_all()
+
+    def _put_rounds(self) -> None:
         while True:
             with self._changed:
                 self._changed.wait_for(
@@ -294,7 +307,7 @@ class JournalLog:
                         raise CorruptEntryError(name, "it is there, and cannot be read")
                     step, _ = self._writer.read(found.fenced_by is None)
                 return step == "durable"
-            except Exception as error:
+            except (OSError, KcoordError) as error:  # as stores raise
                 attempts += 1
                 self._told.prove_failed()
                 self._give_up(attempts, name, error)

@@ -17,12 +17,12 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from pykcoord._native import ClusterNode, Node, partition_of
+from pykcoord._native import ClusterNode, Node
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.clock import monotonic_seconds
-from pykcoord.cluster.asking import AskClient, Ends, serve_asks
+from pykcoord.cluster.asking import AskClient, serve_asks
 from pykcoord.cluster.cluster_log import begin
-from pykcoord.cluster.driving import Driver, LeasedRuntime
+from pykcoord.cluster.driving import Driver, LeasedRuntime, how_to_say
 from pykcoord.cluster.ends import EndsOfOthers, ends_here
 from pykcoord.cluster.hearing import EventsOfOthers, ToldEvents
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
@@ -32,6 +32,7 @@ from pykcoord.cluster.looking import (
     is_cluster,
     require_no_shard_log,
 )
+from pykcoord.cluster.peers import ClusterPeers
 from pykcoord.cluster.secret import DifferentSecretError, check_secret
 from pykcoord.cluster.timing import Timing
 from pykcoord.cluster.topics import SharedTopics, open_topics
@@ -44,13 +45,13 @@ from pykcoord.events import Event
 from pykcoord.keeping import keep_beside
 from pykcoord.log.shared import open_store
 from pykcoord.log.shared.rounds import round_name
-from pykcoord.server import Broker, Server
+from pykcoord.server import Server
 
 if TYPE_CHECKING:
     from pykcoord.server.cluster_metrics import ClusterMetrics
     from pykcoord.server.metrics import ServerMetrics
 
-__all__ = ["ClusterPeers", "MemberOptions", "Serving", "Shown", "serve_member"]
+__all__ = ["MemberOptions", "Serving", "Shown", "serve_member"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -117,14 +118,16 @@ async def serve_member(
     metrics: ClusterMetrics | None = None,
     at_once: Collection[str] = (),
     shown: Shown | None = None,
+    failing: Callable[[], None] | None = None,
 ) -> None:
     """Serve until `asked_to_end` is done. `ready(address, shards)` is called once, when the node
     belongs to the cluster. `store` is the one at the location, if it is open already. A node that
     ends gives its shards to others, but not where `asked_to_end` is one of `at_once`: then all are
-    to end. `shown` is a console, where there is one. Raises OSError where an address cannot be had,
-    KcoordError for a cluster that this node cannot belong to, or that is not there and is not to be
-    made, and what the store raises at the
-    start."""
+    to end. `shown` is a console, where there is one. `failing` is called when the code has failed:
+    nothing is served any more, and the process must end soon, also where this does not return: it
+    waits for disks. Raises OSError where an address cannot be had, KcoordError for a cluster that
+    this node cannot belong to, or that is not there and is not to be made, and for such a failure,
+    and what the store raises at the start."""
     store = store or WatchedStore(open_store(options.location), config.node_id)
     require_no_shard_log(options.location, store)
     if not config.pykcoord_cluster_create_enable and not is_cluster(store):
@@ -138,8 +141,9 @@ async def serve_member(
     while not asked_to_end.done():
         wait = _join_wait(unreached)
         member = _Member(
-            config, options, store, ready, metrics, at_once, shown, join_wait_seconds=wait
-        )
+            config, options, store, ready, metrics, at_once, shown, failing or _nothing,
+            join_wait_seconds=wait,
+        )  # fmt: skip
         ended = await member.run(asked_to_end)
         if ended not in _BEGINS_ANEW:
             return
@@ -186,41 +190,8 @@ def _naming_control(address: tuple[str, int]) -> Iterator[None]:
         ) from error
 
 
-def _nothing(address: tuple[str, int], shards: int) -> None:
-    """It was said before."""
-
-
-class ClusterPeers:
-    """The nodes, as the node APIs ask; see `pykcoord.server.Peers`."""
-
-    controller_id: int | None = None  # each changes the topics that all share
-
-    def __init__(self, shards: int) -> None:
-        self.version = 0
-        self.others: EndsOfOthers | None = None
-        self._shards = shards
-        self._brokers: dict[int, Broker] = {}
-        self._leaders: Sequence[tuple[int, int] | None] = ()
-
-    def show(self, node: ClusterNode) -> None:
-        self._brokers = {one[0]: Broker(*one[1:4]) for one in node.members}
-        # Who does not hear of the store names nobody: clients would come back to it for ever.
-        self._leaders = node.leaders if node.is_healthy(boot_ms()) else ()
-        self.version += 1
-
-    def brokers(self) -> list[Broker]:
-        return [*self._brokers.values()]
-
-    def ends(self, wanted: Ends) -> asyncio.Future[Ends] | None:
-        return self.others.ask(wanted) if self.others is not None else None
-
-    def coordinator(self, group_id: str) -> Broker | None:
-        return self.leader(partition_of(group_id, self._shards))
-
-    def leader(self, shard: int) -> Broker | None:
-        """The node that is to lead a shard."""
-        leader = self._leaders[shard] if shard < len(self._leaders) else None
-        return None if leader is None else self._brokers.get(leader[0])
+def _nothing(*said: object) -> None:
+    """It was said before, or nobody hears of it."""
 
 
 class _Member:
@@ -233,10 +204,11 @@ class _Member:
         metrics: ClusterMetrics | None,
         at_once: Collection[str],
         shown: Shown | None,
+        failing: Callable[[], None],
         *,
         join_wait_seconds: float = 0.0,
     ) -> None:
-        self._shown = shown
+        self._shown, self._failing = shown, failing
         self._join_wait_seconds = join_wait_seconds
         self._metrics = metrics
         self._at_once = at_once
@@ -295,6 +267,7 @@ class _Member:
                     self._options.secret,
                     lambda wanted: ends_here(engine.runtime, wanted),
                     lambda: ToldEvents(engine.runtime, told),
+                    engine.runtime.fail,
                 )
             self._address = server.address
             self._control = (self._options.control[0], control.sockets[0].getsockname()[1])
@@ -326,6 +299,7 @@ class _Member:
             self._catalogue.on_change(lambda: driver.know_topics(self._topics.version))
             driver.know_topics(self._topics.version)
             driver.start(log)
+            engine.runtime.spawn(self._follow_topics())
             try:
                 async with contextlib.AsyncExitStack() as stack:
                     if self._shown is not None:
@@ -374,12 +348,12 @@ class _Member:
     ) -> str:
         server_ended = asyncio.ensure_future(server.wait_ended())
         node_ended = asyncio.ensure_future(self._ended.wait())
-        topics = asyncio.ensure_future(self._follow_topics())
         ways = (asked_to_end, server_ended, node_ended)
         try:
             await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
             if server_ended.done():
-                server_ended.result()
+                self._failing()
+                self._raise_fault(server_ended)
             if not node_ended.done():
                 logger.info("%s: ending", asked_to_end.result(), extra={"event": "stop"})
                 hands_over = asked_to_end.result() not in self._at_once
@@ -387,9 +361,19 @@ class _Member:
                     driver.leave()
                     await asyncio.wait((node_ended,), timeout=_LEAVE_SECONDS)
         finally:
-            for waiting in (topics, node_ended, server_ended):
+            for waiting in (node_ended, server_ended):
                 waiting.cancel()
         return self._outcome(driver)
+
+    def _raise_fault(self, server_ended: asyncio.Future[None]) -> None:
+        try:
+            server_ended.result()
+        except RuntimeError as error:
+            raise KcoordError(
+                f"node {self._config.node_id} of {self._options.location} has ended: {error}. "
+                "Nothing that was acknowledged is lost, and the other nodes lead its shards: start "
+                "it again, and report the lines above"
+            ) from error
 
     def _outcome(self, driver: Driver) -> str:
         if driver.failure is not None:
@@ -438,10 +422,9 @@ class _Member:
                         await changes.ended()
                 if newest > self._topics.version or self._catalogue.is_behind:
                     await self._catalogue.reload_soon()
-            except Exception as error:
-                # What the store itself raises is said by `WatchedStore`, once.
-                level = logging.DEBUG if isinstance(error, OSError) else logging.ERROR
-                logger.log(level, "topics cannot be read: %s", error)
+            except Exception as error:  # the others read the same
+                level, fault = how_to_say(error)
+                logger.log(level, "topics cannot be read: %s", error, exc_info=fault)
 
     def _say_new(self) -> None:
         if self._driver.made_cluster:
@@ -494,3 +477,8 @@ class _Hearing(Journaling):
     def fenced(self) -> None:
         if self.driver is not None:
             self.driver.fenced()
+
+    def failed(self, error: BaseException) -> None:
+        if self.driver is None:
+            raise error
+        self.driver.failed(error)

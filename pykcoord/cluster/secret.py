@@ -42,7 +42,7 @@ class Sealed:
     has connected, `answerer` who has listened."""
 
     def __init__(self, secret: str, asker: str, answerer: str) -> None:
-        seed = f"{asker}:{answerer}".encode()
+        seed = f"{asker}:{answerer}".encode(errors="replace")  # JSON has more than can be encoded
         self._key = hmac.digest(secret.encode(), seed, "sha256")
         self._lines = 0
 
@@ -61,7 +61,9 @@ class Sealed:
     def is_right(self, proof: object, name: str, fields: Any) -> bool:
         """Whether a line has the proof that it must have."""
         wanted = self.greeting() if name == "greeting" else self.of(name, fields)
-        return isinstance(proof, str) and hmac.compare_digest(proof.encode(), wanted.encode())
+        if not isinstance(proof, str) or not proof.isascii():
+            return False
+        return hmac.compare_digest(proof, wanted)
 
     def _proof(self, name: str, place: int, fields: Any) -> str:
         said = json.dumps([name, place, fields]).encode()

@@ -210,8 +210,9 @@ class Writer:
                 self.sync()
             except CoordinatorClosedError:
                 return
-            except (OSError, LogError):
-                # The partition is failed now: its next append fails, and the log has this line.
+            except Exception:
+                # The partition is failed now: its next append fails, and the log has this line. Of
+                # a fault of ours as well: without this thread nothing would be synced any more.
                 _logger.exception("syncing the log")
 
 
@@ -237,8 +238,13 @@ def _answer(job: _Job, failed: dict[int, Failure]) -> None:
 def _write_epochs(partition: Partition) -> None:
     try:
         partition.write_epochs()
-    except (OSError, LogError) as error:
-        # Nothing depends on it: it is tried again with the next append, and rebuilt at a start.
+    except Exception as error:
+        # Nothing depends on it: it is tried again with the next append, and rebuilt at a start. A
+        # fault of ours must not end the thread that all appends wait for.
+        fault = None if isinstance(error, OSError | LogError) else error
         _logger.warning(
-            "no leader-epoch-checkpoint in %s, to be tried again: %s", partition.directory, error
+            "no leader-epoch-checkpoint in %s, to be tried again: %s",
+            partition.directory,
+            error,
+            exc_info=fault,
         )

@@ -184,6 +184,73 @@ def test_a_line_that_was_changed_or_is_sent_again_is_not_obeyed() -> None:
     assert asyncio.run(between(twice)) == [ASK]
 
 
+LINES = {
+    "no JSON": b"GET / HTTP/1.1",
+    "no object": b"[1, 2]",
+    "deep": b"[" * 100_000,
+    "another format": b'{"format": 9, "ask": [3, 1, 5, []]}',
+    "no fields": b'{"format": 1, "ask": 7}',
+    "too few": b'{"format": 1, "ask": [3]}',
+    "shards are none": b'{"format": 1, "ask": [3, 1, 5, [7]]}',
+    "partitions are none": b'{"format": 1, "ends": {"orders": ""}}',
+    "no such partition": b'{"format": 1, "ends": {"orders": [4294967296]}}',
+    "no such name": b'{"format": 1, "ends": {"\\ud800": [0]}}',
+    "no greeting": b'{"format": 2, "hello": "\\ud800"}',
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES.keys())
+def test_what_cannot_be_read_is_refused_with_a_line_and_is_no_fault_of_the_node(
+    line: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    heard, failed = [], []
+
+    def answer(ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
+        heard.append(ask)
+        return ANSWER, topics
+
+    def tell_ends(wanted: Any) -> Any:
+        heard.append(wanted)
+        return wanted
+
+    async def said() -> None:
+        server = await serve_asks(
+            ("127.0.0.1", 0), answer, SECRET if b"hello" in line else None, tell_ends, None,
+            failed.append,
+        )  # fmt: skip
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2])
+        writer.write(line + b"\n")
+        async with asyncio.timeout(SECONDS):
+            if b"hello" in line:  # it is answered, and proves nothing
+                await reader.readline()
+                writer.write(b'{"format": 2, "ask": [], "topics": 0, "proof": "\\ud800"}\n')
+            await reader.read()
+        writer.close()
+        server.close()
+
+    asyncio.run(said())
+    assert (heard, failed) == ([], [])
+    (told,) = [one.getMessage() for one in caplog.records if one.name == "pykcoord.cluster"]
+    assert told.startswith("a node at 127.0.0.1 was refused at the control port: "), told
+
+
+def test_a_fault_in_what_answers_is_one_of_the_node(caplog: pytest.LogCaptureFixture) -> None:
+    failed: list[BaseException] = []
+
+    def answer(ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
+        raise TypeError("a fault")
+
+    async def asks() -> None:
+        server = await serve_asks(("127.0.0.1", 0), answer, failed=failed.append)
+        client = AskClient("127.0.0.1", server.sockets[0].getsockname()[1])
+        with pytest.raises(OSError, match="closed the connection"):
+            await client.ask(ASK, SECONDS)
+        server.close()
+
+    asyncio.run(asks())
+    assert [repr(one) for one in failed] == ["TypeError('a fault')"]
+
+
 def test_the_store_says_which_secret_the_cluster_has(tmp_path: Path) -> None:
     store = FolderStore(tmp_path)
     check_secret(store, "LOCATION", None)

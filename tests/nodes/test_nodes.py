@@ -18,6 +18,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
+from support import faulty
 from support.busy import Waits
 from support.hosting import commit_fields
 from support.kio_client import decode, encode
@@ -203,6 +204,26 @@ def test_a_node_that_is_killed_serves_again_soon_and_the_others_do_not_notice(
     }
     assert max(gaps.values()) < GONE_S + SLACK_S, gaps
     assert max(gap for shard, gap in gaps.items() if shard % 2 == 0) < GONE_S, gaps
+    stopped(probes)
+
+
+def test_a_fault_of_the_code_in_a_node_ends_it_and_it_is_started_again(
+    new_nodes: Callable[..., Nodes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in faulty.environment(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    nodes = new_nodes().start(2)
+    probes = committing(nodes)
+    wait_committed(nodes, list(probes.values()))
+    for number, fault in enumerate(("turn", "appended"), 1):
+        faulty.strike(tmp_path, fault)  # in one of the two
+        nodes.wait(lambda n=number: len(nodes.events("node_ready")) == 2 + n, "it is there again")
+        ended = nodes.events("node_ended")[-1]
+        assert ended["code"] == 1
+        assert f"a fault in {fault}" in ended["error"], ended
+        assert "start it again" in ended["error"], ended
+        wait_committed(nodes, list(probes.values()))
+    assert nodes.events("node_hangs") == []
     stopped(probes)
 
 
