@@ -76,6 +76,7 @@ class Quorum:
         self._turn = 0
         self._told = (-1, -1)
         self._silent: set[int] = set()
+        self._begun = self._answered = 0
 
     def start(self) -> None:
         """Begins to follow the log, on the running loop."""
@@ -110,6 +111,14 @@ class Quorum:
         if self.failure is not None:
             raise self.failure
         return True
+
+    async def current(self, seconds: float) -> bool:
+        """Waits until all that was committed by now is taken in; says whether it is, in time.
+        Raises what ended the following."""
+        begun = self._begun
+        return await self.reached(
+            lambda: self._answered > begun and self.image.offset >= self._high_watermark, seconds
+        )
 
     async def ask(self, request: Any, seconds: float = 30.0) -> Any:
         """The active controller's answer, which is looked for until `seconds` are over. Raises
@@ -222,6 +231,7 @@ class Quorum:
 
     async def _fetch(self, connection: Connection, of: int) -> bool:
         """One Fetch; says whether it was of use."""
+        self._begun = number = self._begun + 1
         answer = await connection.ask(
             self._request(), seconds=_WAIT_MS / 1000 + 10, most_bytes=_MOST_BYTES * 8
         )
@@ -245,6 +255,7 @@ class Quorum:
             self._led_by(int(current.leader_id), int(current.leader_epoch))
             return before != (self._leader, self._leader_epoch)
         self._silent.discard(of)
+        self._answered = number
         self._led_by(of, self._leader_epoch)
         self._high_watermark = max(self._high_watermark, int(found.high_watermark))
         if found.snapshot_id.end_offset >= 0:

@@ -53,8 +53,9 @@ class Identity(NamedTuple):
 class Registration:
     """`broker_epoch` is that of the running registration; -1 before. `keep(epoch)` writes it
     down before it counts. `on_lost` is called when this node cannot know any more that it is
-    registered: what it leads, another may lead. `is_cordoned` says whether the controller may give
-    it replicas (KIP-1066)."""
+    registered: what it leads, another may lead. `on_heard` is called when it is again, and all is
+    read that the controllers did meanwhile. `is_cordoned` says whether the controller may give it
+    replicas (KIP-1066)."""
 
     def __init__(
         self,
@@ -118,7 +119,7 @@ class Registration:
             raise NodeError(self._refusal(code, answer.error_code.name))
         self._keep(int(answer.broker_epoch))
         self.broker_epoch = self._previous = int(answer.broker_epoch)
-        self.heard_at, self._is_lost = sent, False
+        self.heard_at = sent
         logger.info(
             "registered as broker %d, epoch %d", self._identity.node_id, self.broker_epoch,
             extra={"event": "registered", "epoch": self.broker_epoch},
@@ -153,12 +154,9 @@ class Registration:
     async def _beat(self) -> None:
         try:
             while True:
+                self._look()  # first, since this process may have stood still
                 await self._heartbeat()
-                if not self.is_alive and not self._is_lost:
-                    self._is_lost = True
-                    self.on_lost(
-                        f"no controller heard of it for {self._timing.session_seconds:g} s"
-                    )
+                self._look()
                 is_settled = not self._wants_shutdown and self._quorum.image.offset > 0
                 pause = (
                     self._timing.heartbeat_seconds if is_settled and self._is_unfenced() else 0.2
@@ -176,6 +174,15 @@ class Registration:
         except Exception as error:
             self.on_lost(str(error))
             self.on_failure(error)
+
+    def _look(self) -> None:
+        if not self.is_alive and not self._is_lost:
+            self._is_lost = True
+            self.on_lost(f"no controller heard of it for {self._timing.session_seconds:g} s")
+
+    async def _is_current(self) -> bool:
+        """Whether the image says what came of what this node led while nobody heard of it."""
+        return await self._quorum.current(self._timing.heartbeat_seconds)
 
     def _left(self) -> float:
         """Seconds of the session, if nobody hears of this node any more."""
@@ -200,13 +207,12 @@ class Registration:
             self._is_lost = True
             self.on_lost(f"the controller says {answer.error_code.name}")
             await self.register()
-            self.on_heard()
             return
         if code:
             logger.warning("heartbeat: %s", answer.error_code.name, extra={"event": "heartbeat"})
             return
         self.heard_at = sent
-        if self._is_lost and self.is_alive:
+        if self._is_lost and self.is_alive and await self._is_current():
             self._is_lost = False
             self.on_heard()
         if self._wants_shutdown and answer.should_shut_down:

@@ -207,7 +207,11 @@ class _Controllers:
     def __init__(self, answer: Callable[[str], Any]) -> None:
         self.image = Image()
         self.asked: list[Any] = []
+        self.is_current = True
         self._answer = answer
+
+    async def current(self, seconds: float) -> bool:
+        return self.is_current
 
     async def ask(self, request: Any, seconds: float = 30.0) -> Any:
         self.asked.append(request)
@@ -262,12 +266,16 @@ def test_a_refusal_says_what_to_do(code: int, said: str) -> None:
     assert kept == []
 
 
-def test_one_that_the_controller_forgot_registers_again() -> None:
+def _beaten(code: int = 0, name: str = "") -> Any:
+    return SimpleNamespace(error_code=_code(code, name), should_shut_down=False)
+
+
+def test_one_that_the_controller_forgot_registers_again_and_reads_what_it_did() -> None:
     answers = {
         "BrokerRegistration": [_registered(77), _registered(99)],
-        "BrokerHeartbeat": [SimpleNamespace(error_code=_code(77, "stale_broker_epoch"))],
+        "BrokerHeartbeat": [_beaten(77, "stale_broker_epoch"), _beaten(), _beaten()],
     }
-    registration, _, kept = _registration(lambda name: answers[name].pop(0))
+    registration, controllers, kept = _registration(lambda name: answers[name].pop(0))
     said: list[str] = []
     registration.on_lost = said.append
     registration.on_heard = lambda: said.append("heard")
@@ -275,10 +283,52 @@ def test_one_that_the_controller_forgot_registers_again() -> None:
     async def story() -> None:
         await registration.register()
         await registration._heartbeat()
+        controllers.is_current = False
+        await registration._heartbeat()
+        assert said == ["the controller says stale_broker_epoch"]
+        controllers.is_current = True
+        await registration._heartbeat()
 
     asyncio.run(story())
-    assert said == ["the controller says stale_broker_epoch", "heard"]
+    assert said[1:] == ["heard"]
     assert kept == [77, 99]
+
+
+def test_a_process_that_stood_still_leads_nothing_before_it_is_heard_again() -> None:
+    answers = {"BrokerRegistration": _registered(77), "BrokerHeartbeat": _beaten()}
+    registration, controllers, _ = _registration(answers.__getitem__)
+    said: list[str] = []
+
+    async def story() -> None:
+        await registration.register()
+        heard = asyncio.Event()
+        registration.on_lost = lambda reason: said.append(f"lost after {len(controllers.asked)}")
+        registration.on_heard = heard.set
+        registration.heard_at -= 10.0
+        registration.start()
+        await asyncio.wait_for(heard.wait(), 60)
+        await registration.close()
+
+    asyncio.run(story())
+    assert said == ["lost after 1"], "before the first heartbeat"
+
+
+def test_the_image_is_current_once_a_later_answer_was_taken_in() -> None:
+    async def story() -> None:
+        quorum = _quorum()
+        half = _BATCHES[len(_BATCHES) // 2].next_offset
+        connection = _Connection(
+            _fetched(_RECORDED, high_watermark=half), _fetched(high_watermark=_END)
+        )
+        await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert not await quorum.current(0.01), "more may have been committed"
+        waiting = asyncio.create_task(quorum.current(60))
+        await asyncio.sleep(0)
+        await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert await waiting
+        assert quorum.image.offset == _END
+
+    asyncio.run(story())
 
 
 def test_a_heartbeat_that_nobody_answers_is_no_failure() -> None:
