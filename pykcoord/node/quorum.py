@@ -24,6 +24,7 @@ from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
 from pykcoord.kafka import ClientProperties, ClusterError, Connection, Connector, UnreachableError
+from pykcoord.kafka.view import address_text
 from pykcoord.node.errors import NodeError
 from pykcoord.node.image import Image
 from pykcoord.node.metadata_records import MetadataBatch, batches_of
@@ -38,6 +39,9 @@ _NOT_LEADER, _FENCED_EPOCH, _UNKNOWN_EPOCH, _NOT_CONTROLLER = 6, 74, 75, 41
 _UNKNOWN_CLUSTER, _NOT_AUTHORIZED, _TOPIC_NOT_AUTHORIZED = 104, 31, 29
 _WAIT_MS, _MOST_BYTES = 500, 8 << 20
 _LEAST_PAUSE, _MOST_PAUSE = 0.05, 1.0
+# Kafka's controller.quorum.request.timeout.ms: one that hangs is left within a session. Whoever
+# reads the log from its start gets large answers, and waits longer.
+_ANSWER_SECONDS, _LARGE_ANSWER_SECONDS = 2.0, 10.0
 
 
 class Quorum:
@@ -159,9 +163,18 @@ class Quorum:
                 self._asking = None
             if self._asking is None:
                 leader = self._leader
-                self._asking = await self._connector.connect(*self._controllers[leader])
+                self._asking = await self._connected(leader)
                 self._asked = leader
             return self._asking
+
+    async def _connected(self, controller: int) -> Connection:
+        try:
+            async with asyncio.timeout(_ANSWER_SECONDS):
+                return await self._connector.connect(*self._controllers[controller])
+        except TimeoutError:
+            address = address_text(*self._controllers[controller])
+            reason = f"no connection within {_ANSWER_SECONDS:g} s"
+            raise UnreachableError(address, reason) from None
 
     def _lose_leader(self) -> None:
         """It is not known any more who is active: the following finds it."""
@@ -181,7 +194,7 @@ class Quorum:
                     connection = None
                 try:
                     if connection is None:
-                        connection = await self._connector.connect(*self._controllers[of])
+                        connection = await self._connected(of)
                     moved = await self._fetch(connection, of)
                     pause = _LEAST_PAUSE if moved else min(2 * pause, _MOST_PAUSE)
                     if not moved:
@@ -232,9 +245,9 @@ class Quorum:
     async def _fetch(self, connection: Connection, of: int) -> bool:
         """One Fetch; says whether it was of use."""
         self._begun = number = self._begun + 1
-        answer = await connection.ask(
-            self._request(), seconds=_WAIT_MS / 1000 + 10, most_bytes=_MOST_BYTES * 8
-        )
+        is_current = 0 <= self._high_watermark <= self.image.offset
+        seconds = _WAIT_MS / 1000 + (_ANSWER_SECONDS if is_current else _LARGE_ANSWER_SECONDS)
+        answer = await connection.ask(self._request(), seconds=seconds, most_bytes=_MOST_BYTES * 8)
         if answer.error_code.value:
             self._refused(answer.error_code.value, answer.error_code.name)
             return False

@@ -176,6 +176,60 @@ def test_a_controller_that_speaks_nonsense_ends_the_following_with_its_address(
     asyncio.run(story())
 
 
+async def _hang(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    """A controller that takes connections and says nothing."""
+    await reader.read(-1)
+    writer.close()
+
+
+def test_a_controller_that_hangs_is_left_for_the_next_one_within_a_session(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pykcoord.node.quorum._ANSWER_SECONDS", 0.1)
+
+    async def story() -> None:
+        hanging = await asyncio.start_server(_hang, "127.0.0.1", 0)
+        cluster = ScriptedCluster()
+        cluster.raw = b"HTTP/1.1 400"
+        async with hanging, cluster.running():
+            controllers = {
+                1: ("127.0.0.1", hanging.sockets[0].getsockname()[1]),
+                2: ("127.0.0.1", cluster.ports[1]),
+            }
+            quorum = Quorum(ClientProperties(), controllers, "cluster", 9, uuid.UUID(int=1))
+            quorum.start()
+            try:
+                async with asyncio.timeout(5):  # the broker of another kind is reached
+                    with pytest.raises(NonsenseError):
+                        await quorum.caught_up()
+            finally:
+                await quorum.close()
+
+    asyncio.run(story())
+
+
+def test_an_answer_is_waited_for_longer_as_long_as_the_log_is_read_from_its_start() -> None:
+    async def story() -> None:
+        waited: list[float] = []
+
+        class Connection(_Connection):
+            async def ask(self, request: Any, *, seconds: float = 0.0, **more: Any) -> Any:
+                waited.append(seconds)
+                return await super().ask(request)
+
+        quorum = _quorum()
+        half = _BATCHES[len(_BATCHES) // 2].next_offset
+        connection = Connection(
+            _fetched(_RECORDED, high_watermark=half), _fetched(high_watermark=_END),
+            _fetched(high_watermark=_END),
+        )  # fmt: skip
+        for _ in range(3):
+            await quorum._fetch(connection, 1)  # type: ignore[arg-type]
+        assert waited == [10.5, 2.5, 2.5]
+
+    asyncio.run(story())
+
+
 def test_who_waits_for_nothing_hears_that_the_following_ended() -> None:
     async def story() -> None:
         cluster, heard = ScriptedCluster(), asyncio.Event()
