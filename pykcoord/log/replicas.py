@@ -4,6 +4,7 @@ who it is there. Locked from `open` to `close`.
 
 from __future__ import annotations
 
+import logging
 import shutil
 import uuid
 from pathlib import Path
@@ -20,11 +21,14 @@ from pykcoord.log.state_file import StateFile
 
 __all__ = ["NodeState", "ReplicaDirectory"]
 
+logger = logging.getLogger("pykcoord.log")
+
 NODE_FILE = "node.json"
 
 
 class NodeState(NamedTuple):
-    """Who a node is: `broker_epoch` is that of its last registration, -1: never."""
+    """Who a node is: `broker_epoch` is that of its last registration, -1: never. `is_damaged`: a
+    replica was cut at a start since then, and may lack what was acknowledged."""
 
     cluster_id: str
     node_id: int
@@ -32,6 +36,12 @@ class NodeState(NamedTuple):
     topic_id: str
     partitions: int
     broker_epoch: int = -1
+    is_damaged: bool = False
+
+    @property
+    def kept_epoch(self) -> int:
+        """The last broker epoch of which nothing was lost, -1: none (KIP-966)."""
+        return -1 if self.is_damaged else self.broker_epoch
 
 
 class ReplicaDirectory:
@@ -81,7 +91,7 @@ class ReplicaDirectory:
             self._forget_replicas()
         fresh = NodeState(
             cluster_id, node_id, directory_id, str(topic_id), partitions,
-            known.broker_epoch if known else -1,
+            known.broker_epoch if known else -1, known is not None and known.is_damaged,
         )  # fmt: skip
         if fresh != known:
             self._write(fresh)
@@ -91,10 +101,11 @@ class ReplicaDirectory:
     def keep_epoch(self, broker_epoch: int) -> None:
         """Writes down the epoch of the registration. Raises OSError."""
         assert self.state is not None
-        self._write(self.state._replace(broker_epoch=broker_epoch))
+        self._write(self.state._replace(broker_epoch=broker_epoch, is_damaged=False))
 
     def open_log(self, number: int) -> ReplicaLog:
-        """The replica's log, opened if it is not. Raises LogError, OSError."""
+        """The replica's log, opened if it is not; what is damaged in it is cut, and fetched again.
+        Raises LogError, OSError."""
         assert self.state is not None
         if (known := self.logs.get(number)) is not None:
             return known
@@ -102,6 +113,10 @@ class ReplicaDirectory:
             self._folder(number), uuid.UUID(self.state.topic_id).bytes, self._segment_bytes, _pass
         )
         assert isinstance(opened, ReplicaLog)
+        if opened.cut is not None:
+            # A torn tail, which was never acknowledged, looks as a last batch that the disk lost.
+            logger.warning("%s", opened.cut, extra={"event": "cut", "partition": number})
+            self._write(self.state._replace(is_damaged=True))
         self.logs[number] = opened
         return opened
 

@@ -182,7 +182,7 @@ class KafkaNode:
         self.registration = Registration(
             self.quorum,
             identity,
-            state.broker_epoch,
+            state.kept_epoch,
             self.directory.keep_epoch,
             self.surroundings.timing,
         )

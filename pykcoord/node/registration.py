@@ -1,7 +1,8 @@
 """Registration with the controllers, and the heartbeats that keep it (KIP-631).
 
 The broker epoch is kept on disk: everything that was acknowledged is synced before it is told to
-anybody, so this node may say, after any end, that it lost nothing (KIP-966).
+anybody, so this node may say, after any end, that it lost nothing (KIP-966), unless a replica was
+found damaged.
 """
 
 from __future__ import annotations

@@ -325,3 +325,35 @@ def test_a_directory_is_of_one_node_of_one_cluster(tmp_path: Path) -> None:
     (tmp_path / "other" / "__consumer_offsets-0").mkdir(parents=True)
     with pytest.raises(LogError, match="not of a node"):
         ReplicaDirectory.open(tmp_path / "other", 1 << 20)
+
+
+def test_a_replica_that_was_cut_is_not_said_to_be_whole(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def story(store: _Store) -> None:
+        store.directory.keep_epoch(77)
+        store.lead((9,))
+        store.append(_append(0), _append(1))
+        await store.until(lambda: bool(store.outcomes))
+
+    _run(tmp_path / "d", story)
+    directory = ReplicaDirectory.open(tmp_path / "d", 1 << 20)
+    assert directory.state is not None
+    assert directory.open_log(0).next_offset == 2
+    assert directory.state.kept_epoch == 77
+    directory.close()
+    (segment,) = (tmp_path / "d" / "__consumer_offsets-0").glob("*.log")
+    segment.write_bytes(segment.read_bytes()[:-1])
+    for _ in range(2):  # until it is registered again
+        directory = ReplicaDirectory.open(tmp_path / "d", 1 << 20)
+        directory.begin("cluster", 9, _TOPIC_ID, 2, str(uuid.UUID(int=1)))
+        assert directory.open_log(0).next_offset == 1
+        assert directory.state is not None
+        assert (directory.state.broker_epoch, directory.state.kept_epoch) == (77, -1)
+        directory.close()
+    directory = ReplicaDirectory.open(tmp_path / "d", 1 << 20)
+    directory.keep_epoch(78)
+    assert directory.state is not None
+    assert directory.state.kept_epoch == 78
+    directory.close()
+    assert "is cut off after" in caplog.text
