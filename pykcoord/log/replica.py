@@ -80,7 +80,8 @@ class ReplicaLog(CopiedPartition):
         """This process leads from here on under that epoch, also if it never writes: followers may
         ask for the end of an earlier one."""
         self.forget_empty_epochs()
-        self._epochs = [*self._epochs, (leader_epoch, self.next_offset)]
+        if self.last_epoch < leader_epoch:  # else it goes on under the same one
+            self._epochs = [*self._epochs, (leader_epoch, self.next_offset)]
 
     def forget_empty_epochs(self) -> None:
         """Epochs under which nothing was written are as if they had not been."""

@@ -75,6 +75,11 @@ def test_where_an_epoch_ends_is_what_kafka_says(tmp_path: Path) -> None:
     assert log.end_of_epoch(8) == (7, 2)
     assert log.end_of_epoch(9) == (9, 2)
     assert log.end_of_epoch(10) == (-1, -1)
+    _append(log, 9)
+    log.begin_epoch(9)  # given up for a moment, and led again
+    assert log.epochs == [(7, 0), (9, 2)]
+    assert log.end_of_epoch(9) == (9, 3)
+    log.truncate(2)
     log.begin_epoch(12)  # 9 wrote nothing
     assert log.epochs == [(7, 0), (12, 2)]
     log.forget_empty_epochs()
