@@ -34,6 +34,11 @@ class Follower:
     last_at: float = float("-inf")
     heard: Heard | None = None
 
+    @property
+    def heard_at(self) -> float:
+        """When it asked last (seconds)."""
+        return self.last_at if self.heard is None else max(self.last_at, self.heard.at)
+
     def settle(self, end: int) -> None:
         """Takes in what was heard of it while the log ended at `end`."""
         if self.heard is not None and self.end >= end:
@@ -92,8 +97,8 @@ class LedPartition:
         """A follower asks for what is from `offset` on: it has all before. As long as it is not
         told again, `heard` says when it asked for the same."""
         one = self.followers.get(broker)
-        if one is None:
-            return
+        if one is None or 0 <= broker_epoch < one.broker_epoch:
+            return  # it is of before that broker began anew: what it had then, it may have lost
         if offset >= self.end:
             one.caught_up_at = max(one.caught_up_at, now)
         elif offset >= one.last_end >= 0:
@@ -137,7 +142,10 @@ class LedPartition:
             or self._is_in_sync(self.followers[one], now)
         ]
         for broker, one in self.followers.items():
-            may_enter = one.end >= max(self.high_watermark, self.start)
+            may_enter = (
+                one.end >= max(self.high_watermark, self.start)
+                and now - one.heard_at <= self.lag_seconds
+            )
             if broker not in self.isr and may_enter and eligible(broker, one.broker_epoch):
                 wanted.append(broker)
         return tuple(wanted) if set(wanted) != set(self.isr) else None

@@ -97,6 +97,29 @@ def test_who_is_about_to_enter_holds_the_high_watermark_already() -> None:
     assert led.advance(0.1, lambda broker, epoch: False)
 
 
+def test_what_a_broker_asked_before_it_began_anew_counts_no_more() -> None:
+    led = _led(isr=(9, 1), start=10)
+    led.fetched(1, 5, 10, 0.1)
+    led.fetched(1, 6, 4, 0.2)  # it lost something
+    led.fetched(1, 5, 10, 0.3)  # was on its way
+    assert led.followers[1].end == 4
+    led.fetched(1, -1, 7, 0.4)  # of a broker that does not say which it is
+    assert led.followers[1].end == 7
+
+
+def test_who_is_not_heard_of_does_not_enter_again_though_nothing_is_acknowledged() -> None:
+    led = _led(isr=(9, 1), start=10)
+    led.fetched(1, 1, 10, 0.0)
+    led.advance(0.0, _all)
+    _append(led, 20)
+    assert led.wanted_isr(31.0, _all) == (9,)
+    led.placed((), (9,), 8)
+    assert not led.advance(31.0, _all), "too few are in sync"
+    assert led.wanted_isr(31.0, _all) is None
+    led.fetched(1, 1, 10, 40.0)
+    assert led.wanted_isr(40.0, _all) == (9, 1)
+
+
 def test_an_answer_that_is_older_than_what_is_known_changes_nothing() -> None:
     led = _led()
     led.placed((9, 1), (9, 1), 6)
