@@ -208,8 +208,7 @@ class Mover:
         count = len(await self._placements())
         by_number = {move.partition: move for move in moves}
         for broker in sorted(self._cluster.view.brokers):
-            answer = await self._cluster.ask(broker, ListGroupsRequest())
-            for group in answer.groups:
+            for group in await self._groups_of(broker):
                 move = by_number.get(partition_of(str(group.group_id), count))
                 if move is None:
                     continue
@@ -218,6 +217,22 @@ class Mover:
                 move.kinds[kind or "classic"] = move.kinds.get(kind or "classic", 0) + 1
                 if kind not in _SERVED_TYPES:
                     move.refusal = f"{kind} group {group.group_id}, a kind that is not served"
+
+    async def _groups_of(self, broker: int) -> Sequence[Any]:
+        """All that it lists: while it loads some, it lists none."""
+        started = monotonic_seconds()
+        while True:
+            answer = await self._cluster.ask(broker, ListGroupsRequest())
+            if not answer.error_code.value:
+                groups: Sequence[Any] = answer.groups
+                return groups
+            is_late = monotonic_seconds() - started > _LOAD_SECONDS
+            if answer.error_code.value not in _SOON or is_late:
+                raise NodeError(
+                    f"broker {broker} does not list its groups: {answer.error_code.name}; whether "
+                    "the partitions have groups of kinds that are not served is not known"
+                )
+            await asyncio.sleep(_POLL_SECONDS)
 
     async def _open_node(self, opens: bool) -> None:
         request = IncrementalAlterConfigsRequest(

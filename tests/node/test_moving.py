@@ -28,6 +28,7 @@ class _Cluster:
         self.replicas = dict.fromkeys(range(4), (1, 2, 3))
         self.leaders = dict.fromkeys(range(4), 1)
         self.groups: dict[int, list[tuple[str, str]]] = {}
+        self.listing: list[int] = []  # codes of ListGroups, before it is answered
         self.settings: list[str | None] = []
         self.cordoned = 2  # so many reassignments are refused first
         self.topics: set[str] = set()
@@ -54,7 +55,8 @@ class _Cluster:
             SimpleNamespace(group_id=name, group_type=kind)
             for name, kind in self.groups.get(broker, [])
         ]
-        return SimpleNamespace(groups=groups)
+        code = self.listing.pop(0) if self.listing else 0
+        return SimpleNamespace(error_code=_ok(code, f"error {code}"), groups=() if code else groups)
 
     def _OffsetFetch(self, broker: int, request: Any) -> Any:
         (group,) = request.groups
@@ -110,6 +112,21 @@ def _taken(cluster: _Cluster, numbers: set[int] | None = None) -> list[Move]:
         return moves
 
     return asyncio.run(story())
+
+
+def test_a_broker_that_does_not_list_its_groups_has_not_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("pykcoord.node.moving._POLL_SECONDS", 0.0)
+    cluster = _Cluster()
+    group = next(name for one in range(99) if partition_of(name := f"g{one}", 4) == 0)
+    cluster.groups[1] = [(group, "Share")]
+    cluster.listing = [14, 15]  # it loads
+    (refused,) = [move for move in _taken(cluster) if move.refusal]
+    assert refused.partition == 0
+    cluster.listing = [31]
+    with pytest.raises(NodeError, match="broker 1 does not list its groups: error 31"):
+        _taken(cluster)
 
 
 def test_a_take_and_a_return_leave_all_as_it_was() -> None:
