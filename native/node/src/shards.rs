@@ -57,6 +57,7 @@ impl Node {
         self.dropped.add(dropped.counters());
         self.status[shard] = LOADING;
         self.targets.forget(shard);
+        self.holding.lose(shard);
         // Its groups will have other rows.
         let of_shard = self.deleted.iter_mut().filter(|(of, ..)| *of == shard);
         of_shard.for_each(|(.., from)| *from = Sweep::default());

@@ -51,7 +51,8 @@ pub(crate) struct Held {
     pub frame: Vec<u8>,
     pub shard: usize,
     pub producer: Producer,
-    /// None: its transaction may be open. A marker came meanwhile, or the coordinator refused.
+    /// None: its transaction may be open. A marker came meanwhile, the shard was led by another, or
+    /// the coordinator refused.
     pub refused: Option<ErrorCode>,
 }
 
@@ -84,6 +85,15 @@ impl Holding {
         };
         for held in self.waiting.values_mut().filter(of_marker) {
             held.refused = Some(ErrorCode::InvalidTxnState);
+        }
+    }
+
+    /// The shard is not led here for a while: whoever leads it may end the transaction, and what the
+    /// transaction coordinator says of before counts no more when it is led here again.
+    pub fn lose(&mut self, shard: usize) {
+        let held = self.waiting.values_mut().chain(&mut self.decided);
+        for held in held.filter(|held| held.shard == shard) {
+            held.refused = Some(ErrorCode::NotCoordinator);
         }
     }
 

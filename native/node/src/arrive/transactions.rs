@@ -64,7 +64,7 @@ impl<'a> Arrivals<'a, '_> {
         };
         let arrival = Arrival::of(held.ticket, &held.session, &request);
         let unserved = self.unserved(self.shard_of(commit.commit.group_id));
-        self.deliver(arrival, commit, held.refused.or(unserved));
+        self.deliver(arrival, commit, unserved.or(held.refused));
     }
 
     fn commit_in(

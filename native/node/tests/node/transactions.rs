@@ -240,6 +240,25 @@ fn a_shard_that_is_not_there_is_told_by_version() {
     assert_eq!(told(host.take(ticket)), [("t".into(), 0, refused)]);
 }
 
+/// Another that led it meanwhile may have written the marker, which nobody here saw.
+#[test]
+fn what_was_asked_before_another_led_the_shard_begins_no_transaction() {
+    let mut host = host(Transactions::Verified);
+    let of = in_transaction(commit("g", &[("t", 0, &[1])]), PRODUCER);
+    let shard = host.shard_of("g");
+    let (asked, decided) = (host.send(4, &of), host.send(4, &of));
+    host.node.verified(decided, None);
+    host.drop_shard(shard);
+    host.load(shard);
+    host.node.verified(asked, None);
+    host.sleep(0);
+    for ticket in [asked, decided] {
+        let refused = vec![(1, ErrorCode::NotCoordinator)];
+        assert_eq!(told(host.take(ticket)), [("t".into(), 0, refused)]);
+    }
+    assert_eq!(host.node.shard(shard).open_transactions(), []);
+}
+
 #[test]
 fn commits_and_markers_of_one_turn_are_done_in_their_order() {
     let mut host = host(Transactions::Trusted);
