@@ -299,7 +299,7 @@ class FollowerFetches:
             return number, code, -1, -1, -1, b"", None, self._leader(key)
         partition, log, records = led.partition, led.log, b""
         if not code and diverging is None and most_bytes > 0:
-            records = log.batches_from(followed.offset, most_bytes)
+            records = self._log.read(led, followed.offset, most_bytes)
         leader = self._leader(key) if code else None
         marks = partition.high_watermark, led.stable, log.start_offset
         return number, code, *marks, records, diverging, leader

@@ -133,7 +133,7 @@ class ReplicaApis:
             upper = led.stable
             fields["aborted"] = led.producers.aborted(offset, upper)
         if offset < upper and most_bytes > 0:
-            fields["records"] = _below(log.batches_from(offset, most_bytes), upper)
+            fields["records"] = _below(self._log.read(led, offset, most_bytes), upper)
         return fields
 
     async def _wait(self, numbers: set[int], seconds: float) -> bool:

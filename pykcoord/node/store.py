@@ -62,7 +62,8 @@ class NodeLog:
     in an ISR. `on_append(numbers)` and `on_watermark(numbers)` are called when there are more
     records, and when high watermarks moved, `on_led(number)` when a partition is led or not any
     more, `on_outsider(number)` when one that is not in the ISR asked for records, and
-    `on_failure(error)` when what is not led any more cannot be synced, or by our own fault."""
+    `on_failure(error)` when a log cannot be read, when what is not led any more cannot be synced,
+    and by our own fault."""
 
     def __init__(self, directory: ReplicaDirectory, shards: int, eligible: Eligible) -> None:
         self.shards = shards
@@ -163,6 +164,15 @@ class NodeLog:
             if broker not in led.partition.isr:
                 self.on_outsider(number)
         self._advance_all(moved)
+
+    def read(self, led: Led, offset: int, most_bytes: int) -> bytes:
+        """See `ReplicaLog.batches_from`. Raises OSError, which ends the leading."""
+        try:
+            return led.log.batches_from(offset, most_bytes)
+        except OSError as error:
+            self._broken(led, error)
+            self.on_failure(error)
+            raise
 
     def placed(self, number: int) -> None:
         """The ISR of a led partition is another."""
@@ -266,7 +276,7 @@ class NodeLog:
 
     def _broken(self, led: Led, error: BaseException) -> None:
         """The disk took nothing: this process does not lead it any more."""
-        lost = ShardLostError(led.number, f"append failed: {error}", fenced=False)
+        lost = ShardLostError(led.number, f"the disk failed: {error}", fenced=False)
         lost.__cause__ = error
         led.failure = lost
         self._fail(led, lost)

@@ -201,6 +201,25 @@ def test_bytes_that_are_waited_for_and_bytes_that_fit(tmp_path: Path) -> None:
     run(tmp_path / "d", story)
 
 
+def test_a_log_that_cannot_be_read_is_no_silence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(leader: Leader) -> None:
+        heard: list[Exception] = []
+        leader.log.on_failure = heard.append
+
+        def fail(offset: int, most_bytes: int) -> bytes:
+            raise OSError(5, "Input/output error")
+
+        monkeypatch.setattr(leader.directory.logs[0], "batches_from", fail)
+        with pytest.raises(OSError, match="Input/output error"):
+            await _Follower(leader).answered((0, 0))
+        assert [str(one) for one in heard] == ["[Errno 5] Input/output error"]
+        assert leader.log.led[0].failure is not None
+
+    run(tmp_path / "d", story)
+
+
 def test_who_is_gone_gets_nothing(tmp_path: Path) -> None:
     async def story(leader: Leader) -> None:
         follower = _Follower(leader)
