@@ -17,7 +17,9 @@ from pykcoord.node.store import Led
 __all__ = ["FetchSession", "FetchSessions", "Followed", "Key", "SessionError"]
 
 _INITIAL, _FINAL = 0, -1
-_MOST_SESSIONS = 64
+_MOST_SESSIONS = 256
+# Kafka's min.incremental.fetch.session.eviction.ms: whoever is silent for so long is gone.
+_SILENT_SECONDS = 120.0
 
 Key = tuple[bytes, int]
 """A topic's id and a partition."""
@@ -51,14 +53,14 @@ class Followed:
 class FetchSession:
     """`asked` are the partitions that are followed, `news` those of them that have to be looked at,
     in the order in which they are answered, `marks` those whose high watermark has moved. `heard`
-    is when it was heard of last, `answered_at` (seconds) when it was answered, `marks_told_at` when
-    it was told of marks alone."""
+    is when it was heard of last, `asked_at` (seconds) when its last request came, `answered_at`
+    when it was answered, `marks_told_at` when it was told of marks alone."""
 
     def __init__(self, session_id: int) -> None:
         self.session_id = session_id
         self.epoch = 1
         self.heard = Heard()
-        self.answered_at = self.marks_told_at = float("-inf")
+        self.asked_at = self.answered_at = self.marks_told_at = float("-inf")
         self.asked: dict[Key, Followed] = {}
         self.news: dict[Key, None] = {}
         self.marks: dict[Key, None] = {}
@@ -83,7 +85,7 @@ class FetchSession:
 
 
 class FetchSessions:
-    """Of all connections; the oldest go first."""
+    """Of all connections; those of whom nothing is heard go, and of too many the oldest."""
 
     def __init__(self) -> None:
         self._sessions: dict[int, FetchSession] = {}
@@ -91,13 +93,13 @@ class FetchSessions:
     def __iter__(self) -> Iterator[FetchSession]:
         return iter(self._sessions.values())
 
-    def of(self, asked: Asked) -> FetchSession:
+    def of(self, asked: Asked, now: float) -> FetchSession:
         """The session of a request, brought up to date; where it wants none, one that ends with the
-        answer, of id 0. Raises SessionError."""
+        answer, of id 0. `now`: seconds. Raises SessionError."""
         session_id, epoch = asked.session_id, asked.session_epoch
         if epoch in (_INITIAL, _FINAL):
             self._sessions.pop(session_id, None)
-            session = FetchSession(0) if epoch == _FINAL else self._new()
+            session = FetchSession(0) if epoch == _FINAL else self._new(now)
         else:
             found = self._sessions.get(session_id)
             if found is None:
@@ -106,14 +108,18 @@ class FetchSessions:
                 raise SessionError(71)
             session = found
             session.epoch = epoch % 0x7FFF_FFFF + 1
+        session.asked_at = now
         session.update(asked)
         return session
 
-    def _new(self) -> FetchSession:
+    def _new(self, now: float) -> FetchSession:
         while True:
             session_id = 1 + secrets.randbelow(2**31 - 1)
             if session_id not in self._sessions:
                 break
+        for one, of in list(self._sessions.items()):
+            if now - of.asked_at > _SILENT_SECONDS:
+                del self._sessions[one]
         while len(self._sessions) >= _MOST_SESSIONS:
             del self._sessions[next(iter(self._sessions))]
         session = self._sessions[session_id] = FetchSession(session_id)

@@ -100,7 +100,7 @@ class FollowerFetches:
         """Calls `reply` with the frame of the answer: at once, or when the request that is given
         back is over."""
         try:
-            session = self._sessions.of(asked)
+            session = self._sessions.of(asked, monotonic_seconds())
         except SessionError as error:
             reply(answer(correlation_id, error.code, 0, []))
             return None
