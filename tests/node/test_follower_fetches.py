@@ -175,6 +175,7 @@ def test_a_follower_hears_at_once_that_another_leads(tmp_path: Path) -> None:
         assert await waiting == {0: -_NOT_LEADER}
         assert await follower.ask() == {0: -_NOT_LEADER}, "until it is over"
         leader.lead()
+        await leader.synced()
         assert await follower.answered() == {}
         assert follower.told == {0: 2}
         assert await follower.answered((1, 0), topic_id=OTHER_ID) == {1: -_NOT_LEADER}
