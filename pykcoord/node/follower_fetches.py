@@ -28,12 +28,15 @@ __all__ = [
     "FollowerFetch",
     "FollowerFetches",
     "epoch_error",
+    "most_bytes_of",
 ]
 
 # How long a request of a later leader epoch waits for the metadata log to say so.
 EPOCH_SECONDS = 0.5
 GATHER_SECONDS = 0.003
 MARK_SECONDS = 0.1
+# Kafka's fetch.max.bytes: whatever is asked for, no answer is larger, but for one batch that is.
+MOST_BYTES = 55 << 20
 
 _NONE = ErrorCode.none.value
 _NOT_LEADER = ErrorCode.not_leader_or_follower.value
@@ -51,6 +54,11 @@ def epoch_error(led: Led | None, epoch: int) -> int:
         return _NONE
     early = ErrorCode.fenced_leader_epoch, ErrorCode.unknown_leader_epoch
     return int(early[epoch > known].value)
+
+
+def most_bytes_of(asked: int) -> int:
+    """How many bytes of records an answer has where so many are asked for."""
+    return max(1, min(asked, MOST_BYTES))
 
 
 class FollowerFetch:
@@ -224,7 +232,7 @@ class FollowerFetches:
         if self._waiting.get(session) is fetch:
             del self._waiting[session]
         session.answered_at = now = monotonic_seconds()
-        most_bytes = left = max(asked.max_bytes, 1)
+        most_bytes = left = most_bytes_of(asked.max_bytes)
         topics: dict[bytes, list[Partition]] = {}
         for key in list(session.news):
             followed = session.asked[key]

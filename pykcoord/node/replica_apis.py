@@ -18,7 +18,7 @@ from kio.static.primitive import i32, i64
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.log._record_batch import header
 from pykcoord.log.folders import TOPIC
-from pykcoord.node.follower_fetches import epoch_error
+from pykcoord.node.follower_fetches import epoch_error, most_bytes_of
 from pykcoord.node.image import Image
 from pykcoord.node.messages import NO_THROTTLE, nested_of
 from pykcoord.node.store import Led, NodeLog
@@ -85,7 +85,7 @@ class ReplicaApis:
     def _read(
         self, request: Any, asked: list[tuple[Any, Any]], version: int
     ) -> tuple[list[dict[str, Any]], int, bool]:
-        left, size, has_error = max(int(request.max_bytes), 1), 0, False
+        left, size, has_error = most_bytes_of(int(request.max_bytes)), 0, False
         found: list[dict[str, Any]] = []
         for topic, partition in asked:
             fields: dict[str, Any]

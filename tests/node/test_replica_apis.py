@@ -17,7 +17,7 @@ from pykcoord.clock import Clock
 from pykcoord.node.messages import decode, encode, nested_of, response_class
 from pykcoord.protocol import decode_response, encode_request
 
-from .led import EPOCH, OTHER_ID, RECORD, Leader, run
+from .led import BATCH_BYTES, EPOCH, OTHER_ID, RECORD, Leader, run
 from .markers import end_marker
 
 
@@ -136,6 +136,19 @@ def test_who_reads_committed_gets_what_is_stable_and_hears_what_was_aborted(
         assert (one.coordinator_epoch, one.current_txn_start_offset) == (1, -1)
         assert producers("orders").error_code.name == "not_leader_or_follower"
         assert producers("orders", 9).error_code.name == "unknown_topic_or_partition"
+
+    run(tmp_path / "d", story)
+
+
+def test_an_answer_is_bounded_whatever_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def story(leader: Leader) -> None:
+        monkeypatch.setattr("pykcoord.node.follower_fetches.MOST_BYTES", BATCH_BYTES)
+        await leader.synced()
+        assert len((await leader.fetch(0)).records) == BATCH_BYTES
+        await leader.fetch(2)
+        assert len((await leader.fetch(0, replica=-1)).records) == BATCH_BYTES
 
     run(tmp_path / "d", story)
 
