@@ -131,6 +131,7 @@ class Leadership:
                 sources[number] = Source(placement.leader, placement.leader_epoch)
         if not self._may_lead:
             lead = {}
+        min_isr = setting_of(self._quorum.image, "min.insync.replicas", self._timing.min_isr)
         for number, led in list(self._log.led.items()):
             known_as = lead.get(number)
             if known_as is None:
@@ -138,13 +139,14 @@ class Leadership:
             elif known_as.leader_epoch != led.partition.leader_epoch:
                 self._give_up(number, "")
             else:
+                led.partition.min_isr = min_isr
                 led.partition.placed(known_as.replicas, known_as.isr, known_as.epoch)
                 self._log.placed(number)
         known = dict(self._following.high_watermarks)
         await self._following.follow(sources)
         for number, placement in lead.items():
             if number not in self._log.led:
-                self._begin(number, placement, known.get(number, 0))
+                self._begin(number, placement, known.get(number, 0), min_isr)
         for number in self._directory.on_disk():
             if number not in placements or own not in placements[number].replicas:
                 self._directory.drop(number)
@@ -153,8 +155,8 @@ class Leadership:
                     extra={"event": "dropped", "partition": number},
                 )  # fmt: skip
 
-    def _begin(self, number: int, placement: Placement, high_watermark: int) -> None:
-        image, log = self._quorum.image, self._directory.open_log(number)
+    def _begin(self, number: int, placement: Placement, high_watermark: int, min_isr: int) -> None:
+        log = self._directory.open_log(number)
         partition = LedPartition(
             node_id=self._node_id,
             replicas=placement.replicas,
@@ -162,7 +164,7 @@ class Leadership:
             leader_epoch=placement.leader_epoch,
             partition_epoch=placement.epoch,
             start=log.next_offset,
-            min_isr=setting_of(image, "min.insync.replicas", self._timing.min_isr),
+            min_isr=min_isr,
             lag_seconds=self._timing.lag_seconds,
             begun_at=monotonic_seconds(),
             high_watermark=high_watermark,
