@@ -112,6 +112,10 @@ class FollowerFetches:
         except SessionError as error:
             reply(answer(correlation_id, error.code, 0, []))
             return None
+        for topic_id, number in asked.forgotten:
+            led = self._log.led.get(number)
+            if topic_id == self._topic_id and led is not None:
+                led.partition.dropped(asked.replica)
         fetch = FollowerFetch(correlation_id, asked, session, reply)
         if self._is_early(asked):
             self._early.add(fetch)

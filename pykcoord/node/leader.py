@@ -106,6 +106,12 @@ class LedPartition:
         one.last_end, one.last_at = self.end, now
         one.end, one.broker_epoch, one.heard = offset, broker_epoch, heard
 
+    def dropped(self, broker: int) -> None:
+        """A follower asks for this partition no more, whatever else it asks for."""
+        if (one := self.followers.get(broker)) is not None:
+            one.settle(self.end)
+            one.heard = None
+
     def advance(self, now: float, eligible: Eligible) -> bool:
         """Moves the high watermark as far as it may go; says whether it moved. It is the least of
         the ISR, and of those who are about to enter it."""

@@ -221,6 +221,23 @@ def test_a_log_that_cannot_be_read_is_no_silence(
     run(tmp_path / "d", story)
 
 
+def test_who_asks_for_a_partition_no_more_is_heard_of_it_no_more(tmp_path: Path) -> None:
+    async def story(leader: Leader) -> None:
+        leader.lead_one(1)
+        follower = _Follower(leader)
+        await follower.answered((0, 0), (1, 0))
+        await follower.answered((0, 2))
+        of = leader.partition.followers[1]
+        await follower.answered(forgotten=(0,))
+        heard_at = of.heard_at
+        await asyncio.sleep(0.01)
+        await follower.answered()  # of partition 1
+        assert leader.log.led[1].partition.followers[1].heard_at > heard_at
+        assert of.heard_at == heard_at
+
+    run(tmp_path / "d", story)
+
+
 def test_who_is_gone_gets_nothing(tmp_path: Path) -> None:
     async def story(leader: Leader) -> None:
         follower = _Follower(leader)
