@@ -30,6 +30,7 @@ from pykcoord.log.protocol import Failure, ShardLostError, Taken
 from pykcoord.log.shared.pruning import Place, delete_rounds, readable_snapshots
 from pykcoord.log.shared.rounds import entry_name, fence_journal
 from pykcoord.log.shared.store import Store
+from pykcoord.observers import tell
 from pykcoord.runtime import Runtime
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ class Driver(Journaling):
 
     def proved(self, started: int, next_index: int, leaderships: Sequence[tuple[int, int]]) -> None:
         """See `Journaling`."""
-        self._watch.proved(started)
+        tell(self._watch.proved, started)
         self._hear(lambda: self.node.proved(boot_ms(), started, next_index, [*leaderships]))
 
     def prove_failed(self) -> None:
@@ -227,7 +228,7 @@ class Driver(Journaling):
             self.log.gives_way = not self.is_told_news(_UNHEARD_SECONDS)
             self.node.tick(boot_ms())
             self._act()
-            self._watch.look(boot_ms())
+            tell(self._watch.look, boot_ms())
             self._runtime.go_on()
             await asyncio.sleep(_TICK_SECONDS)
 
@@ -311,7 +312,7 @@ class Driver(Journaling):
             end = await self._in_thread(lambda: fence_journal(self._store, incarnation, start, own))
             self.node.fenced(boot_ms(), incarnation, end)
 
-        self._watch.fences(incarnation)
+        tell(self._watch.fences, incarnation)
         self._spawn(fence())
 
     def _do_ask(self, to: int, ask: tuple[Any, ...]) -> None:
@@ -325,7 +326,7 @@ class Driver(Journaling):
             except ConnectionRefusedError:
                 self.node.refused(boot_ms(), to)
             except (SecretError, MalformedError) as error:
-                self._watch.refused(to, str(error))
+                tell(self._watch.refused, to, str(error))
             except OSError:
                 return  # the node counts what is not answered
             else:
@@ -337,7 +338,7 @@ class Driver(Journaling):
         try:
             self.node.answered(boot_ms(), to, answer)
         except _MALFORMED as error:
-            self._watch.refused(to, str(MalformedError(error)))
+            tell(self._watch.refused, to, str(MalformedError(error)))
         else:
             self._hear_topics(topics)
 
@@ -350,7 +351,7 @@ class Driver(Journaling):
         if self._failed.get(shard) != epoch:
             self._runtime.expect(shard)
         self._epochs[shard] = epoch
-        self._watch.takes(shard, lineage)
+        tell(self._watch.takes, shard, lineage)
         loader = self._runtime.node.loader()  # made here: the node is the loop's alone
         stretches = [Stretch(*one) for one in lineage]
 
@@ -382,10 +383,10 @@ class Driver(Journaling):
             self._runtime.expect(shard)
             self._runtime.adopt(shard, *taken)
             self._served.add(shard)
-            self._watch.serves(shard, epoch)
+            tell(self._watch.serves, shard, epoch)
 
     def _do_release(self, shard: int, epoch: int) -> None:
-        self._watch.releases(shard, epoch)
+        tell(self._watch.releases, shard, epoch)
         self._give_up(shard)
 
         async def release() -> None:

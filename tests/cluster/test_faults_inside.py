@@ -43,8 +43,8 @@ def test_a_node_ends_and_others_lead_its_shards(
         spread(members)
         since = members.watched_from_now()
         members.strike(NODE, fault)
-        process = members.processes.pop(NODE)
-        assert process.wait(WAIT_S) == 1, fault
+        assert members.processes[NODE].wait(WAIT_S) == 1, fault
+        del members.processes[NODE]
         served_again(members, probes)
         assert gap(probes, since) < GONE_S + SLACK_S, fault
         lines = members.lines[NODE]
@@ -53,6 +53,18 @@ def test_a_node_ends_and_others_lead_its_shards(
         assert any(f"AssertionError: a fault in {fault}" in line for line in lines), lines
         assert "start it again" in lines[-1], lines
         members.start(NODE)
+
+
+def test_a_fault_in_what_only_looks_on_ends_nothing(
+    members: FaultyMembers, probes: list[Probe]
+) -> None:
+    spread(members)
+    members.strike(NODE, "metrics")
+    members.wait(
+        lambda: any("a fault in metrics" in line for line in members.lines[NODE]), "it is said"
+    )
+    served_again(members, probes)
+    assert members.processes[NODE].poll() is None
 
 
 def test_an_answer_that_is_none_is_refused_and_ends_nobody_who_asks(

@@ -51,7 +51,8 @@ def _asked(self: driving.Driver, ask: tuple[Any, ...], topics: int) -> tuple[tup
 
 _heard, driving.Driver._hear = driving.Driver._hear, _hear
 _answered, driving.Driver.asked = driving.Driver.asked, _asked
-_raising("tick", driving.Watch, "look")
+_raising("tick", driving.Driver, "is_told_news")
+_raising("metrics", driving.Watch, "look")
 _raising("action", driving.Driver, "_do_follow")
 _raising("task", driving.Driver, "_in_thread")
 _raising("asked", driving.Driver, "_hear_topics")
