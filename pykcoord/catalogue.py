@@ -16,8 +16,10 @@ import contextlib
 import re
 import secrets
 import uuid
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 from pykcoord.errors import ArgumentError, KcoordError
@@ -123,6 +125,8 @@ class TopicCatalogue:
     def __init__(self, topics: Mapping[str, int] | None = None, store: Store | None = None) -> None:
         self._callbacks: list[Callable[[], None]] = []
         self._of_topics: list[Callable[[Changed], None]] = []
+        self._untold: deque[tuple[Changed, bool]] = deque()
+        self._is_telling = False
         document = store.read() if store is not None else None
         other = {k: v for k, v in (document or {}).items() if k not in _OWN}
         self.cluster_id = other.setdefault("cluster_id", new_id_text())
@@ -252,6 +256,7 @@ class TopicCatalogue:
             topic = replace(before, end_offsets={**before.end_offsets, **ends})
             self._put(topic)
             changed[name] = before, topic
+        self._version += 1
         self._tell(changed)
 
     @contextlib.contextmanager
@@ -310,7 +315,7 @@ class TopicCatalogue:
     def _put(self, topic: Topic) -> None:
         self._topics.current[topic.name] = self._by_id[topic.topic_id] = topic
 
-    def _stored(self, changes: Changes, is_all: bool) -> None:
+    def _stored(self, changes: Changes, is_all: bool) -> Callable[[], None]:
         if configs := changes.of.get(self._group_configs):
             known = self._group_configs.current | configs
             self._group_configs.current = {id_: of for id_, of in known.items() if of is not None}
@@ -319,7 +324,8 @@ class TopicCatalogue:
             # Others may iterate over it. Unlike this, `dict()` is slow where some are gone.
             self._topics.current = self._topics.current.copy()
             changed = {name: self._change(name, topic) for name, topic in topics.items()}
-        self._tell(changed, is_all)
+        self._version += 1
+        return partial(self._tell, changed, is_all)
 
     def _change(self, name: str, topic: Topic | None) -> tuple[Topic | None, Topic | None]:
         before = self._topics.current.get(name)
@@ -334,7 +340,25 @@ class TopicCatalogue:
         return before, topic
 
     def _tell(self, changed: Changed, is_all: bool = True) -> None:
-        self._version += 1
+        """All hear of changes in the order in which they were made, also of those that are made by
+        somebody who is told. What was raised first is raised at the end."""
+        self._untold.append((changed, is_all))
+        if self._is_telling:
+            return
+        failure = None
+        self._is_telling = True
+        try:
+            while self._untold:
+                try:
+                    self._tell_next(*self._untold.popleft())
+                except Exception as error:
+                    failure = failure or error
+        finally:
+            self._is_telling = False
+        if failure is not None:
+            raise failure
+
+    def _tell_next(self, changed: Changed, is_all: bool) -> None:
         if changed:
             for of_topics in self._of_topics:
                 of_topics(changed)

@@ -39,9 +39,10 @@ class Gathering:
     """What is asked of the document in `store` (None: it is only in memory).
 
     `tables` by the names of their objects; `other`: the rest of the document. `stored(changes,
-    is_all)` is called when changes are stored, by this process or another: it makes them current.
-    Without `is_all` there are more that were stored at the same time. `others_error` makes the
-    error of what is gathered, and not stored, since others have changed the same.
+    is_all)` is called when changes are stored, by this process or another: it makes them current,
+    and what it returns is called to tell of them. Without `is_all` there are more that were stored
+    at the same time. `others_error` makes the error of what is gathered, and not stored, since
+    others have changed the same.
     """
 
     def __init__(
@@ -49,7 +50,7 @@ class Gathering:
         store: Store | None,
         other: dict[str, Any],
         tables: Mapping[str, Table[Any]],
-        stored: Callable[[Changes, bool], None],
+        stored: Callable[[Changes, bool], Callable[[], None]],
         others_error: Callable[[], Exception],
     ) -> None:
         self._store = store
@@ -174,7 +175,7 @@ class Gathering:
 
     def close(self) -> None:
         """Wait for what is written now; nothing is told of it."""
-        self._stored = lambda changes, is_all: None
+        self._stored = lambda changes, is_all: lambda: None
         if self._work is not None:
             self._work.join()
 
@@ -274,10 +275,9 @@ class Gathering:
             self._drop(work.error, *work.changes)
             self._begin_next()
             return
-        if not work.slices:
+        if not work.is_cut:
             work.cut([changes.of for changes in work.changes])
-        self._make_current(work)
-        if work.slices:
+        if self._has_more(work):
             return
         self._work = None
         for changes in work.changes:
@@ -289,14 +289,8 @@ class Gathering:
     def _was_read(self, work: Work) -> None:
         """A slice of it is made current; after the last, what waits is stored on top."""
         assert isinstance(work, Read)
-        if work.error is None:
-            changes = self._make_current(work)
-            for table, of in changes.of.items():
-                for key in of:
-                    work.keys.add((table, key))
-                    self._encode(table, key)
-            if work.slices:
-                return
+        if work.error is None and self._has_more(work):
+            return
         self._work = None
         self._is_behind = work.error is not None
         work.error = work.error or work.failure
@@ -313,12 +307,24 @@ class Gathering:
         if self._work is None:
             self._begin_next()
 
-    def _make_current(self, work: Work) -> Changes:
-        """The next slice. Where somebody who is told of it fails, the others come all the same:
-        they are stored."""
-        changes = work.slices.popleft()
+    def _has_more(self, work: Work) -> bool:
+        """Make the next slice current; False: that was the end. Who is told may make a change, and
+        wait for it: then the work was ended meanwhile."""
+        if work.slices:
+            self._make_current(work, work.slices.popleft())
+        return bool(work.slices) or self._work is not work
+
+    def _make_current(self, work: Work, changes: Changes) -> None:
+        """Where somebody who is told of it fails, the others come all the same: they are stored."""
+        tell = self._stored(changes, not work.slices)
+        if isinstance(work, Read):
+            for table, of in changes.of.items():
+                for key in of:
+                    work.keys.add((table, key))
+                    self._encode(table, key)
         try:
-            self._stored(changes, not work.slices)
+            tell()
         except Exception as error:
+            if self._work is not work:
+                raise
             work.failure = work.failure or error
-        return changes

@@ -127,6 +127,7 @@ class Work:
     error: Exception | None = None
     failure: Exception | None = None
     """Of who was told of it, the first."""
+    is_cut: bool = False
     slices: deque[Changes] = field(default_factory=deque)
     _thread: threading.Thread | None = None
 
@@ -149,6 +150,7 @@ class Work:
 
     def cut(self, changed: Iterable[Mapping[Table[Any], dict[str, Any]]]) -> None:
         """Changes in slices, one at least."""
+        self.is_cut = True
         for of_tables in changed:
             for table, of in of_tables.items():
                 left = iter(of.items())

@@ -458,3 +458,96 @@ def test_nothing_is_told_once_it_is_closed(tmp_path):
         assert told == []
 
     asyncio.run(main())
+
+
+def told_of(topics, grow=lambda name: None):
+    """What a listener hears that comes behind one that calls `grow` with the name of each topic
+    that is there then, and is new or has changed."""
+    told: list[tuple[str, int | None, int | None]] = []
+
+    def first(changed):
+        for name, (_, topic) in changed.items():
+            if topic is not None:
+                grow(name)
+
+    topics.on_topics(first)
+    topics.on_topics(
+        lambda changed: told.extend(
+            (name, *(topic and topic.partitions for topic in pair))
+            for name, pair in changed.items()
+        )
+    )
+    return told
+
+
+@pytest.mark.parametrize("is_stored", [True, False])
+def test_who_is_told_of_a_change_may_make_one(tmp_path, is_stored):
+    """All was told again and again; and listeners behind heard of the later change first."""
+    path = tmp_path / "catalogue.json"
+    topics = TopicCatalogue(store=StateFile(path) if is_stored else None)
+
+    def grow(name):
+        if topics.topics()[name].partitions == 1:
+            topics.add_partitions(name, 2)
+            topics.set_end_offsets({(name, 1): 7})
+
+    told = told_of(topics, grow)
+    topics.create("a", 1)
+    assert told == [("a", None, 1), ("a", 1, 2), ("a", 2, 2)]
+    assert topics.pending() == []
+    assert topics.topics()["a"].end_offset(1) == 7
+    if is_stored:
+        assert TopicCatalogue(store=StateFile(path)).topics()["a"].partitions == 2
+
+
+@pytest.mark.parametrize("number", [0, 40, 99])
+@pytest.mark.parametrize("waits", [True, False])
+def test_who_is_told_of_a_slice_may_change_topics_and_wait_for_it(tmp_path, number, waits):
+    """What such a listener began was forgotten where the slice was the last one."""
+
+    async def main():
+        topics = TopicCatalogue(store=StateFile(tmp_path / "catalogue.json"))
+        made = []
+
+        def grow(name):
+            if name != f"t{number}" or made:
+                return
+            if waits:
+                topics.create("more", 1)
+                made.append(None)
+            else:
+                made.append(gather(topics, "more"))
+                topics.store_soon()
+
+        told = told_of(topics, grow)
+        changes = gather(topics, *(f"t{each}" for each in range(100)))
+        topics.store_soon()
+        await changes.ended()
+        for of in filter(None, made):
+            await asyncio.wait_for(of.ended(), 10)
+        assert sorted(name for name, *_ in told) == sorted([*topics.topics()])
+        assert len(told) == 101
+        assert len(stored_names(tmp_path)) == 101
+        assert topics.pending() == []
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("number", [0, 40, 99])
+def test_who_is_told_of_what_others_have_changed_may_make_a_change(tmp_path, number):
+    """It was stored without what the listener was told of, which others had acknowledged."""
+
+    async def main():
+        path = tmp_path / "catalogue.json"
+        others = TopicCatalogue(store=StateFile(path))
+        topics = TopicCatalogue(store=StateFile(path))
+        with others.together():
+            for each in range(100):
+                others.create(f"t{each}", 1)
+        told = told_of(topics, lambda name: name == f"t{number}" and topics.create("more", 1))
+        await topics.reload_soon()
+        assert stored_names(tmp_path) == {*topics.topics()} == {*others.topics(), "more"}
+        assert len(told) == 101
+        assert topics.pending() == []
+
+    asyncio.run(main())
