@@ -103,7 +103,7 @@ class Catalogue(Protocol):
     def create(
         self, name: str, partitions: int, configs: Mapping[str, str] | None = None
     ) -> Topic: ...
-    def delete(self, name: str) -> None: ...
+    def delete(self, name: str, topic_id: uuid.UUID | None = None) -> None: ...
     def group_configs(self) -> Mapping[str, Mapping[str, str]]: ...
     def next_group_configs(self, group_id: str) -> Mapping[str, str]: ...
     def set_group_configs(self, group_id: str, configs: Mapping[str, str]) -> None: ...
@@ -218,9 +218,12 @@ class TopicCatalogue:
             raise TooManyTopicsError("name", f"at most {MAX_CREATED_TOPICS} topics can be created")
         return self._new(name, partitions, configs or {})
 
-    def delete(self, name: str) -> None:
-        """Forget the topic, its id and its partitions."""
-        self._topic(name)
+    def delete(self, name: str, topic_id: uuid.UUID | None = None) -> None:
+        """Forget the topic, its id and its partitions; with `topic_id` only the topic that has it,
+        which may be about to go already, and a new one of its name about to come."""
+        topic = self._topic(name)
+        if topic_id not in (None, topic.topic_id):
+            raise UnknownTopicError("topic_id", f"no topic has the id {topic_id} any more")
         with self.together():
             self._gathering.gather(self._topics, name, None)
 

@@ -141,3 +141,31 @@ def test_what_waits_for_a_slice_is_there_at_once_for_who_does_not_wait_on_the_lo
         assert catalogue.pending() == []
 
     run(main())
+
+
+def test_an_id_does_not_delete_a_new_topic_of_the_same_name(run, tmp_path):
+    """The topic of the id was about to go, and a new one of its name about to come: that one was
+    deleted instead, and its owner was told that it is there."""
+
+    async def main():
+        store = SlowStore(tmp_path / "catalogue.json")
+        rig = Rig(catalogue=TopicCatalogue({"orders": 12}, store))
+        topics = rig.dispatcher._cluster.catalogue.topics
+        old = topics()["orders"].topic_id
+        gone = rig.send(encode(20, 1, topic_names=("orders",), timeout=MS))
+        await written(store)
+        again = rig.send(creating("orders"))
+        asked = [{"name": None, "topic_id": old}]
+        by_id = rig.send(encode(20, 6, topics=asked, timeout=MS))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        for ticket in (gone, again, by_id):
+            store.go.release()
+            await rig.until_answered(ticket)
+        assert created(rig, again) == [0]
+        (result,) = decode(20, 6, bytes(rig.replies[by_id])[4:]).responses
+        assert (result.error_code, result.name, result.topic_id) == (100, None, old)
+        assert topics()["orders"].topic_id != old
+        assert rig.at_rest()
+
+    run(main())

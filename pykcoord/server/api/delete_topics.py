@@ -8,6 +8,7 @@ from uuid import UUID
 
 from kio.schema.errors import ErrorCode
 
+from pykcoord.catalogue import UnknownTopicError
 from pykcoord.server._seen import Seen
 from pykcoord.server.api.changes import stored_together
 from pykcoord.server.api.errors import error_of
@@ -73,18 +74,26 @@ def _delete(name: str | None, topic_id: Any, cluster: Cluster) -> Fields:
     if name is None:
         topic = catalogue.by_id(topic_id)
         if topic is None:
-            text = "This server does not host this topic ID."
-            return _result(None, topic_id, ErrorCode.unknown_topic_id, text)
+            return _unknown_id(topic_id)
     else:
         topic = catalogue.topics().get(name)
         if topic is None:
             text = "This server does not host this topic-partition."
             return _result(name, None, ErrorCode.unknown_topic_or_partition, text)
     try:
-        catalogue.delete(topic.name)
+        catalogue.delete(topic.name, topic_id)
+    except UnknownTopicError as error:
+        if topic_id is not None:
+            return _unknown_id(topic_id)
+        return _result(topic.name, topic.topic_id, *error_of(error))
     except Exception as error:
         return _result(topic.name, topic.topic_id, *error_of(error))
     return _result(topic.name, topic.topic_id, NONE, None)
+
+
+def _unknown_id(topic_id: Any) -> Fields:
+    text = "This server does not host this topic ID."
+    return _result(None, topic_id, ErrorCode.unknown_topic_id, text)
 
 
 def _result(name: str | None, topic_id: Any, error: ErrorCode, text: str | None) -> Fields:
