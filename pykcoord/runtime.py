@@ -76,6 +76,7 @@ class Runtime:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._transport: Transport | None = None
         self._awake = False
+        self._called: asyncio.Handle | None = None
         self._running = False
         self._log_lost: LogError | None = None
         self._committed: list[tuple[int, int]] = []
@@ -161,7 +162,13 @@ class Runtime:
         if self._running and not self._awake:
             self._awake = True
             assert self._loop is not None
-            self._loop.call_soon(self._turn)
+            self._called = self._loop.call_soon(self._turn)
+
+    def turn(self) -> None:
+        """Have the turn that `wake` asked for at once. On the loop's thread only."""
+        if self._awake and self._called is not None:
+            self._called.cancel()
+            self._turn()
 
     @property
     def shards_away(self) -> int:

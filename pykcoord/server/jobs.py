@@ -68,7 +68,7 @@ class Jobs:
 
     `start` gives what a job costs before its first element, in elements, and its steps; `done`
     takes the answer of one that is done; `failed` the error of one that is not, and is gone.
-    `answers` is the memory of all answers.
+    `answers` is the memory of all answers. `turn` serves what was read and not served yet.
     """
 
     def __init__(
@@ -77,11 +77,13 @@ class Jobs:
         done: Callable[[Job, bytearray], None],
         failed: Callable[[int, Exception], None],
         answers: Budget,
+        turn: Callable[[], None],
     ) -> None:
         self._start = start
         self._done = done
         self._failed = failed
         self._answers = answers
+        self._turn = turn
         self._waiting: dict[int, Job] = {}
         self._asking: dict[int, Job] = {}
         self._spent = 0
@@ -103,12 +105,14 @@ class Jobs:
             self._end(job)
 
     def _give_way(self) -> None:
-        """Have the turn before a slice, if there is one in this iteration: who asks for little
-        waits for what is left of one slice, not for the next as well."""
+        """Read before a slice, and have the turn of what was read: who asks for little waits for
+        what is left of one slice, not for the next as well."""
         asyncio.get_running_loop().call_soon(self._next_iteration)
 
     def _next_iteration(self) -> None:
-        """One slice of work: of one long request, or of several short ones."""
+        """One slice of work: of one long request, or of several short ones. What was read in the
+        iteration before comes first: its turn would be behind this."""
+        self._turn()
         self._spent = 0
         self._is_awake = bool(self._waiting)
         if self._is_awake:

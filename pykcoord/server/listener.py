@@ -130,7 +130,7 @@ class Server:
         if new_foreign is None:
             hub = self.hub
             self._dispatcher = Dispatcher(
-                self._cluster, hub.answer, hub.refuse, lambda: hub.unsent_bytes
+                self._cluster, hub.answer, hub.refuse, lambda: hub.unsent_bytes, runtime.turn
             )
         else:
             self._dispatcher = new_foreign(self.hub.answer, self.hub.refuse)

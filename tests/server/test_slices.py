@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from fuzz.session import Calls
 from support.kio_client import ask, decode, encode
+from support.scripted_node import HEARTBEAT
 
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.server import jobs
@@ -22,7 +23,7 @@ from pykcoord.server.api.node_api import Cluster
 from pykcoord.server.dispatch import Dispatcher
 from pykcoord.session import EMBEDDED
 
-from .conftest import serving
+from .conftest import frame, serving
 from .test_node_apis import MS, metadata, new_topic, topic_named
 
 COUNT = 4_000
@@ -268,6 +269,36 @@ def test_an_iteration_of_the_loop_passes_between_two_slices(run, monkeypatch):
         slices = sorted(set(worked))
         assert len(slices) > 5
         assert min(after - before for before, after in itertools.pairwise(slices)) == 2
+
+    run(main())
+
+
+def test_what_was_read_is_served_before_the_next_slice(run, monkeypatch):
+    """A slice was put in line before the turn of what was read in the same iteration."""
+
+    async def main():
+        async with serving(topics=dict.fromkeys(names(), 1)) as rig:
+            long, short = await rig.connect(), await rig.connect()
+            jobs = rig.server._dispatcher._jobs
+            left: list[int] = []
+            work_on = jobs._work_on
+
+            def worked(job: Any) -> None:
+                if job.steps is not None:
+                    left.append(len(rig.server.hub.in_flight) - 1)  # without the long one itself
+                work_on(job)
+
+            monkeypatch.setattr(jobs, "_work_on", worked)
+            key, version, fields = LONG["Metadata"]
+            long.send(encode(key, version, **fields))
+            answer = asyncio.create_task(long.read())
+            beats = 0
+            while not answer.done():
+                await short.ask(frame(HEARTBEAT))
+                beats += 1
+            assert len(left) > 20
+            assert beats > 10
+            assert max(left) == 0
 
     run(main())
 
