@@ -4,15 +4,20 @@ later, and a line names the node, the shard and the object."""
 from __future__ import annotations
 
 import errno
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
+from support.asked import METADATA, Asked
 from support.hosting import wait_until
 from support.one_node import GROUPS, NOT_COORDINATOR, Manners, Node, serving
 
 from pykcoord.cluster.looking import read_cluster
+from pykcoord.cluster.timing import Timing
+from pykcoord.cluster.topics import SharedTopics
 from pykcoord.errors import KcoordError
 
 pytestmark = pytest.mark.client
@@ -213,3 +218,31 @@ def test_an_entry_of_a_later_version_ends_a_node_with_a_line(
         assert "has format 99, this version reads" in str(node.error), node.error
     with Node(store, root, 2) as later:
         assert "has format 99, this version reads" in str(later.error), later.error
+
+
+def test_topics_that_could_not_be_read_are_read_again_unasked(
+    store: Manners, root: Path, lines: Callable[[], list[str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the store gave counts as read there: nobody tells of it again."""
+    waits = Timing.of(str(root))._replace(topics_seconds=0.3)
+    monkeypatch.setattr(Timing, "of", staticmethod(lambda location: waits))
+    with serving(store, root) as node:
+        topics = SharedTopics(store.folder)
+        document = topics.read()
+        assert document is not None
+        document["topics"]["bills"] = document["topics"]["orders"] | {"topic_id": str(uuid4())}
+        newest = f"registry/topics/{topics.version + 1:012}"
+        assert store.folder.create(newest, b'{"topics": {"bills": {"partitions": "many"}}}')
+        wait_until(lambda: any("topics cannot be read" in line for line in lines()), 60)
+        node.commit_all(2)
+        store.folder.delete(newest)
+        assert store.folder.create(newest, json.dumps(document).encode())
+        with Asked(node.address) as asked:
+
+            def is_known() -> bool:
+                wanted = {"topics": [{"name": "bills"}], "allow_auto_topic_creation": False}
+                (topic,) = asked.ask(METADATA, 4, **wanted).topics
+                return topic.error_code.value == 0
+
+            wait_until(is_known, 60)
+        node.has_all(2)
