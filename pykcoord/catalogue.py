@@ -170,6 +170,22 @@ class TopicCatalogue:
         the error. To be called on a loop."""
         return self._gathering.read_soon()
 
+    def take(
+        self,
+        topics: Mapping[str, Topic | None],
+        group_configs: Mapping[str, Mapping[str, str]],
+        is_all: bool,
+    ) -> None:
+        """Topics and what is set for groups, as the owner of the store has changed them there;
+        None: a topic is gone, and nothing is set for a group without settings. Without `is_all`
+        there is more."""
+        changes = Changes()
+        changes.of[self._topics] = dict(topics)
+        changes.of[self._group_configs] = {
+            group_id: dict(configs) or None for group_id, configs in group_configs.items()
+        }
+        self._gathering.take(changes, is_all)
+
     @property
     def is_behind(self) -> bool:
         """Whether the last `reload` could not read what the store has: it is to be tried again,

@@ -144,6 +144,12 @@ class Gathering:
             work.join()
             work.done(work)
 
+    def take(self, changes: Changes, is_all: bool) -> None:
+        """Make current what the owner of the store has changed there: it is not read."""
+        tell = self._stored(changes, is_all)
+        self._encode_all(changes)
+        tell()
+
     def read_now(self) -> None:
         """Make current what others have stored, and wait for it. What is gathered is stored on top
         of it, or not at all. Raises what the store and `Table.value_of` raise."""
@@ -168,9 +174,7 @@ class Gathering:
         """What is gathered, and these changes before it, will not be stored."""
         dropped = [*before, self._take_gathered()]
         for changes in dropped:
-            for table, of in changes.of.items():
-                for key in of:
-                    self._encode(table, key)
+            self._encode_all(changes)
             changes.end(error)
 
     def close(self) -> None:
@@ -182,6 +186,11 @@ class Gathering:
     def write_all(self) -> None:
         """Store the document as it is. Raises what the store raises."""
         self._writer()()
+
+    def _encode_all(self, changes: Changes) -> None:
+        for table, of in changes.of.items():
+            for key in of:
+                self._encode(table, key)
 
     def _encode(self, table: Table[Any], key: str) -> None:
         value = self.next(table, key)
@@ -318,10 +327,8 @@ class Gathering:
         """Where somebody who is told of it fails, the others come all the same: they are stored."""
         tell = self._stored(changes, not work.slices)
         if isinstance(work, Read):
-            for table, of in changes.of.items():
-                for key in of:
-                    work.keys.add((table, key))
-                    self._encode(table, key)
+            work.keys.update((table, key) for table, of in changes.of.items() for key in of)
+            self._encode_all(changes)
         try:
             tell()
         except Exception as error:

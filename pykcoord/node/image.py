@@ -39,8 +39,9 @@ class Placement(NamedTuple):
 class Image:
     """The state after the records up to `offset`, of which the last was written in `epoch`.
     `topics` are ids by name, `partitions` by topic id and number, `configs` by kind and name of the
-    resource. `topics_version` goes up when a topic comes, goes or grows, or a setting changes,
-    `reassignments` when a partition gets other replicas."""
+    resource. `topics_version` goes up when a topic comes, goes or grows, or a setting changes.
+    `touched` are topics of which anything but leaders changed, and groups whose settings did, by
+    kind and name; who follows them takes them out."""
 
     offset: int = 0
     epoch: int = 0
@@ -52,7 +53,7 @@ class Image:
     partitions: dict[uuid.UUID, dict[int, Placement]] = field(default_factory=dict)
     configs: dict[tuple[int, str], dict[str, str]] = field(default_factory=dict)
     topics_version: int = 0
-    reassignments: int = 0
+    touched: dict[tuple[int, str], None] = field(default_factory=dict)
     _waiting: list[Any] | None = None
 
     def of(self, topic: str) -> Mapping[int, Placement]:
@@ -60,12 +61,11 @@ class Image:
         topic_id = self.topics.get(topic)
         return {} if topic_id is None else self.partitions[topic_id]
 
-    def replicas_of(self, broker_id: int) -> Iterable[tuple[str, int]]:
-        """(topic, partition) of all replicas that a broker has."""
-        for topic_id, placements in self.partitions.items():
-            for number, placement in placements.items():
-                if broker_id in placement.replicas:
-                    yield self.names[topic_id], number
+    def replicas_of(self, broker_id: int, topic: str) -> Iterable[int]:
+        """Partitions of a topic of which a broker has a replica."""
+        for number, placement in self.of(topic).items():
+            if broker_id in placement.replicas:
+                yield number
 
     def apply_batch(self, batch: log.MetadataBatch) -> None:
         """Takes in a batch that follows what is there. Raises UnknownRecordError."""
@@ -115,25 +115,35 @@ class Image:
         self.topics_version += 1
         match record:
             case log.TopicSet(name, topic_id):
+                self.touched[TOPIC_KIND, name] = None
                 self.topics[name], self.names[topic_id] = topic_id, name
                 self.partitions.setdefault(topic_id, {})
             case log.TopicGone(topic_id):
                 self.partitions.pop(topic_id, None)
                 gone = self.names.pop(topic_id, None)
                 if gone is not None:
+                    self.touched[TOPIC_KIND, gone] = None
                     self.topics.pop(gone, None)
                     self.configs.pop((TOPIC_KIND, gone), None)
             case log.PartitionSet():
+                self._touch(record.topic_id)
                 self.partitions.setdefault(record.topic_id, {})[record.partition] = Placement(
                     record.replicas, record.isr, record.adding, record.removing, record.leader,
                     record.leader_epoch, record.partition_epoch, record.recovery_state,
                 )  # fmt: skip
             case log.ConfigSet(kind, resource, name, value):
+                if kind == GROUP_KIND:
+                    self.touched[kind, resource] = None
                 of = self.configs.setdefault((kind, resource), {})
                 if value is None:
                     of.pop(name, None)
                 else:
                     of[name] = value
+
+    def _touch(self, topic_id: uuid.UUID) -> None:
+        name = self.names.get(topic_id)
+        if name is not None:
+            self.touched[TOPIC_KIND, name] = None
 
     def _change(self, change: log.BrokerChanged) -> None:
         known = self.brokers.get(change.broker_id)
@@ -153,8 +163,9 @@ class Image:
         known = self.partitions.get(change.topic_id, {}).get(change.partition)
         if known is None:
             return
+        if change.replicas is not None:
+            self._touch(change.topic_id)
         has_leader = change.leader is not None
-        self.reassignments += change.replicas is not None
         self.partitions[change.topic_id][change.partition] = Placement(
             _or(change.replicas, known.replicas),
             _or(change.isr, known.isr),

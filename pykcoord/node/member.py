@@ -34,7 +34,7 @@ from pykcoord.node.quorum import Quorum
 from pykcoord.node.registration import Identity, Registration
 from pykcoord.node.replica_apis import ReplicaApis
 from pykcoord.node.store import NodeLog
-from pykcoord.node.topics import ImageTopics, open_topics
+from pykcoord.node.topics import FollowedTopics, ImageTopics, open_topics
 from pykcoord.node.verifying import Verifying
 from pykcoord.server import Server
 from pykcoord.server.api.events_topic import EventsTopic
@@ -72,9 +72,8 @@ class KafkaNode:
         self.cluster = cluster
         self.node_id = config.node_id
         self.ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._refused: set[tuple[str, int]] = set()
+        self._refused: dict[str, set[int]] = {}
         self._topics_version = -1
-        self._placed = (-1, -1)
         self._cordon = Cordon()
 
     @classmethod
@@ -130,8 +129,8 @@ class KafkaNode:
         image, directory, config = self._image, self.directory, self.config
         config = dataclasses.replace(config, offsets_topic_num_partitions=self.partitions)
         self.log = NodeLog(directory, self.partitions, self._eligible)
-        self.topics = ImageTopics(self.cluster.view.cluster_id, image())
-        self.catalogue = open_topics(self.topics)
+        self.catalogue = open_topics(ImageTopics(self.cluster.view.cluster_id, image()))
+        self.topics = FollowedTopics(self.catalogue, image(), self._look_at_topic)
         groups = logging.getLogger("pykcoord.groups")
         self.engine = Engine.open(
             self.log, config, self.catalogue, metrics,
@@ -246,6 +245,8 @@ class KafkaNode:
         ):  # fmt: skip
             if (part := getattr(self, name, None)) is not None:
                 await part.close()
+        if hasattr(self, "topics"):
+            self.topics.close()
         if hasattr(self, "forwarding"):
             self.forwarding.close()
         if hasattr(self, "engine"):
@@ -314,10 +315,9 @@ class KafkaNode:
     def _changed(self) -> None:
         """The metadata log went on."""
         image = self._image()
+        self.topics.follow(image)
         if image.topics_version != self._topics_version:
             self._topics_version = image.topics_version
-            self.topics.image = image
-            self.catalogue.reload()
             self._look_at_cordon()
             if image.topics.get(TOPIC) != self.topic_id:
                 self._fail(
@@ -330,23 +330,23 @@ class KafkaNode:
                         f"{self.partitions}: start the node again"
                     )
                 )
-        if (placed := (image.topics_version, image.reassignments)) != self._placed:
-            self._placed = placed
-            self._look_for_others()
         self.leadership.look()
         self.alterations.look()
 
-    def _look_for_others(self) -> None:
+    def _look_at_topic(self, topic: str) -> None:
         """Replicas of other topics are not served here, whoever assigned them."""
-        found = {one for one in self._image().replicas_of(self.node_id) if one[0] != TOPIC}
-        for topic, number in sorted(found - self._refused):
+        if topic == TOPIC:
+            return
+        found = set(self._image().replicas_of(self.node_id, topic))
+        for number in sorted(found - self._refused.pop(topic, set())):
             logger.error(
                 "%s-%d was assigned to node %d, which holds no records: it is not followed and not "
                 "led here; assign it to brokers with kafka-reassign-partitions",
                 topic, number, self.node_id,
                 extra={"event": "refused_replica", "topic": topic, "partition": number},
             )  # fmt: skip
-        self._refused = found
+        if found:
+            self._refused[topic] = found
 
     def _look_at_cordon(self) -> None:
         """Kafka's own setting opens this node for replicas, for a short time."""
@@ -363,7 +363,7 @@ class KafkaNode:
     @property
     def refused_replicas(self) -> int:
         """Partitions of other topics that are assigned to this node."""
-        return len(self._refused)
+        return sum(map(len, self._refused.values()))
 
     def _watermarks_moved(self, numbers: list[int]) -> None:
         self.replicas.moved(numbers)

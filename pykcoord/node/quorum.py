@@ -23,6 +23,7 @@ from kio.schema.fetch_snapshot.v1.request import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
+from pykcoord.clock import thread_seconds
 from pykcoord.kafka import ClientProperties, ClusterError, Connection, Connector, UnreachableError
 from pykcoord.kafka.view import address_text
 from pykcoord.node.errors import NodeError
@@ -42,6 +43,8 @@ _LEAST_PAUSE, _MOST_PAUSE = 0.05, 1.0
 # Kafka's controller.quorum.request.timeout.ms: one that hangs is left within a session. Whoever
 # reads the log from its start gets large answers, and waits longer.
 _ANSWER_SECONDS, _LARGE_ANSWER_SECONDS = 2.0, 10.0
+# After batches that took the processor for longer others are served.
+_LONG_SECONDS = 0.002
 
 
 class Quorum:
@@ -286,10 +289,13 @@ class Quorum:
         return True
 
     async def _take_in(self) -> None:
-        applied = 0
+        applied, began = 0, thread_seconds()
         while self._pending and self._pending[0].next_offset <= self._high_watermark:
             self.image.apply_batch(self._pending.pop(0))
             applied += 1
+            if thread_seconds() - began > _LONG_SECONDS:
+                await asyncio.sleep(0)
+                began = thread_seconds()
         if applied:
             for callback in self.on_change:
                 callback()

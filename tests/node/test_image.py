@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pykcoord.node.image import BROKER_KIND, Image
+from pykcoord.node.image import BROKER_KIND, GROUP_KIND, TOPIC_KIND, Image
 from pykcoord.node.metadata_records import (
     ConfigSet,
     PartitionChanged,
@@ -97,16 +97,6 @@ def test_a_leader_that_is_named_begins_an_epoch_and_any_change_counts() -> None:
     assert (placement.leader, placement.leader_epoch, placement.epoch) == (-1, 7, 12)
 
 
-def test_other_replicas_of_a_partition_are_noticed_and_another_leader_is_none() -> None:
-    image = _image()
-    before = (image.topics_version, image.reassignments)
-    image.apply(_change(leader=2, isr=(2,)))
-    assert (image.topics_version, image.reassignments) == before
-    image.apply(_change(replicas=(2, 9), adding=(9,)))
-    assert (image.topics_version, image.reassignments) == (before[0], before[1] + 1)
-    assert list(image.replicas_of(9)) == [("t", 0)]
-
-
 def test_a_transaction_of_the_controller_counts_at_its_end() -> None:
     image = _image()
     image.apply(TransactionBegun())
@@ -129,10 +119,30 @@ def test_a_topic_that_is_deleted_takes_its_partitions_and_settings() -> None:
     assert image.topics_version > before
 
 
-def test_replicas_of_a_broker_are_found_in_all_topics() -> None:
+def test_replicas_of_a_broker_are_found() -> None:
     image = _image()
-    assert list(image.replicas_of(2)) == [("t", 0)]
-    assert list(image.replicas_of(3)) == []
+    assert list(image.replicas_of(2, "t")) == [0]
+    assert list(image.replicas_of(3, "t")) == []
+    assert list(image.replicas_of(2, "other")) == []
+
+
+def test_topics_and_groups_that_change_are_touched_and_those_that_get_other_leaders_are_not() -> (
+    None
+):
+    image = _image()
+    assert [*image.touched] == [(TOPIC_KIND, "t")]
+    for record, touched in [
+        (_change(leader=2), []),
+        (_change(isr=(1,)), []),
+        (_change(replicas=(1, 3)), [(TOPIC_KIND, "t")]),
+        (_partition(partition=1), [(TOPIC_KIND, "t")]),
+        (ConfigSet(GROUP_KIND, "g", "consumer.session.timeout.ms", "50000"), [(GROUP_KIND, "g")]),
+        (ConfigSet(BROKER_KIND, "1", "cordoned.log.dirs", "*"), []),
+        (TopicGone(_ID), [(TOPIC_KIND, "t")]),
+    ]:
+        image.touched.clear()
+        image.apply(record)
+        assert [*image.touched] == touched
 
 
 def test_a_newer_record_of_a_type_that_counts_is_refused() -> None:
