@@ -1,6 +1,8 @@
 # The index of _connection.pyx: the connections of one listener and what they share.
 
+from pykcoord.server._counting cimport Counts
 from pykcoord.server._freeing cimport Freeing
+from pykcoord.server._halves cimport Halves
 from pykcoord.server._sending cimport Replies
 
 
@@ -18,7 +20,13 @@ cdef class Hub:
     cdef readonly bint is_behind          # so it was before the last `take`
     cdef list _pending                    # (ticket, session, frame) since the last turn
     cdef double _pending_since
+    cdef list _long_pending               # (ticket, connection) of the long ones of these
+    cdef list _long_taken                 # the same of the last turn
     cdef readonly Freeing freeing         # large buffers of connections that need them no more
+    cdef readonly Halves halves           # frames that are not whole yet
+    cdef readonly long long ahead_bytes   # of short and pipelined frames that are not taken yet
+    cdef public long long most_ahead_bytes
+    cdef readonly Counts counts           # of what was answered
     cdef Replies _replies                 # of the turn that is being delivered
     cdef long long _last_ticket
     cdef object _handler
@@ -28,14 +36,12 @@ cdef class Hub:
     cdef Py_ssize_t _max_connections_per_ip
     cdef dict _max_connections_by_ip
     cdef dict _longest_frames             # API key -> name, bytes
-    cdef long long _requests[128]
-    cdef double _request_seconds[128]
-    cdef long long _latency[128][16]
 
     cdef bint _admit(self, Connection connection) except -1
+    cdef int _let_go(self) except -1
     cdef int _enqueue(self, Connection connection, bytes frame) except -1
     cdef int _send_direct(self, list direct) except -1
-    cdef int _finish(self, Connection connection, double now) except -1
+    cdef int _make_room(self) except -1
     cdef int _refuse(self, Connection connection, str reason) except -1
 
 
@@ -67,6 +73,7 @@ cdef class Connection:
     cdef bint _may_take(self) noexcept
     cdef int _abandon(self) except -1
     cdef int _forget(self) except -1
+    cdef int _drop_waiting(self) except -1
     cdef Py_ssize_t _take(self, const char* data, Py_ssize_t length) except -2
     cdef bint _is_refused(self, const char* data, Py_ssize_t size) except -1
     cdef Py_ssize_t _begin_long(self, const char* data, Py_ssize_t length, Py_ssize_t size) except -1

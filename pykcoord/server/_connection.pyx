@@ -10,49 +10,22 @@ from cpython.bytearray cimport (
     PyByteArray_AS_STRING, PyByteArray_GET_SIZE, PyByteArray_Resize)
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from libc.stdint cimport int32_t, uint8_t
-from libc.string cimport memcpy, memset
+from libc.string cimport memcpy
 
+from pykcoord.server._counting cimport Counts
 from pykcoord.server._freeing cimport Freeing, resized
-from pykcoord.server._sending cimport Replies
+from pykcoord.server._halves cimport Halves
+from pykcoord.server._sending cimport Replies, descriptor_of
 
-# Beyond this, pipelined frames wait in the client's socket, not here.
-cdef Py_ssize_t READ_AHEAD_BYTES = 65536
-cdef int API_KEYS = 128
-cdef int BUCKETS = 16
-# Upper bounds in seconds; what takes longer falls into the last, unbounded bucket.
-LATENCY_BOUNDS = (
-    0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0,
-    30.0,
-)
-cdef double[15] _bounds
-for _index, _bound in enumerate(LATENCY_BOUNDS):
-    _bounds[_index] = _bound
-
+# Beyond this, pipelined frames wait in the client's socket; the other where those of all take much.
+cdef Py_ssize_t READ_AHEAD_BYTES = 65536, LITTLE_AHEAD_BYTES = 1024
+# A longer frame is put together where it need not be copied again.
+cdef Py_ssize_t LONG_BYTES = 4096
 
 cdef inline int32_t _int32(const char* data) noexcept nogil:
     cdef const uint8_t* byte = <const uint8_t*>data
     return <int32_t>((<unsigned int>byte[0] << 24) | (<unsigned int>byte[1] << 16)
                      | (<unsigned int>byte[2] << 8) | <unsigned int>byte[3])
-
-
-cdef inline int _api_key(bytes frame) noexcept:
-    """The API key as an index of the counters; 127 for what Kafka has not."""
-    cdef const uint8_t* byte
-    cdef int key
-    if PyBytes_GET_SIZE(frame) < 2:
-        return API_KEYS - 1
-    byte = <const uint8_t*>PyBytes_AS_STRING(frame)
-    key = (<int>byte[0] << 8) | <int>byte[1]
-    return key if key < API_KEYS else API_KEYS - 1
-
-
-cdef int _descriptor(transport) except -2:
-    """Of the transport's socket, which stays open until `connection_lost` has returned; -1 where
-    bytes do not leave as they are given."""
-    socket = transport.get_extra_info("socket")
-    if socket is None or transport.get_extra_info("sslcontext") is not None:
-        return -1
-    return socket.fileno()
 
 
 cdef class Hub:
@@ -64,23 +37,25 @@ cdef class Hub:
     clock for latencies.
     Limits: `max_frame_bytes` is socket.request.max.bytes; `max_connections`,
     `max_connections_per_ip` and its `overrides` (ip -> number) close what exceeds them; so do
-    `longest_frames` (API key -> name, bytes), once the key has come.
+    `longest_frames` (API key -> name, bytes), once the key has come. Parts of frames take
+    `max_half_bytes` in all: who waits longest for the rest is closed, but for the last one. Beyond
+    `max_ahead_bytes` of pipelined frames little is read ahead.
     """
-
-    def __cinit__(self):
-        memset(self._requests, 0, sizeof(self._requests))
-        memset(self._request_seconds, 0, sizeof(self._request_seconds))
-        memset(self._latency, 0, sizeof(self._latency))
 
     def __init__(self, handler, seconds, *, Py_ssize_t max_frame_bytes,
                  Py_ssize_t max_connections, Py_ssize_t max_connections_per_ip,
-                 dict max_connections_by_ip, dict longest_frames=None):
+                 dict max_connections_by_ip, dict longest_frames=None,
+                 long long max_half_bytes=512 << 20, long long max_ahead_bytes=256 << 20):
         self.in_flight = {}
         self.connections = set()
         self.connections_by_ip = {}
         self._pending = []
+        self._long_pending, self._long_taken = [], []
         self._replies = Replies()
         self.freeing = Freeing()
+        self.halves = Halves(max_half_bytes)
+        self.most_ahead_bytes = max_ahead_bytes
+        self.counts = Counts()
         self._handler = handler
         self._seconds = seconds
         self._max_frame_bytes = max_frame_bytes
@@ -93,9 +68,20 @@ cdef class Hub:
         """The frames since the last turn: (ticket, session, frame without its length)."""
         cdef list frames = self._pending
         self._pending = []
+        self._let_go()
         self.is_behind = self.is_full
         self.is_full = False
         return frames
+
+    cdef int _let_go(self) except -1:
+        """Of long frames that had their turn, what is in flight needs the API key alone."""
+        cdef Connection connection
+        for ticket, connection in self._long_taken:
+            if connection._ticket == ticket:
+                self.freeing.take(connection._frame)
+                connection._frame = connection._frame[:2]
+        self._long_taken, self._long_pending = self._long_pending, []
+        return 0
 
     def deliver_parts(self, list parts not None):
         """Write parts of long replies (ticket, bytes), whose ends come by `deliver`."""
@@ -128,7 +114,7 @@ cdef class Hub:
                 connection = self.in_flight.pop(ticket, None)
                 if connection is None:
                     continue
-                self._finish(connection, now)
+                self.counts.count(connection._frame, now - connection._taken_at)
                 if connection._may_send():
                     self._replies.add(connection._descriptor, reply)
                     direct.append((connection, reply))
@@ -157,7 +143,7 @@ cdef class Hub:
         included; a client that has gone gets nothing."""
         cdef Connection connection = self.in_flight.pop(ticket, None)
         if connection is not None:
-            self._finish(connection, self._seconds())
+            self.counts.count(connection._frame, self._seconds() - connection._taken_at)
             connection._reply(reply)
 
     def foreign(self, list tickets not None):
@@ -173,6 +159,15 @@ cdef class Hub:
         cdef Connection connection = self.in_flight.get(ticket)
         if connection is not None:
             self._refuse(connection, reason)
+
+    @property
+    def in_flight_bytes(self):
+        """Of the frames of requests that are not answered."""
+        cdef Connection connection
+        cdef Py_ssize_t size = 0
+        for connection in self.in_flight.values():
+            size += PyBytes_GET_SIZE(connection._frame)
+        return size
 
     def drain(self):
         """Take no further frames; what is in flight may still be answered."""
@@ -205,15 +200,6 @@ cdef class Hub:
                     connection._transport.abort()
                 connection._close()
         return closed
-
-    def requests(self):
-        """What was answered, by API key: (count, seconds in all, counts by latency bucket)."""
-        cdef int key, bucket
-        return {
-            key: (self._requests[key], self._request_seconds[key],
-                  [self._latency[key][bucket] for bucket in range(BUCKETS)])
-            for key in range(API_KEYS) if self._requests[key]
-        }
 
     cdef bint _admit(self, Connection connection) except -1:
         cdef Py_ssize_t from_ip = self.connections_by_ip.get(connection.client_ip, 0)
@@ -248,17 +234,16 @@ cdef class Hub:
         connection._taken_at = self._pending_since
         self.in_flight[ticket] = connection
         self._pending.append((ticket, connection.session, frame))
+        if PyBytes_GET_SIZE(frame) > READ_AHEAD_BYTES:
+            self._long_pending.append((ticket, connection))
         return 0
 
-    cdef int _finish(self, Connection connection, double now) except -1:
-        cdef int key = _api_key(connection._frame)
-        cdef int bucket = 0
-        cdef double seconds = now - connection._taken_at
-        while bucket < BUCKETS - 1 and seconds > _bounds[bucket]:
-            bucket += 1
-        self._requests[key] += 1
-        self._request_seconds[key] += seconds
-        self._latency[key][bucket] += 1
+    cdef int _make_room(self) except -1:
+        """Close those who wait longest for the rest of a frame, while parts take too much."""
+        cdef Connection connection
+        while (connection := self.halves.beyond()) is not None:
+            self._refuse(connection, f"{connection._filled} of {connection._long_size} bytes wait "
+                         f"longest for the rest of a frame; all take more than {self.halves.most}")
         return 0
 
     cdef int _refuse(self, Connection connection, str reason) except -1:
@@ -286,7 +271,7 @@ cdef class Connection:
     def connection_made(self, transport):
         self._transport = transport
         self._write = transport.write
-        self._descriptor = _descriptor(transport)
+        self._descriptor = descriptor_of(transport)
         self.client_ip, self.session = self.memo(transport.get_extra_info("peername"))
         self.memo = None
         if not self._hub._admit(self):
@@ -355,9 +340,18 @@ cdef class Connection:
 
     cdef int _forget(self) except -1:
         """What was received and not taken."""
-        self._waiting = None
-        self._hub.freeing.take(self._long)
-        self._long = None
+        self._drop_waiting()
+        if self._long is not None:
+            self._hub.halves.end(self, self._filled)
+            self._hub.freeing.take(self._long)
+            self._long = None
+        return 0
+
+    cdef int _drop_waiting(self) except -1:
+        if self._waiting is not None:
+            self._hub.ahead_bytes -= PyByteArray_GET_SIZE(self._waiting)
+            self._waiting = None
+            self._start = 0
         return 0
 
     cdef bint _may_take(self) noexcept:
@@ -392,10 +386,11 @@ cdef class Connection:
     cdef Py_ssize_t _begin_long(
             self, const char* data, Py_ssize_t length, Py_ssize_t size) except -1:
         """Keep the beginning of a long frame where it need not be copied again; what was taken."""
-        if length < 6 or size <= READ_AHEAD_BYTES:
+        if length < 6 or size <= LONG_BYTES:
             return 0
-        self._long = PyBytes_FromStringAndSize(NULL, READ_AHEAD_BYTES)
-        self._long_room, self._long_size, self._filled = READ_AHEAD_BYTES, size, 0
+        self._long_room = min(size, READ_AHEAD_BYTES)
+        self._long = PyBytes_FromStringAndSize(NULL, self._long_room)
+        self._long_size, self._filled = size, 0
         return 4 + self._fill(data + 4, length - 4)
 
     cdef Py_ssize_t _fill(self, const char* data, Py_ssize_t length) except -1:
@@ -408,9 +403,12 @@ cdef class Connection:
         memcpy(PyBytes_AS_STRING(self._long) + self._filled, data, taken)
         self._filled += taken
         if self._filled == self._long_size:
+            self._hub.halves.end(self, self._filled - taken)
             whole, self._long = self._long, None
             if not self._hub.draining:
                 self._hub._enqueue(self, whole)
+        elif self._hub.halves.grow(self, self._filled, taken):
+            self._hub._make_room()
         return taken
 
     cdef int _take_next(self) except -1:
@@ -424,10 +422,10 @@ cdef class Connection:
                 return 0
             self._start += taken
             if taken == length:
-                self._waiting = None
-                self._start = 0
+                self._drop_waiting()
             elif self._start >= READ_AHEAD_BYTES:
                 del self._waiting[:self._start]
+                self._hub.ahead_bytes -= self._start
                 self._start = 0
         return self._pause_beyond_bound()
 
@@ -437,14 +435,17 @@ cdef class Connection:
             self._waiting = bytearray()
         end = PyByteArray_GET_SIZE(self._waiting)
         PyByteArray_Resize(self._waiting, end + length)
+        self._hub.ahead_bytes += length
         memcpy(PyByteArray_AS_STRING(self._waiting) + end, data, length)
         return 0
 
     cdef int _pause_beyond_bound(self) except -1:
         """Stop reading where frames wait beyond the bound; read on where one is not whole."""
         cdef bint enough
+        cdef bint is_much = self._hub.ahead_bytes > self._hub.most_ahead_bytes
+        cdef Py_ssize_t most = LITTLE_AHEAD_BYTES if is_much else READ_AHEAD_BYTES
         enough = (self._waiting is not None and not self._may_take()
-                  and PyByteArray_GET_SIZE(self._waiting) - self._start >= READ_AHEAD_BYTES)
+                  and PyByteArray_GET_SIZE(self._waiting) - self._start >= most)
         if enough == self._reading and not self._transport.is_closing():
             self._reading = not enough
             if enough:

@@ -15,3 +15,5 @@ cdef class Replies:
     cdef int add(self, int descriptor, bytes reply) except -1
     cdef int send(self) except -1
     cdef Py_ssize_t sent(self, Py_ssize_t index)
+
+cdef int descriptor_of(transport) except -2

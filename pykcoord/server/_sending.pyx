@@ -161,6 +161,15 @@ cdef int64_t send_once(int descriptor, const char* data, int64_t size) noexcept 
     return kc_send(descriptor, data, size)
 
 
+cdef int descriptor_of(transport) except -2:
+    """Of the transport's socket, which stays open until `connection_lost` has returned; -1 where
+    bytes do not leave as they are given."""
+    socket = transport.get_extra_info("socket")
+    if socket is None or transport.get_extra_info("sslcontext") is not None:
+        return -1
+    return socket.fileno()
+
+
 cdef class Replies:
     """Replies to be sent, each with the descriptor of an open socket. They must outlive `send`."""
 

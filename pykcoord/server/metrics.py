@@ -24,7 +24,8 @@ from pykcoord.lag import Lags
 from pykcoord.lag_metrics import lag_metrics
 from pykcoord.node_metrics import metrics_of
 from pykcoord.runtime import Runtime
-from pykcoord.server._connection import LATENCY_BOUNDS, Hub
+from pykcoord.server._connection import Hub
+from pykcoord.server._counting import LATENCY_BOUNDS
 from pykcoord.server.api.registry import NAMES
 
 _SECONDS = (0.0001, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
@@ -212,7 +213,7 @@ def _requests(hub: Hub) -> Metric:
     family = HistogramMetricFamily(
         "pykcoord_request_seconds", "From a request's arrival to its reply.", labels=("api",)
     )
-    for key, (_, seconds, buckets) in hub.requests().items():
+    for key, (_, seconds, buckets) in hub.counts.requests().items():
         below = 0
         samples = []
         for bound, count in zip((*map(str, LATENCY_BOUNDS), "+Inf"), buckets, strict=True):

@@ -309,6 +309,23 @@ def _half_frames(port: int, scale: float) -> Pass:
     return once
 
 
+def _many_halves(port: int, scale: float) -> Pass:
+    """1,000 connections with 1 MB each of a frame that claims 100 MiB."""
+    part = struct.pack(">ihhi", _CLAIMED_BYTES, 11, 5, 1) + bytes(1_000_000)
+    held: list[socket.socket] = []
+
+    def once() -> Outcome:
+        while held:
+            held.pop().close()
+        for _ in range(int(1_000 * scale)):
+            client = socket.create_connection(("127.0.0.1", port), 30)
+            client.sendall(part)
+            held.append(client)
+        return Outcome(0, len(held))
+
+    return once
+
+
 def _resets(port: int, scale: float) -> Pass:
     """2,000 connections that are reset behind their first request."""
     request = sized(alive_frame())
@@ -352,5 +369,6 @@ ATTACKS: dict[str, Prepare] = {
     "10,000 idle connections": _idle,
     "200 clients that never read": _deaf,
     "halves of frames of 100 MiB": _half_frames,
+    "parts of many frames of 100 MiB": _many_halves,
     "connections that are reset": _resets,
 }

@@ -91,6 +91,17 @@ def test_half_a_frame_is_held_once_and_given_back(scale: float, tmp_path: Path) 
         target.until(lambda: target.resident_bytes() < before + size + (32 << 20))
 
 
+def test_parts_of_many_frames_are_bounded_in_all(scale: float, tmp_path: Path) -> None:
+    """Of 1 MB each on so many connections; tests/server/test_halves.py has the bound itself."""
+    size = int((1_000 << 20) * scale)
+    with attacked(tmp_path / "data", most_bytes=min(size, 512 << 20) + (96 << 20)) as target:
+        ATTACKS["parts of many frames of 100 MiB"](target.port, scale)()
+        if size > 512 << 20:
+            target.until(lambda: "longest for the rest of a frame" in target.server.stderr())
+        else:
+            assert "refused" not in target.server.stderr()
+
+
 def test_a_server_without_descriptors_serves_those_it_has_and_comes_back(tmp_path: Path) -> None:
     with attacked(tmp_path / "data") as target:
         most = target.descriptors() + _SPARE_DESCRIPTORS

@@ -132,7 +132,7 @@ def test_a_consumer_without_a_group_polls_quietly(run):
         errors: list[Any] = []
 
         def fetches() -> int:
-            return int(rig.server.hub.requests().get(1, (0,))[0])
+            return int(rig.server.hub.counts.requests().get(1, (0,))[0])
 
         began = time.monotonic()
         consumer = Consumer(

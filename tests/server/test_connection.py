@@ -372,7 +372,7 @@ def test_requests_are_counted_by_api(run):
             for _ in range(5):
                 await client.ask(frame(HEARTBEAT))
             await client.ask(frame(18, 0))
-            requests = rig.server.hub.requests()
+            requests = rig.server.hub.counts.requests()
             assert {key: count for key, (count, _, _) in requests.items()} == {12: 5, 18: 1}
             assert sum(requests[12][2]) == 5
             registry = rig.metrics.registry

@@ -177,11 +177,11 @@ def test_polling_is_not_spinning(run):
             consumer.subscribe(["orders"])
             await blocking(lambda: poll_until([consumer], lambda: len(consumer.assignment()) == 3))
             hub = rig.server.hub
-            before = hub.requests().get(1, (0,))[0]
+            before = hub.counts.requests().get(1, (0,))[0]
             started = asyncio.get_running_loop().time()
             await blocking(lambda: [consumer.poll(0.05) for _ in range(40)])
             seconds = asyncio.get_running_loop().time() - started
-            fetches = hub.requests().get(1, (0,))[0] - before
+            fetches = hub.counts.requests().get(1, (0,))[0] - before
             assert 1 <= fetches <= 2 + 3 * seconds
             await blocking(consumer.close)
 

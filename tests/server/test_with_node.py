@@ -167,7 +167,11 @@ def test_a_heartbeat_calls_no_python_of_its_own(run):
                 if event == "call" and python_frame.f_code.co_filename.startswith(PACKAGE):
                     calls.append(python_frame.f_code.co_name)
 
-            steps = rig.server.hub.requests()[12][0] if 12 in rig.server.hub.requests() else 0
+            steps = (
+                rig.server.hub.counts.requests()[12][0]
+                if 12 in rig.server.hub.counts.requests()
+                else 0
+            )
             sys.setprofile(called)
             try:
                 for client in clients:
@@ -176,7 +180,7 @@ def test_a_heartbeat_calls_no_python_of_its_own(run):
                     assert (await client.read())[8:] == b"\x00\x00"
             finally:
                 sys.setprofile(None)
-            assert rig.server.hub.requests()[12][0] == steps + 100
+            assert rig.server.hub.counts.requests()[12][0] == steps + 100
             called_most, times = Counter(calls).most_common(1)[0]
             assert times < 50, called_most
 
