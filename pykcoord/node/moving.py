@@ -50,7 +50,7 @@ _SHARE_FETCH = 78
 _NAME = TopicName(TOPIC)
 _TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
 _POLL_SECONDS, _OPEN_SECONDS = 0.2, 20.0
-_LOOK_SECONDS, _LOAD_SECONDS = 0.02, 30.0
+_LOOK_SECONDS, _LOAD_SECONDS, _KNOWN_SECONDS = 0.02, 30.0, 3.0
 # It loads; it does not know yet that it leads.
 _SOON = frozenset({14, 15, 16})
 _BROKER_RESOURCE, _SET, _DELETE = 4, 0, 1
@@ -95,8 +95,13 @@ class Mover:
         self._node_id = node_id
 
     async def check_node(self) -> None:
-        """Raises NodeError where the id is of no node of pykcoord."""
-        view = self._cluster.view
+        """Raises NodeError where the id is of no node of pykcoord. One that was started just now is
+        waited for: brokers hear of it one after the other."""
+        view, started = self._cluster.view, monotonic_seconds()
+        while self._node_id not in view.brokers and self._cluster.failure is None:
+            if monotonic_seconds() - started > _KNOWN_SECONDS:
+                break
+            await self._cluster.refreshed()
         if self._node_id not in view.brokers:
             known = ", ".join(map(str, sorted(view.brokers)))
             raise NodeError(

@@ -10,6 +10,7 @@ import pytest
 
 from pykcoord._native import partition_of
 from pykcoord.cli import kafka
+from pykcoord.node import moving
 from pykcoord.node.errors import NodeError
 from pykcoord.node.moving import Move, Mover, Progress
 
@@ -25,6 +26,9 @@ class _Cluster:
 
     def __init__(self) -> None:
         self.view = SimpleNamespace(brokers={1: None, 2: None, 3: None, _NODE: None})
+        self.failure = None
+        self.refreshes = 0
+        self.known_after = 0  # after so many refreshes the node is in the view
         self.replicas = dict.fromkeys(range(4), (1, 2, 3))
         self.leaders = dict.fromkeys(range(4), 1)
         self.groups: dict[int, list[tuple[str, str]]] = {}
@@ -35,6 +39,15 @@ class _Cluster:
         self.returned: list[object] = []
         """Partitions that were given back at a time, and what brokers said of them."""
         self.loading = {number: [16, 14, 0] for number in range(4)}
+
+    async def refreshed(self) -> None:
+        await asyncio.sleep(0)
+        self.refreshes += 1
+        if self.refreshes == self.known_after:
+            self.view.brokers[_NODE] = None
+
+    async def control(self, broker: int) -> Any:
+        return SimpleNamespace(has=lambda key, version: broker != _NODE)
 
     async def ask(self, broker: int, request: Any, seconds: float | None = None) -> Any:
         answer = getattr(self, f"_{type(request).__name__.removesuffix('Request')}")
@@ -187,7 +200,16 @@ def test_a_partition_that_the_node_has_alone_goes_to_brokers() -> None:
     assert move.then == (1, 2, 3)
 
 
-def test_what_is_not_there_is_refused() -> None:
+def test_a_node_that_brokers_have_not_heard_of_yet_is_waited_for() -> None:
+    cluster = _Cluster()
+    del cluster.view.brokers[_NODE]
+    cluster.known_after = 3
+    asyncio.run(_mover(cluster).check_node())
+    assert cluster.refreshes == 3
+
+
+def test_what_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "_KNOWN_SECONDS", 0.05)
     cluster = _Cluster()
     for numbers, takes, said in (({7}, True, "no partition 7"), ({2}, False, "not at node 9")):
         with pytest.raises(NodeError, match=said):
