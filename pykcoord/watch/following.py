@@ -179,10 +179,12 @@ class Follower:
                     pause = min(2 * pause, _MOST_PAUSE)
                     continue
                 await self._take_all(node_id, positions, fetched)
-        except asyncio.CancelledError:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit):
             raise
         except Exception as error:  # a disk that takes nothing; our own fault
             self._fail(error)
+        except BaseException as error:  # pyo3's PanicException is no Exception
+            self._fail(RuntimeError(f"the reading failed: {error}"))
         finally:
             if fetcher is not None:
                 fetcher.connection.close()

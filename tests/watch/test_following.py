@@ -269,3 +269,25 @@ def test_what_reads_logs_reads_a_copy(tmp_path: Path, capsys: pytest.CaptureFixt
     assert json.loads(capsys.readouterr().out)["offsets"]["billing"]["orders"]["0"]["offset"] == 5
     assert cli.run(["offsets", "show", "billing", copy]) == 0
     assert "orders" in capsys.readouterr().out
+
+
+class _PanicError(BaseException):
+    """As pyo3 raises a panic of the core: no Exception."""
+
+
+def test_a_panic_of_the_core_ends_the_watching() -> None:
+    async def story() -> None:
+        cluster = new_cluster()
+        async with cluster.running(), watching(cluster, None) as watcher:
+            assert watcher.state is not None
+
+            def fail(change: Change) -> None:
+                raise _PanicError("a panic")
+
+            watcher.state.observe(fail)
+            commit(cluster.partition(OFFSETS, 0), "billing", 1)
+            cluster.notify()
+            await asyncio.wait_for(watcher.run(), 30)
+
+    with pytest.raises(RuntimeError, match="a panic"):
+        asyncio.run(story())
