@@ -12,6 +12,7 @@ from pykcoord.clock import boot_seconds
 from pykcoord.cluster.cluster_log import begin, read_entries
 from pykcoord.cluster.reading import Stretch
 from pykcoord.errors import KcoordError
+from pykcoord.log.checkpoint import PROPERTIES_FILE
 from pykcoord.log.shared import Store, open_store
 from pykcoord.log.shared.rounds import entry_name
 
@@ -120,9 +121,17 @@ def is_cluster(store: Store) -> bool:
 
 def require_no_shard_log(location: str | Path, store: Store) -> None:
     """Raises KcoordError where the store has a log with objects for each shard, as streams write
-    and hosts of Spark once did; and what the store raises."""
-    if not is_cluster(store) and store.read(_SHARD_LOG) is not None:
-        where = os.fspath(location)
+    and hosts of Spark once did, or is the data directory of one server; and what the store
+    raises."""
+    if is_cluster(store):
+        return
+    where = os.fspath(location)
+    if store.read(PROPERTIES_FILE) is not None:
+        raise KcoordError(
+            f"{where} is the data directory of one server, which a cluster does not read: name "
+            "another folder, or serve it without --cluster"
+        )
+    if store.read(_SHARD_LOG) is not None:
         raise KcoordError(
             f"{where} has a {_SHARD_LOG}: it is the log of a stream, or of hosts before they had "
             f"journals. A log of such hosts is carried over with `pykcoord cluster convert {where} "

@@ -24,6 +24,8 @@ from pykcoord.log.durable import new_directory, sync_directory
 from pykcoord.log.folders import TOPIC, missing_of, partition_directories
 from pykcoord.log.lock import DirectoryLock, locked
 from pykcoord.log.presence import Presence
+from pykcoord.log.replicas import NODE_FILE
+from pykcoord.log.shared.rounds import entry_name
 from pykcoord.log.state_file import StateFile
 
 __all__ = ["Held", "HeldPart", "Holding", "Part"]
@@ -88,8 +90,9 @@ class Holding:
         `kept_by_children` programs that inherit `lock.descriptor` hold it, too.
 
         Raises LogLockedError, ConfigError for another number of partitions than it was made with,
-        CorruptLogError, LogError where folders are missing, and OSError.
+        CorruptLogError, LogError where folders are missing or it is of another kind, and OSError.
         """
+        _check_kind(directory)
         return locked(
             directory,
             lambda directory, lock: cls(directory, partitions, lock),
@@ -139,6 +142,21 @@ class Holding:
     def close(self) -> None:
         """Gives the directory up; who inherited the lock holds it on."""
         self.lock.close()
+
+
+def _check_kind(directory: Path) -> None:
+    """A folder of a cluster would look empty. A node of a Kafka cluster deletes what brokers do not
+    give it."""
+    if (directory / entry_name(0)).exists():
+        raise LogError(
+            f"{directory}: the folder of a cluster; serve it with --cluster {directory}, or name "
+            "another directory"
+        )
+    if (directory / NODE_FILE).exists():
+        raise LogError(
+            f"{directory}: the directory of a node of a Kafka cluster; serve it with --kafka "
+            "HOST:PORT --as node, or name another one"
+        )
 
 
 class HeldPart:

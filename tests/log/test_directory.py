@@ -8,21 +8,27 @@ import os
 import re
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from threading import Event
 
 import pytest
 
+from pykcoord.cluster import require_no_shard_log
 from pykcoord.errors import (
     ArgumentError,
     ConfigError,
     CorruptLogError,
+    KcoordError,
     LogError,
     LogFencedError,
     LogLockedError,
 )
 from pykcoord.log import Append, LogDirectory, LogReader
 from pykcoord.log._record_batch import frame, header
+from pykcoord.log.replicas import ReplicaDirectory
+from pykcoord.log.shared import FolderStore
+from pykcoord.log.shared.rounds import entry_name
 from pykcoord.log.verify import verify
 
 HOLDER = """
@@ -286,3 +292,31 @@ def test_folders_that_a_broker_does_not_have_are_told_of(
     caplog.clear()
     with LogDirectory.open(tmp_path, partitions=5):
         assert not caplog.text
+
+
+def test_the_folder_of_a_cluster_and_a_node_of_a_kafka_are_of_another_kind(tmp_path: Path):
+    """Served as a log they looked empty; a node deletes what brokers do not give it."""
+    cluster, node = tmp_path / "cluster", tmp_path / "node"
+    FolderStore(cluster).create(entry_name(0), b"")
+    replicas = ReplicaDirectory.open(node, 1_048_576)
+    replicas.begin("one", 100, uuid.uuid4(), 3, str(uuid.uuid4()))
+    replicas.close()
+    for directory, kind in (
+        (cluster, f"the folder of a cluster; serve it with --cluster {cluster}"),
+        (node, "the directory of a node of a Kafka cluster; serve it with --kafka HOST:PORT"),
+    ):
+        before = sorted(directory.iterdir())
+        with pytest.raises(LogError, match=re.escape(f"{directory}: {kind}")):
+            LogDirectory.open(directory, partitions=3)
+        assert sorted(directory.iterdir()) == before
+
+
+def test_a_cluster_is_not_made_in_the_data_directory_of_a_server(tmp_path: Path):
+    store = FolderStore(tmp_path)
+    require_no_shard_log(tmp_path, store)
+    with LogDirectory.open(tmp_path, partitions=3):
+        pass
+    with pytest.raises(KcoordError, match="is the data directory of one server, which a cluster"):
+        require_no_shard_log(tmp_path, store)
+    store.create(entry_name(0), b"")  # made before it was refused
+    require_no_shard_log(tmp_path, store)
