@@ -31,7 +31,9 @@ from pykcoord.cli.serving import (
 from pykcoord.cluster.member import MemberOptions, Serving, Shown, serve_member
 from pykcoord.cluster.watched_store import WatchedStore
 from pykcoord.config import Config
+from pykcoord.errors import KcoordError
 from pykcoord.log.shared import open_store
+from pykcoord.log.shared.store import is_folder
 from pykcoord.web import WebOptions
 from pykcoord.web.options import is_loopback
 
@@ -126,12 +128,26 @@ async def _serve(
         node = config.node_id
         click.echo(f"pykcoord ready node={node} listen={address_text(address)} shards={shards}")
 
-    with naming_address("--listen", options.listen):
+    with _naming_store(options.location):
         await serve_member(
             config, options, asked, ready, store=store, metrics=metrics,
             shown=_shown(options.location, config.node_id, given, metrics),
             failing=lambda: end_in_time(options.location, lines),
         )  # fmt: skip
+
+
+@contextlib.contextmanager
+def _naming_store(location: str) -> Iterator[None]:
+    """What an object store says of an address or of keys names the store, too. What a folder says
+    names a file."""
+    try:
+        yield
+    except OSError as error:
+        if is_folder(location) or error.filename is not None or isinstance(error, KcoordError):
+            raise
+        raise KcoordError(
+            f"{location}: {error}; is it reachable, and are its keys in the environment?"
+        ) from error
 
 
 def _shown(location: str, node_id: int, given: Options, metrics: ClusterMetrics | None) -> Shown:

@@ -37,7 +37,7 @@ from typing import Any, Protocol
 from pykcoord.clock import monotonic_seconds
 from pykcoord.cluster.secret import Sealed, SecretError, new_nonce
 
-__all__ = ["AskClient", "Ends", "HeardEvents", "MalformedError", "serve_asks"]
+__all__ = ["NONE_HERE", "AskClient", "Ends", "HeardEvents", "MalformedError", "serve_asks"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -64,6 +64,8 @@ _SEEN_BY_ASKER = {
 }
 # What there may be of each.
 _PARTITIONS, _OFFSETS = range(2**31), range(2**63)
+NONE_HERE = _SEEN_BY_ASKER[_GIVEN]
+"""What SecretError says of a node that has no secret, to one that has."""
 
 Fields = tuple[Any, ...]
 Ends = Mapping[str, Sequence[int]]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import logging
 import os
 import secrets
@@ -20,20 +21,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from pykcoord._native import ClusterNode, Node
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.clock import monotonic_seconds
-from pykcoord.cluster.asking import AskClient, serve_asks
+from pykcoord.cluster.asking import serve_asks
 from pykcoord.cluster.cluster_log import begin
 from pykcoord.cluster.driving import Driver, LeasedRuntime, how_to_say
 from pykcoord.cluster.ends import EndsOfOthers, ends_here
+from pykcoord.cluster.entering import require_same_secret
 from pykcoord.cluster.hearing import EventsOfOthers, ToldEvents
 from pykcoord.cluster.journals import Journaling, JournalLog, boot_ms
-from pykcoord.cluster.looking import (
-    ClusterFollower,
-    NodeState,
-    is_cluster,
-    require_no_shard_log,
-)
+from pykcoord.cluster.looking import is_cluster, require_no_shard_log
 from pykcoord.cluster.peers import ClusterPeers
-from pykcoord.cluster.secret import DifferentSecretError, check_secret
 from pykcoord.cluster.timing import Timing
 from pykcoord.cluster.topics import SharedTopics, open_topics
 from pykcoord.cluster.watched_store import WatchedStore
@@ -51,12 +47,11 @@ if TYPE_CHECKING:
     from pykcoord.server.cluster_metrics import ClusterMetrics
     from pykcoord.server.metrics import ServerMetrics
 
-__all__ = ["MemberOptions", "Serving", "Shown", "serve_member"]
+__all__ = ["AddressError", "MemberOptions", "Serving", "Shown", "serve_member"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
 _STOP_SECONDS = 5.0
-_TRY_SECONDS = 1.0
 _UNTOLD_SECONDS = 0.4
 # A node that ends gives its shards to others; after so long it ends without.
 _LEAVE_SECONDS = 10.0
@@ -75,6 +70,14 @@ _BEGINS_ANEW = {
     "behind": "this node did not read the cluster log for so long that it may have missed entries "
     "that are gone; it begins anew",
 }
+
+
+class AddressError(KcoordError):
+    """An address cannot be had: `str` names the option and the reason, `errno` is the system's."""
+
+    def __init__(self, text: str, errno: int | None) -> None:
+        super().__init__(text)
+        self.errno = errno
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +128,9 @@ async def serve_member(
     ends gives its shards to others, but not where `asked_to_end` is one of `at_once`: then all are
     to end. `shown` is a console, where there is one. `failing` is called when the code has failed:
     nothing is served any more, and the process must end soon, also where this does not return: it
-    waits for disks. Raises OSError where an address cannot be had, KcoordError for a cluster that
-    this node cannot belong to, or that is not there and is not to be made, and for such a failure,
-    and what the store raises at the start."""
+    waits for disks. Raises AddressError, KcoordError for a cluster that this node cannot belong to,
+    or that is not there and is not to be made, and for such a failure, and what the store raises at
+    the start."""
     store = store or WatchedStore(open_store(options.location), config.node_id)
     require_no_shard_log(options.location, store)
     if not config.pykcoord_cluster_create_enable and not is_cluster(store):
@@ -136,7 +139,7 @@ async def serve_member(
             "(pykcoord.cluster.create.enable=false). Is the right folder mounted?"
         )
     begin(options.location, store)
-    await _check_secret(store, options)
+    await require_same_secret(store, options.location, options.secret)
     unreached = 0
     while not asked_to_end.done():
         wait = _join_wait(unreached)
@@ -160,34 +163,18 @@ def _join_wait(unreached: int) -> float:
     return min(most, least * 2.0 ** min(unreached - 2, 10)) if unreached > 1 else 0.0
 
 
-async def _check_secret(store: WatchedStore, options: MemberOptions) -> None:
-    """Raises DifferentSecretError; then the nodes that are there have heard of it, too."""
-    try:
-        check_secret(store, options.location, options.secret)
-    except DifferentSecretError:
-        with contextlib.suppress(KcoordError):  # there is nobody
-            state = ClusterFollower(options.location, store).read()
-            await asyncio.gather(*(_try_secret(node, options.secret) for node in state.nodes))
-        raise
-
-
-async def _try_secret(node: NodeState, secret: str | None) -> None:
-    client = AskClient(node.control_host, node.control_port, secret)
-    with contextlib.suppress(OSError, ValueError, LookupError):
-        await client.ask((0, 0, 0, ()), _TRY_SECONDS)
-    client.close()
-
-
 @contextlib.contextmanager
-def _naming_control(address: tuple[str, int]) -> Iterator[None]:
+def _naming(option: str, address: tuple[str, int]) -> Iterator[None]:
+    """An error of an address names the option that asked for it."""
     try:
         yield
     except OSError as error:
-        reason = os.strerror(error.errno) if error.errno else str(error)
-        raise KcoordError(
-            f"--control {address[0]}:{address[1]}: {reason[:1].lower()}{reason[1:]}; take another "
-            "port, or 0 for a free one"
-        ) from error
+        if error.errno == errno.EADDRINUSE:
+            reason = "address already in use; take another port, or 0 for a free one"
+        else:
+            reason = error.strerror or str(error)
+        host = f"[{address[0]}]" if ":" in address[0] else address[0]
+        raise AddressError(f"{option} {host}:{address[1]}: {reason}", error.errno) from error
 
 
 def _nothing(*said: object) -> None:
@@ -253,14 +240,15 @@ class _Member:
         engine.runtime.on_event = told.put
         server = self._server(engine, self._catalogue, metrics)
         try:
-            await server.start()
+            with _naming("--listen", self._options.listen):
+                await server.start()
             driver: Driver | None = None
 
             def answer(ask: tuple[Any, ...], topics: int) -> tuple[tuple[Any, ...], int]:
                 assert driver is not None
                 return driver.asked(ask, topics)
 
-            with _naming_control(self._options.control):
+            with _naming("--control", self._options.control):
                 control = await serve_asks(
                     self._options.control,
                     answer,

@@ -17,7 +17,14 @@ from typing import Any
 from pykcoord.errors import KcoordError
 from pykcoord.log.shared import Store
 
-__all__ = ["DifferentSecretError", "Sealed", "SecretError", "check_secret", "new_nonce"]
+__all__ = [
+    "DifferentSecretError",
+    "Sealed",
+    "SecretError",
+    "check_secret",
+    "has_check",
+    "new_nonce",
+]
 
 _OBJECT = "secret"
 _FORMAT = 1
@@ -91,6 +98,11 @@ def check_secret(store: Store, location: str, secret: str | None) -> None:
             f"{location}: the secret of this node is not that of the cluster (its object "
             f"`{_OBJECT}` has a check of it): give it theirs with --secret-file"
         )
+
+
+def has_check(store: Store) -> bool:
+    """Whether the cluster has a secret. Raises what the store raises."""
+    return store.read(_OBJECT) is not None
 
 
 def _check(secret: str, salt: str) -> str:

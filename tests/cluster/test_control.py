@@ -343,6 +343,52 @@ def test_nodes_with_a_secret_serve_and_one_with_another_ends_with_a_line_on_both
 
 
 @pytest.mark.client
+@pytest.mark.crash
+def test_a_node_with_a_secret_does_not_enter_among_nodes_that_have_none(
+    members: Members, tmp_path: Path
+) -> None:
+    """It would leave the check of its secret in the store, and no other node could start again."""
+    members.start(1)
+    told = subprocess.run(
+        [
+            sys.executable, "-m", "pykcoord", "serve", "--cluster", str(members.folder),
+            "--listen", "127.0.0.1:0", "--set", "node.id=3",
+            *secret_file(tmp_path, "secret", SECRET),
+        ], capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert told.returncode == 1, told.stdout
+    assert "the nodes of this cluster have no secret (node 1 at 127.0.0.1:" in told.stderr
+    assert "start it without --secret-file; or stop all nodes" in told.stderr
+    assert not (members.folder / "secret").exists()
+    assert [one.node_id for one in read_cluster(str(members.folder)).nodes] == [1]
+    members.kill(1)
+    members.start(1, *secret_file(tmp_path, "secret", SECRET))  # nobody serves without
+
+
+@pytest.mark.parametrize("folder", ["/proc/none", "made/within/a-file"])
+def test_a_folder_that_cannot_be_made_is_named_and_not_the_address(
+    folder: str, tmp_path: Path
+) -> None:
+    (tmp_path / "made").mkdir()
+    (tmp_path / "made" / "within").touch()
+    location = str(tmp_path / folder)
+    told = CliRunner().invoke(commands, ["serve", "--cluster", location, "--listen", "127.0.0.1:0"])
+    assert told.exit_code == 1
+    assert location in str(told.exception)
+    assert "--listen" not in str(told.exception)
+
+
+def test_an_address_of_no_known_store_is_refused() -> None:
+    told = CliRunner().invoke(
+        commands, ["serve", "--cluster", "ftp://one/groups", "--listen", "127.0.0.1:0"]
+    )
+    assert isinstance(told.exception, KcoordError)
+    assert str(told.exception) == (
+        "ftp://one/groups: no store that is known: a folder, or s3://, gs://, az://"
+    )
+
+
+@pytest.mark.client
 def test_a_node_tells_prometheus_what_it_leads_and_its_log_why(
     members: Members, tmp_path: Path
 ) -> None:

@@ -17,11 +17,15 @@ except ImportError as error:
         "a log in an object store needs obstore: pip install 'pykcoord[cluster]'", name="obstore"
     ) from error
 
+from pykcoord.errors import KcoordError
+
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
 
 __all__ = ["ObjectStore", "ObjectStoreError", "open_url"]
 
+# What obstore says of a scheme that it does not know.
+_UNKNOWN = "Generic URL error"
 _CLIENT: ClientConfig = {"timeout": "5s", "connect_timeout": "2s"}
 _ALLOWS_HTTP = ("AWS_ALLOW_HTTP", "AZURE_ALLOW_HTTP", "GOOGLE_ALLOW_HTTP")
 _RETRIES: RetryConfig = {"max_retries": 2, "retry_timeout": timedelta(seconds=2)}
@@ -84,5 +88,12 @@ def open_url(url: str) -> ObjectStore:
     # These options replace those that obstore takes from the environment, this one with them.
     allows_http = any(os.environ.get(name, "").lower() in ("true", "1") for name in _ALLOWS_HTTP)
     client: ClientConfig = {**_CLIENT, "allow_http": allows_http}
-    with _in_one_line():
-        return ObjectStore(from_url(url, client_options=client, retry_config=_RETRIES))
+    try:
+        with _in_one_line():
+            return ObjectStore(from_url(url, client_options=client, retry_config=_RETRIES))
+    except ObjectStoreError as error:
+        if not str(error).startswith(_UNKNOWN):
+            raise
+        raise KcoordError(
+            f"{url}: no store that is known: a folder, or s3://, gs://, az://"
+        ) from None

@@ -42,8 +42,8 @@ def open_store(location: str | Path) -> Store:
     """The store at a path, or at a URL that `obstore` knows: `s3://`, `gs://`, `az://`.
 
     Settings of an object store (keys, regions, endpoints) come from its usual environment
-    variables. Raises ImportError for a URL where obstore is not installed, and what obstore raises
-    for a URL that it does not know.
+    variables. Raises ImportError for a URL where obstore is not installed, KcoordError for one of
+    no store that it knows, and what obstore raises.
     """
     text = str(location)
     if is_folder(text):

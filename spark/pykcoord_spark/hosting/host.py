@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any
 
-from pykcoord.cluster import MemberOptions, serve_member
+from pykcoord.cluster import AddressError, MemberOptions, serve_member
 from pykcoord.config import Config
 from pykcoord.log.shared import open_store
 from pykcoord_spark.hosting.registry import HostEntry, Registry
@@ -113,7 +113,7 @@ class _Host:
             )
             try:
                 await serve_member(config, member, asked, self._ready, at_once=(_STOPPED,))
-            except OSError as error:
+            except AddressError as error:
                 if error.errno != errno.EADDRINUSE or port == ports[-1]:
                     raise
                 continue
