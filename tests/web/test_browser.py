@@ -223,6 +223,24 @@ def test_a_consumer_group_of_librdkafka(served: Callable[..., Served], window: B
         consumer.close()
 
 
+def test_a_page_whose_group_has_not_come_yet_says_which_and_that_it_loads(
+    served: Callable[..., Served], window: Browser
+) -> None:
+    _, console = served()
+    window.devtools("Network.enable")
+    window.devtools("Network.setBlockedURLs", urls=["*/api/group?*"])
+    try:
+        window.open(f"{console.url}/group?id=fraud")
+        assert window.text(".group .head h1") == "fraud"
+        assert "Loading" in window.text(".group")
+    finally:
+        window.devtools("Network.setBlockedURLs", urls=[])
+    window.open(f"{console.url}/group?id=fraud")
+    window.until("return document.querySelector('.group .notice')")
+    assert "Loading" not in window.text(".group")
+    window.logged()
+
+
 def test_how_long_a_partition_is_behind(
     served: Callable[..., Served], window: Browser, tmp_path: Path
 ) -> None:

@@ -14,8 +14,9 @@ const MOST_SPANS = 60;
 
 export function groupPage(query, session, app) {
   const id = query.get("id") ?? "";
-  const head = h("div", { class: "head" });
-  const notes = h("div");
+  const head = h("div", { class: "head" }, h("a", { href: "/", class: "muted" }, "Groups"),
+    h("span", { class: "muted", "aria-hidden": "true" }, "/"), h("h1", { class: "group-id" }, text(id)));
+  const notes = h("div", {}, h("p", { class: "muted" }, "Loading…"));
   const facts = h("dl", { class: "tiles" });
   const owners = h("div", { id: "owners", class: "owners" });
   const members = h("div");
