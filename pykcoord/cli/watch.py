@@ -22,6 +22,7 @@ from pykcoord.cli.watch_listing import Screen, listings
 from pykcoord.cli.web_options import web_options
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.errors import KcoordError
+from pykcoord.kafka.cluster import servers_of
 from pykcoord.lag import matching
 from pykcoord.watch import Watcher, WatchSettings
 from pykcoord.watch.tables import Tables
@@ -250,4 +251,8 @@ def _settings(servers: str | None, file: Path | None, overrides: Sequence[str]) 
         found["bootstrap.servers"] = servers
     if not found.get("bootstrap.servers"):
         raise click.UsageError("--bootstrap-servers HOST:PORT is missing: which cluster?")
+    try:
+        servers_of(found["bootstrap.servers"])
+    except ValueError as error:
+        raise click.UsageError(f"--bootstrap-servers: {error}") from None
     return WatchSettings.of(found)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import ssl
 from typing import Any
 
@@ -81,7 +82,7 @@ class Connector:
         except TimeoutError:
             raise UnreachableError(address, f"no connection within {seconds:g} s") from None
         except OSError as error:
-            raise UnreachableError(address, error.strerror or str(error)) from None
+            raise UnreachableError(address, _reason(error)) from None
         connection = Connection(address, reader, writer, self.properties)
         try:
             await connection.begin()
@@ -89,6 +90,13 @@ class Connector:
             connection.close()
             raise
         return connection
+
+
+def _reason(error: OSError) -> str:
+    """The system's words: asyncio has its own for a connection that is refused."""
+    if error.errno is not None and error.errno > 0:
+        return os.strerror(error.errno)
+    return error.strerror or str(error)
 
 
 class Connection:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import uuid
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from support.scripted_broker import ScriptedCluster
 
+from pykcoord.cli import commands
 from pykcoord.kafka import (
     ClientProperties,
     Cluster,
@@ -88,6 +91,21 @@ def test_servers_are_tried_one_after_the_other() -> None:
 def test_addresses_that_are_none(text: str) -> None:
     with pytest.raises(ValueError, match="is not HOST:PORT"):
         servers_of(text)
+
+
+@pytest.mark.parametrize("command", ["watch", "kafka plan --node 1"])
+def test_an_address_without_a_port_is_told_as_wrong_usage(command: str) -> None:
+    told = CliRunner().invoke(commands, [*command.split(), "--bootstrap-servers", "localhost"])
+    assert told.exit_code == 2, told.exception
+    assert "--bootstrap-servers: 'localhost' is not HOST:PORT" in told.output
+
+
+def test_a_port_where_nobody_listens_is_told_in_the_words_of_the_system() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+    with pytest.raises(UnreachableError) as raised:
+        asyncio.run(Cluster.open(_properties(address)))
+    assert str(raised.value) == f"{address}: Connection refused"
 
 
 def test_addresses_of_ipv6() -> None:
