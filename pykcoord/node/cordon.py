@@ -34,6 +34,10 @@ class Cordon:
         was_first, self._is_first = self._is_first, False
         if setting == self._setting:
             return False
+        if self._setting is not None and not self.holds():
+            logger.info(
+                "replicas may not be assigned to this node any more", extra={"event": "cordoned"}
+            )
         self._setting = setting
         opens = setting is not None and not setting.strip() and not was_first
         self._open_until = monotonic_seconds() + OPEN_SECONDS if opens else float("-inf")
