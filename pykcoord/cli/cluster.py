@@ -149,7 +149,9 @@ def move(
         click.echo(f"{_shards_text(shards)}: wherever the controller likes")
         return 0
     for shard in shards:
-        click.echo(f"shard {shard}: {_node_text(before.leader(shard))} -> node {node_id}")
+        leader = before.leader(shard)
+        way = f"{_node_text(leader)} -> node {node_id}"
+        click.echo(f"shard {shard}: {f'node {node_id} leads it' if leader == node_id else way}")
     if dry_run:
         return 0
     to_move = wanting.still_to_move(before, shards, node_id)
@@ -158,7 +160,7 @@ def move(
         lambda now: wanting.still_to_move(now, to_move, node_id),
         to_move,
         seconds,
-        f"they stay there while node {node_id} is there",
+        f"{'it stays' if len(shards) == 1 else 'they stay'} there while node {node_id} is there",
     )
 
 

@@ -7,7 +7,7 @@ let go of it.
 |---|---|
 | `takeover` | `shard`, `epoch`, `cause`, `from_node`, `ms`: it is served from now on |
 | `released` | `shard`, `epoch`: another node leads it from now on, or is to |
-| `fence` | `node`: it is silent or gone, and gets a fence |
+| `fence` | `node`: it is silent or gone, and gets a fence; a warning if it led shards |
 | `new_cluster` | `node`, `location`: there was none, this node has made one |
 | `control_refused` | `node`, `reason`: it does not prove that it knows the secret |
 """
@@ -98,7 +98,10 @@ class Watch:
         """It begins to fence another node."""
         extra = {"event": "fence", "node": self._id(incarnation)}
         named = self._named(incarnation)
-        logger.warning("node %s is silent or gone: its shards move", named, extra=extra)
+        if any(leader is not None and leader[0] == incarnation for leader in self._node.leaders):
+            logger.warning("node %s is silent or gone: its shards move", named, extra=extra)
+        else:  # one that leaves gives its shards away first
+            logger.info("node %s is gone, and led nothing", named, extra=extra)
 
     def refused(self, incarnation: int, reason: str) -> None:
         """Another node does not prove that it knows the secret."""

@@ -44,6 +44,11 @@ def joined(members: Members, group: str) -> KafkaConsumer:
     return consumer
 
 
+def heard(members: Members) -> list[str]:
+    """What the others than node 1 have said."""
+    return [line for node in (2, 3) for line in members.lines[node]]
+
+
 def generation(consumer: KafkaConsumer) -> tuple[int, str]:
     held = consumer._coordinator.generation_if_stable()
     return held.generation_id, held.member_id
@@ -67,6 +72,7 @@ def test_a_shard_that_is_moved_is_led_there_with_all_that_its_groups_have(
         assert told.exit_code == 0, told.output
         assert f"shard {shard}: node {source} -> node {target}" in told.output
         assert "moved 1 shard in" in told.output
+        assert f"; it stays there while node {target} is there" in told.output
         served_again(members, probes)
         assert gap([probe], since) < HANDOVER_S
         consumer.poll(1000)
@@ -76,6 +82,8 @@ def test_a_shard_that_is_moved_is_led_there_with_all_that_its_groups_have(
         consumer.close(autocommit=False)
     assert state(members).leader(shard) == target
     members.wait(lambda: len(state(members).node(target).shards) == 2, "others make up for it")
+    told = cluster(members, "move", shard, target)
+    assert f"shard {shard}: node {target} leads it\n" in told.output
     assert f"kept at node {target}: {shard}" in cluster(members, "state").output
     told = cluster(members, "state", "--group", GROUPS[shard])
     assert told.output == f"group {GROUPS[shard]}: shard {shard}, led by node {target}\n"
@@ -94,6 +102,9 @@ def test_a_drained_node_leads_nothing_also_after_a_restart_until_it_may_again(
     assert gap(probes, since) < HANDOVER_S
     assert ", controller, drained: no shard" in cluster(members, "state").output
     members.end(1)
+    members.wait(lambda: any("node 1 at" in line for line in heard(members)), "it is missed")
+    assert [line for line in heard(members) if "is silent or gone" in line] == []
+    assert any("is gone, and led nothing" in line for line in heard(members))
     members.start(1)
     served_again(members, probes)
     assert state(members).node(1).shards == {}
