@@ -89,8 +89,8 @@ def command(
     events = next((of for of in partitions if _has(of, group_id)), [])
     if not events:
         raise KcoordError(
-            f"group {safe(group_id)}: nothing that happened to it is kept; `pykcoord explain` "
-            "lists groups"
+            f"group {safe(group_id)}: nothing that happened to it is kept; the same command "
+            "without GROUP lists the groups of which something is"
         )
     report = explain(events, group_id, since_ms)
     if as_json:
@@ -190,7 +190,12 @@ def _summary(report: Report) -> str:
     if unowned := sum(of.unowned_ms for of in report.rebalances):
         text += f"; partitions were without an owner for {duration(unowned)}, all together"
     if abandoned := sum(of.abandoned_ms for of in report.rebalances):
-        text += f"; while the group had no members for {duration(abandoned)}"
+        text += (
+            f", and for {duration(abandoned)}"
+            if unowned
+            else (f"; partitions were without an owner for {duration(abandoned)}, all together,")
+        )
+        text += " while the group had no members"
     return f"{text}."
 
 

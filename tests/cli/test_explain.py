@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,8 +18,10 @@ from support.nodes import Nodes
 from support.server import PykcoordServer
 from support.waiting import eventually
 
+from pykcoord.cli.explain import _summary
 from pykcoord.config import Config
 from pykcoord.coordinator import Coordinator
+from pykcoord.explain.report import Report
 from pykcoord.explain.text import safe
 from pykcoord.log.events import EVENTS_TOPIC, event_shards, read_events
 from pykcoord.records import partition_of
@@ -233,3 +236,25 @@ def test_a_coordinator_in_process_explains_itself(tmp_path: Path) -> None:
     off = Config(group_initial_rebalance_delay_ms=0, group_events_enable=False)
     with Coordinator(tmp_path, config=off) as coordinator, pytest.raises(ValueError, match="keeps"):
         coordinator.explain("billing")
+
+
+@pytest.mark.parametrize(
+    ("unowned_ms", "abandoned_ms", "said"),
+    [
+        (0, 0, "."),
+        (3_000, 0, "; partitions were without an owner for 3.0 s, all together."),
+        (
+            0, 420_000, "; partitions were without an owner for 7 min, all together, while the "
+            "group had no members.",
+        ),
+        (
+            3_000, 420_000, "; partitions were without an owner for 3.0 s, all together, and for "
+            "7 min while the group had no members.",
+        ),
+    ],
+)  # fmt: skip
+def test_time_of_all_partitions_is_not_told_as_time_of_the_group(
+    unowned_ms: int, abandoned_ms: int, said: str
+) -> None:
+    one: Any = SimpleNamespace(unowned_ms=unowned_ms, abandoned_ms=abandoned_ms)
+    assert _summary(Report("billing", 5, [], [one])) == f"1 rebalance, 5 events{said}"
