@@ -14,7 +14,7 @@ from pykcoord.config import Config
 from pykcoord.errors import LogError
 from pykcoord.log import LogDirectory, OnCorruption, partitions_of
 
-_MIB = 1 << 20
+_KIB, _MIB = 1 << 10, 1 << 20
 
 
 @click.command(name="compact", short_help="Compact the log of a stopped server.")
@@ -58,5 +58,11 @@ def command(directory: Path, on_corruption: OnCorruption) -> int:
             f"shard {shard}: {one.records_after} of {one.records_before} records stay, "
             f"{one.bytes_after} of {one.bytes_before} bytes"
         )
-    click.echo(f"{directory}: {before / _MIB:.1f} MiB before, {after / _MIB:.1f} MiB now")
+    click.echo(f"{directory}: {_size_text(before)} before, {_size_text(after)} now")
     return 0
+
+
+def _size_text(count: int) -> str:
+    if count < _KIB:
+        return f"{count} bytes"
+    return f"{count / _KIB:.1f} KiB" if count < _MIB else f"{count / _MIB:.1f} MiB"
