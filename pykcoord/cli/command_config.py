@@ -44,6 +44,7 @@ def command_config_option(command: _Command) -> _Command:
     given."""
     option = click.option(
         "--command-config",
+        "--config",
         "config",
         type=_PropertiesType(),
         default={},

@@ -40,6 +40,7 @@ _COLUMNS = ("group", "rebalances", "without owner", "rebalancing", "refused", "p
 )
 @click.option(
     "--bootstrap-servers",
+    "--bootstrap-server",
     "servers",
     metavar="HOST:PORT",
     help="A running server; all of its nodes are asked. 127.0.0.1:9092 where no PATH is given.",

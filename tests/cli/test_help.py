@@ -40,3 +40,15 @@ def test_help_has_an_example_and_says_all_of_it(
 
 def test_every_command_is_found() -> None:
     assert {("serve",), ("demo",), ("assign",), ("log", "dump")} <= COMMANDS.keys()
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=lambda path: " ".join(path) or "pykcoord")
+def test_options_that_kafka_s_tools_have_are_taken_under_each_of_their_names(
+    path: tuple[str, ...],
+) -> None:
+    """Kafka's tools take --bootstrap-server and --command-config, its clients bootstrap.servers."""
+    options = [{*one.opts} for one in COMMANDS[path].params if isinstance(one, click.Option)]
+    for names in ({"--bootstrap-servers", "--bootstrap-server"}, {"--command-config", "--config"}):
+        for one in options:
+            if path != ("serve",) and names & one:
+                assert names <= one

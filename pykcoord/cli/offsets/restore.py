@@ -75,6 +75,8 @@ class Plan:
 )
 @click.option(
     "--bootstrap-servers",
+    "--bootstrap-server",
+    "bootstrap_servers",
     metavar="HOST:PORT",
     help="The running coordinator of the group, which takes the offsets.",
 )
