@@ -91,6 +91,9 @@ def test_each_node_serves_its_shards_and_knows_all_topics(new_nodes: Callable[..
     metrics = free_port(adjacent=1)
     nodes = new_nodes().start(2, "--metrics", f"127.0.0.1:{metrics}")
     first, second = nodes.addresses
+    said = {one["node"]: one["message"] for one in nodes.events("node_ready")}
+    assert f": led=3 shards={SHARDS} " in said[1]
+    assert f": led=2 shards={SHARDS} " in said[2]
     metadata = [ask(address, 3, 7, topics=(), allow_auto_topic_creation=False)
                 for address in nodes.addresses]  # fmt: skip
     assert [{(b.node_id, b.host, b.port) for b in told.brokers} for told in metadata] == (

@@ -225,11 +225,13 @@ class Supervisor:
     def _is_ready(self, slot: Slot, process: NodeProcess) -> None:
         slot.ready.set()
         assert slot.told is not None
+        led = len(range(self._slots.index(slot), slot.told.shards, len(self._slots)))
         logger.info(
-            "node %d (process %d) serves %s: %s",
+            "node %d (process %d) serves %s: led=%d %s",
             process.node_id,
             process.pid,
             address_text(slot.told.address),
+            led,
             slot.told,
             extra={"event": "node_ready", "node": process.node_id, "pid": process.pid},
         )
