@@ -51,16 +51,21 @@ def print_listings(listings: Sequence[Listing]) -> None:
 
 
 def framed(listing: Listing) -> Table:
-    """As a table of rich."""
+    """As a table of rich, without notes where there are none: a terminal is narrow."""
     from rich.markup import escape
     from rich.table import Table
 
     table = Table(title=listing.title, title_justify="left")
-    for column in listing.columns:
+    shown = [
+        at
+        for at, column in enumerate(listing.columns)
+        if column != "note" or any(row[at] for row in listing.rows)
+    ]
+    for column in (listing.columns[at] for at in shown):
         right = column in _NUMBERS
         table.add_column(column, justify="right" if right else "left", overflow="fold")
     for row in listing.rows:
-        table.add_row(*map(escape, row))
+        table.add_row(*(escape(row[at]) for at in shown))
     return table
 
 
