@@ -45,6 +45,8 @@ _ASK_SECONDS = 0.3
 # A node that no controller has asked for so long may be cut off from the others: it gives way.
 _UNHEARD_SECONDS = 0.6
 _THREADS = 8
+# After so long a read of the cluster log is begun a second time.
+_LONG_SECONDS = 0.5
 # What the core raises for fields that are none.
 _MALFORMED = (TypeError, ValueError, OverflowError)
 
@@ -259,7 +261,7 @@ class Driver(Journaling):
                 return error
 
         async def follow() -> None:
-            found = await self._in_thread(read)
+            found = await self._one_of_two(read)
             try:
                 if isinstance(found, str):
                     self.node.restored(boot_ms(), found)
@@ -470,6 +472,16 @@ class Driver(Journaling):
             level, _ = how_to_say(error)
             logger.log(level, "the store of the cluster: %s", error)
             return None
+
+    async def _one_of_two(self, call: Callable[[], Any]) -> Any:
+        """The same, of the first of two calls to end, where the first takes long: one that hangs is
+        not the store's silence yet."""
+        calls = {asyncio.ensure_future(self._in_thread(call))}
+        done, _ = await asyncio.wait(calls, timeout=_LONG_SECONDS)
+        if not done:
+            calls.add(asyncio.ensure_future(self._in_thread(call)))
+            done, _ = await asyncio.wait(calls, return_when=asyncio.FIRST_COMPLETED)
+        return done.pop().result()
 
     def _say_unled(self, shard: int, error: BaseException) -> None:
         """It is tried again and again: say what is new of it."""

@@ -24,4 +24,4 @@ class Timing(NamedTuple):
     @staticmethod
     def of(location: str) -> Timing:
         """Of a folder, or of an object store, where each call takes longer and costs money."""
-        return Timing(500, 800, 1_500) if is_folder(location) else Timing(3_000, 1_000, 3_000)
+        return Timing(500, 800, 1_500) if is_folder(location) else Timing(3_000, 1_000, 2_000)

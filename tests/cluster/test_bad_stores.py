@@ -6,6 +6,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from uuid import uuid4
@@ -22,6 +23,7 @@ from pykcoord.errors import KcoordError
 
 pytestmark = pytest.mark.client
 
+SILENCE_S = Timing.of("a folder").store_silence_ms / 1000
 
 ANSWERS = {
     "full": OSError(errno.ENOSPC, "No space left on device"),
@@ -53,6 +55,28 @@ def test_a_store_that_takes_nothing_acknowledges_nothing_and_all_goes_on_later(
         wait_until(lambda: any("answers again" in line for line in lines()))
     with Node(store, root, 2) as later:
         later.has_all(3)
+
+
+def test_a_read_that_hangs_is_not_the_silence_of_the_store(
+    store: Manners, root: Path, lines: Callable[[], list[str]]
+) -> None:
+    """It is done a second time. Nobody asks the node for anything: it does nothing but read."""
+    hung: list[float] = []
+
+    def fails(kind: str, name: str) -> None:
+        if kind == "read" and name.startswith("cluster/") and not hung:
+            hung.append(time.monotonic())
+            time.sleep(2 * SILENCE_S)
+
+    def is_spread() -> bool:
+        return [len(node.shards) for node in read_cluster(str(root)).nodes] == [1, 1]
+
+    with Node(Manners(root), root, 1), Node(store, root, 2):
+        wait_until(is_spread, 60)
+        store.fails = fails
+        wait_until(lambda: hung, 60)
+        time.sleep(2 * SILENCE_S + 1)
+        assert [line for line in lines() if "fenced" in line] == []
 
 
 def test_a_node_that_cannot_write_leads_nothing_where_another_can(

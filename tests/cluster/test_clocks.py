@@ -39,8 +39,8 @@ UNHEARD_S = 1.5
 SHARD = 2
 # None of those that `probing` commits for.
 GROUP = next(f"m{n}" for n in range(60) if partition_of(f"m{n}", SHARDS) == SHARD)
-# As of any node that its store does not answer: it says so after 3 s, and has a lease of 3 s.
-CUT_OFF_S = 8.0
+# As of any node that its store does not answer: it says so after 2 s, and has a lease of 3 s.
+CUT_OFF_S = 7.0
 NOT_HERE = (14, 15, 16)  # loading, not available, NOT_COORDINATOR: ask again
 
 
@@ -233,8 +233,11 @@ class Member:
 
         def answered() -> Any:
             for host, port in self._members.addresses:
-                with Asked(f"{host}:{port}") as asked:
-                    answer = asked.ask(key, version, **fields)
+                try:
+                    with Asked(f"{host}:{port}") as asked:
+                        answer = asked.ask(key, version, **fields)
+                except ConnectionError:
+                    continue  # it begins anew, and does not listen meanwhile
                 if code_of(answer) not in NOT_HERE:
                     return answer
             return None

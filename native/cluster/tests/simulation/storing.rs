@@ -17,7 +17,7 @@ pub fn settings(seed: u64, random: &mut Random) -> Settings {
             lease_ms: 3_000,
             lease_margin_ms: 300,
             poll_ms: 1_000,
-            store_silence_ms: 3_000,
+            store_silence_ms: 2_000,
             ..usual
         },
         _ => usual,
