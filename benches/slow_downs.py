@@ -196,7 +196,7 @@ SLOW_DOWNS = [
     ),
     SlowDown(
         ("codec-commit-5",), "an allocation for each partition", f"{WIRE}/api/offset_commit.rs",
-        "let partition = OffsetCommitPartition {", _allocation("version"),
+        "let partition = OffsetCommitPartition {", _allocation("has_leader_epoch"),
     ),
     SlowDown(
         ("codec-fetch-5",), "the name copied, 4 times", f"{WIRE}/api/offset_fetch.rs",
