@@ -21,6 +21,7 @@ from pykcoord.assignors import STRATEGIES, Subscription, assign, sticky_user_dat
 from pykcoord.cli.plain import counted
 from pykcoord.consumer_protocol import TopicPartition
 from pykcoord.errors import ArgumentError
+from pykcoord.ranges import ranges
 
 _FIELDS = {
     "topics",
@@ -226,14 +227,4 @@ def _ranges(partitions: Iterable[tuple[str, int]]) -> str:
     by_topic: dict[str, list[int]] = {}
     for topic, number in partitions:
         by_topic.setdefault(topic, []).append(number)
-    return " ".join(f"{topic} {_runs(sorted(numbers))}" for topic, numbers in by_topic.items())
-
-
-def _runs(numbers: list[int]) -> str:
-    runs: list[list[int]] = []
-    for number in numbers:
-        if runs and number == runs[-1][-1] + 1:
-            runs[-1] = [runs[-1][0], number]
-        else:
-            runs.append([number])
-    return ",".join("-".join(map(str, run)) for run in runs)
+    return " ".join(f"{topic} {ranges(numbers)}" for topic, numbers in by_topic.items())

@@ -7,6 +7,7 @@ from typing import Any
 from pykcoord.cli.listing import Listing, print_listings
 from pykcoord.cli.plain import time_text
 from pykcoord.cli.state import State
+from pykcoord.ranges import ranges
 
 __all__ = ["print_state"]
 
@@ -84,7 +85,7 @@ def _consumers_listing(group: dict[str, Any], reconciling: dict[str, Any]) -> Li
 def _partitions(topics: list[dict[str, Any]]) -> str:
     """By name, or by id where there is no name."""
     return ", ".join(
-        f"{topic['topicName'] or topic['topicId']} {_ranges(topic['partitions'])}"
+        f"{topic['topicName'] or topic['topicId']} {ranges(topic['partitions'])}"
         for topic in topics
     )
 
@@ -93,7 +94,7 @@ def _members_listing(group: dict[str, Any]) -> Listing:
     rows = []
     for member in group.get("members", []):
         partitions = member.get("assignment", {}).get("partitions", {})
-        owned = [f"{topic} {_ranges(of)}" for topic, of in partitions.items()]
+        owned = [f"{topic} {ranges(of)}" for topic, of in partitions.items()]
         leads = " (leader)" if member["memberId"] == group["leader"] else ""
         rows.append(
             [
@@ -129,14 +130,3 @@ def _offsets_listing(found: State) -> Listing:
                 )
     columns = ("group", "topic", "partition", "offset", "leader epoch", "metadata")
     return Listing("Offsets", columns, rows)
-
-
-def _ranges(partitions: list[int]) -> str:
-    """`0-2,5` for 0, 1, 2 and 5."""
-    runs: list[list[int]] = []
-    for partition in sorted(partitions):
-        if runs and partition == runs[-1][1] + 1:
-            runs[-1][1] = partition
-        else:
-            runs.append([partition, partition])
-    return ",".join(f"{first}-{last}" if last > first else f"{first}" for first, last in runs)

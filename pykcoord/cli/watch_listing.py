@@ -9,6 +9,7 @@ from typing import Self
 
 from pykcoord.cli.listing import Listing, framed
 from pykcoord.cli.plain import counted, time_text
+from pykcoord.ranges import ranges
 from pykcoord.watch import GroupRow, OffsetRow, Tables, Watcher
 
 __all__ = ["Screen", "listings"]
@@ -119,7 +120,7 @@ def _member_cells(row: GroupRow) -> list[list[str]]:
             member.client_host,
             "" if member.epoch is None else str(member.epoch),
             " ".join(
-                f"{topic}:{_ranges(list(of))}" for topic, of in sorted(member.owned.items()) if of
+                f"{topic}:{ranges(list(of))}" for topic, of in sorted(member.owned.items()) if of
             ),
         ]
         for member in row.group.members
@@ -139,14 +140,3 @@ def _offset_cells(row: OffsetRow) -> list[str]:
 
 def _age(age_ms: int | None) -> str:
     return "" if age_ms is None else f"{age_ms / 1000:.1f}s"
-
-
-def _ranges(numbers: list[int]) -> str:
-    """0-2,5: neighbours together."""
-    parts: list[tuple[int, int]] = []
-    for number in sorted(numbers):
-        if parts and parts[-1][1] == number - 1:
-            parts[-1] = parts[-1][0], number
-        else:
-            parts.append((number, number))
-    return ",".join(str(one) if one == last else f"{one}-{last}" for one, last in parts)
