@@ -177,6 +177,7 @@ class Driver(Journaling):
             client.close()
         for shard in [*self._served]:
             self._give_up(shard)
+        tell(self._watch.tell_shards)
         self._runtime.go_on()
         self._threads.shutdown(wait=False, cancel_futures=True)
         self._snapshots.shutdown(wait=False, cancel_futures=True)

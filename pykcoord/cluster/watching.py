@@ -1,12 +1,13 @@
 """What a node tells of itself: lines of the log with an `event`, and metrics. Decides nothing.
 
-`cause` is `start` where nobody led the shard, `takeover` after a fence, `handover` from a node that
-let go of it.
+`cause` is `start` where nobody led the shards, `takeover` after a fence, `handover` from a node
+that let go of them. Shards that come or go together are one event; a shard and its epoch stand at
+the same place of their lists.
 
 | event | fields |
 |---|---|
-| `takeover` | `shard`, `epoch`, `cause`, `from_node`, `ms`: it is served from now on |
-| `released` | `shard`, `epoch`: another node leads it from now on, or is to |
+| `takeover` | `shards`, `epochs`, `cause`, `from_node`, `ms` (the longest): they are served |
+| `released` | `shards`, `epochs`: other nodes lead them, or are to |
 | `fence` | `node`: it is silent or gone, and gets a fence; a warning if it led shards |
 | `new_cluster` | `node`, `location`: there was none, this node has made one |
 | `control_refused` | `node`, `reason`: it does not prove that it knows the secret |
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 
 from pykcoord._native import ClusterNode
 from pykcoord.clock import monotonic_seconds
+from pykcoord.ranges import ranges
 
 if TYPE_CHECKING:
     from pykcoord.server.cluster_metrics import ClusterMetrics
@@ -27,6 +29,9 @@ if TYPE_CHECKING:
 __all__ = ["Watch"]
 
 logger = logging.getLogger("pykcoord.cluster")
+
+# Shards that come or go within so long are told of in one line.
+_TOGETHER_SECONDS = 0.5
 
 _Lineage = Sequence[tuple[int, int, int, int | None, int]]
 
@@ -43,6 +48,11 @@ class Watch:
         self._rounds = 0
         self._taking: dict[int, tuple[float, str, int | None]] = {}
         self._refused: dict[int, str] = {}
+        # To be told of: when the first of them came or went, and the epochs of all.
+        self._served: dict[tuple[str, int | None], dict[int, int]] = {}
+        self._released: dict[int, int] = {}
+        self._longest = 0.0
+        self._since: float | None = None
 
     def proved(self, started_ms: int) -> None:
         """A round stands that was put from then on. On any thread."""
@@ -50,7 +60,9 @@ class Watch:
         self._rounds += 1
 
     def look(self, now_ms: int) -> None:
-        """Take the figures of now."""
+        """Take the figures of now, and tell of the shards that came and went."""
+        if self._since is not None and monotonic_seconds() > self._since + _TOGETHER_SECONDS:
+            self.tell_shards()
         if self._metrics is None:
             return
         figures, node = self._metrics.figures, self._node
@@ -78,21 +90,41 @@ class Watch:
         seconds = monotonic_seconds() - since
         if self._metrics is not None:
             self._metrics.taken(cause, seconds)
-        extra = {
-            "event": "takeover",
-            "shard": shard,
-            "epoch": epoch,
-            "cause": cause,
-            "from_node": node_id,
-            "ms": round(1000 * seconds),
-        }
-        logger.info("leads shard %d in epoch %d (%s)", shard, epoch, cause, extra=extra)
+        self._begin_to_gather()
+        self._served.setdefault((cause, node_id), {})[shard] = epoch
+        self._longest = max(self._longest, seconds)
 
     def releases(self, shard: int, epoch: int) -> None:
         """It serves a shard no more."""
         self._taking.pop(shard, None)
-        extra = {"event": "released", "shard": shard, "epoch": epoch}
-        logger.info("lets go of shard %d of epoch %d", shard, epoch, extra=extra)
+        self._begin_to_gather()
+        self._released[shard] = epoch
+
+    def _begin_to_gather(self) -> None:
+        if self._since is None:
+            self._since = monotonic_seconds()
+
+    def tell_shards(self) -> None:
+        """Log those that came and went since the last time."""
+        self._since = None
+        if released := self._released:
+            self._released = {}
+            lists = {"shards": [*released], "epochs": [*released.values()]}
+            text = ranges(released)
+            logger.info("lets go of shards %s", text, extra={"event": "released", **lists})
+        served, self._served = self._served, {}
+        longest, self._longest = self._longest, 0.0
+        for (cause, node_id), epochs in served.items():
+            extra = {
+                "event": "takeover",
+                "shards": [*epochs],
+                "epochs": [*epochs.values()],
+                "cause": cause,
+                "from_node": node_id,
+                "ms": round(1000 * longest),
+            }
+            node = "" if node_id is None else f" from node {node_id}"
+            logger.info("leads shards %s (%s%s)", ranges(epochs), cause, node, extra=extra)
 
     def fences(self, incarnation: int) -> None:
         """It begins to fence another node."""

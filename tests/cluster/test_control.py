@@ -427,10 +427,18 @@ def test_a_node_tells_prometheus_what_it_leads_and_its_log_why(
         def events() -> list[dict[str, Any]]:
             return [json.loads(line) for line in [*members.lines[1]] if line.startswith("{")]
 
-        def kinds() -> Counter[Any]:
-            return Counter(one.get("event") for one in events())
+        def shards() -> Counter[Any]:
+            told: Counter[Any] = Counter()
+            for one in events():
+                told[one.get("event"), one.get("cause")] += len(one.get("shards", [None]))
+            return told
 
-        told = {"takeover": 9, "released": 3, "fence": 1}
-        members.wait(lambda: told.items() <= kinds().items(), "its log tells of each")
-    (last,) = [one for one in events() if one.get("cause") == "takeover"][-1:]
-    assert {"shard", "epoch", "ms"} <= {*last}
+        told = {("takeover", "start"): 6, ("released", None): 3, ("takeover", "takeover"): 3}
+        told["fence", None] = 1
+        members.wait(lambda: told.items() <= shards().items(), "its log tells of each")
+    lines = [one for one in events() if one.get("event") in ("takeover", "released")]
+    assert len(lines) <= 5, "one for those that came or went together"
+    assert all(len(one["epochs"]) == len(one["shards"]) for one in lines)
+    (last,) = [one for one in lines if one.get("cause") == "takeover"][-1:]
+    assert last["ms"] >= 0
+    assert last["message"].startswith("leads shards ")
