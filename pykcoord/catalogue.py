@@ -11,10 +11,8 @@ A change is stored before clients see it: what they have seen survives. Until th
 from __future__ import annotations
 
 import asyncio
-import base64
 import contextlib
 import re
-import secrets
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,6 +23,7 @@ from typing import Any, Protocol
 from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord.gathering import Gathering
 from pykcoord.storing import Changes, Store, Table
+from pykcoord.topic_ids import new_id, new_id_text
 
 # org.apache.kafka.common.internals.Topic
 _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}")
@@ -437,28 +436,6 @@ def check_partitions(partitions: int) -> None:
         raise InvalidPartitionsError(
             "partitions", f"{partitions} is not between 1 and {MAX_PARTITIONS}"
         )
-
-
-# The number of `-` in URL-safe base64.
-_DASH = 62
-
-
-def new_id() -> uuid.UUID:
-    """A topic id whose text does not begin with a dash (as Kafka's Uuid.randomUuid)."""
-    while True:
-        drawn = secrets.token_bytes(16)
-        if drawn[0] >> 2 != _DASH:
-            return uuid.UUID(bytes=drawn, version=4)
-
-
-def new_id_text() -> str:
-    """A new id in Kafka's text form: a cluster id."""
-    return id_text(new_id())
-
-
-def id_text(topic_id: uuid.UUID) -> str:
-    """URL-safe base64 without padding, as Kafka prints ids."""
-    return base64.urlsafe_b64encode(topic_id.bytes).decode().rstrip("=")
 
 
 def _document_of(topics: Iterable[Topic]) -> dict[str, Any]:

@@ -19,8 +19,8 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i64
 
 from pykcoord.arrow import arrow_library
-from pykcoord.catalogue import id_text
 from pykcoord.errors import ArgumentError
+from pykcoord.topic_ids import id_text
 
 if TYPE_CHECKING:
     import pyarrow

@@ -28,6 +28,7 @@ LAYERS = [
         "properties",
         "clock",
         "ranges",
+        "topic_ids",
         "arrow",
         "events",
         "observers",

@@ -17,7 +17,7 @@ import click
 from rich.console import Console
 from rich.progress import Progress
 
-from pykcoord.catalogue import STATE_FILE, Topic, new_id, store_topics, stored_topics
+from pykcoord.catalogue import STATE_FILE, Topic, store_topics, stored_topics
 from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import OnCorruption
 from pykcoord.log.checkpoint import decoded_id
@@ -25,6 +25,7 @@ from pykcoord.log.folders import partition_directories
 from pykcoord.log.protocol import Cut
 from pykcoord.log.state_file import StateFile
 from pykcoord.log.transfer import holds_records, kafka_topics, offsets_topic
+from pykcoord.topic_ids import new_id
 from pykcoord.transfer import (
     Amount,
     NumberedChunks,

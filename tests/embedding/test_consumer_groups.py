@@ -14,7 +14,7 @@ from kio.schema.types import GroupId, TopicName
 from kio.static.primitive import i32, i32Timedelta
 
 from pykcoord import Config, Coordinator
-from pykcoord.catalogue import id_text
+from pykcoord.topic_ids import id_text
 
 
 def beat(coordinator: Coordinator, member_id: str, epoch: int, **more: Any) -> Any:

@@ -17,7 +17,7 @@ import click
 import uvloop
 
 from pykcoord._native import partition_of
-from pykcoord.catalogue import MAX_PARTITIONS, Topic, check_name, new_id
+from pykcoord.catalogue import MAX_PARTITIONS, Topic, check_name
 from pykcoord.cli.plain import counted
 from pykcoord.cli.transfer import Plan, transfer
 from pykcoord.clock import Clock
@@ -25,6 +25,7 @@ from pykcoord.errors import ArgumentError, KcoordError
 from pykcoord.log.protocol import Cut
 from pykcoord.log.record_area import encode_record
 from pykcoord.log.transfer import Batch, framed
+from pykcoord.topic_ids import new_id
 from pykcoord.zookeeper.connection import split_connect
 from pykcoord.zookeeper.errors import NoSessionError, ZooKeeperError
 from pykcoord.zookeeper.groups import Group, read_all, read_export

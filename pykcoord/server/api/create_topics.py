@@ -16,7 +16,6 @@ from pykcoord.catalogue import (
     TopicExistsError,
     check_name,
     check_partitions,
-    new_id,
 )
 from pykcoord.server._seen import Seen
 from pykcoord.server.api.changes import are_all_here, named_twice, once_each, stored_together
@@ -24,6 +23,7 @@ from pykcoord.server.api.errors import error_of
 from pykcoord.server.api.messages import LOOKED_AT, NONE, PAUSE, Fields
 from pykcoord.server.api.node_api import Cluster, NodeApi
 from pykcoord.session import Session
+from pykcoord.topic_ids import new_id
 
 _MOST_CONFIGS = 1_000  # a topic of Kafka has some thirty
 _DEFAULT = -1
