@@ -21,18 +21,8 @@ MAX_LINES = 500
 
 # A part may import itself and the parts above it in this list; `cli` may import all.
 LAYERS = [
-    {
-        "_kio",
-        "errors",
-        "kafka_names",
-        "properties",
-        "clock",
-        "ranges",
-        "topic_ids",
-        "arrow",
-        "events",
-        "observers",
-    },
+    {"_kio", "errors", "kafka_names", "properties", "clock", "ranges", "topic_ids"},
+    {"arrow", "events", "observers"},
     {"assignment_rules", "_arguments", "_setting", "comparing", "storing", "gathering"},
     {"config", "catalogue", "log"},
     {"transactions", "group_config", "runtime", "runtime_parts", "leading", "session", "_native"},
