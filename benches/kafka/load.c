@@ -9,6 +9,7 @@
 //
 //   find    FindCoordinator for every group, repeated until it is answered without error; members
 //           of which another node is the coordinator connect to that one
+//   find=PORT  the same for other groups, until the node at PORT coordinates those of all members
 //   join    every member joins the group of its own; time until all are stable
 //   hb      heartbeats for SECONDS; rate and latency percentiles
 //   commit  OffsetCommit of PARTITIONS partitions for SECONDS
@@ -37,7 +38,7 @@
 #include "client.h"
 #include "measure.h"
 
-enum { EVENTS = 2048 };
+enum { EVENTS = 2048, TRIES = 100 };
 static const double LIMIT_SECONDS = 120;       // of a phase that waits for all
 static const double RETRY_SECONDS = 0.1;       // after an error that passes
 static const double STORM_BEAT_SECONDS = 0.05; // how often members ask whether to rejoin
@@ -48,6 +49,7 @@ static int crowd;      // members of a group, where there is more than one
 static bool *settled;  // by group: of a crowd
 static int *leaving;   // by group: members whose leaving is to be answered, in `lose`
 static bool rebalancing, storming;
+static int wanted_port;  // in `find=PORT`
 static int epoll;
 static double phase_seconds;
 static enum state repeated;  // answered requests of this kind are sent again
@@ -138,6 +140,12 @@ static void on_leave(struct member *member) {
     for (int i = group * crowd; i < (group + 1) * crowd; i++) ask_if_stable(&members[i]);
 }
 
+static void try_another_group(struct member *member) {
+    member->group += connections;
+    if (member->group >= TRIES * connections) die("find: the node coordinates too few groups");
+    send_find_coordinator(member);
+}
+
 static void on_reply(struct member *member) {
     int error;
     switch (member->state) {
@@ -146,6 +154,10 @@ static void on_reply(struct member *member) {
         if (error != NONE) count_error(error);
         member->state = error == NONE ? FOUND : IDLE;
         if (error != NONE) break;
+        if (wanted_port > 0 && member->coordinator_port != wanted_port) {
+            try_another_group(member);
+            break;
+        }
         done++;
         follow_member(member, epoll);
         break;
@@ -355,9 +367,10 @@ static void leave(void) {
 
 static void run(const char *phase, const struct sockaddr_in *server) {
     begin_phase();
-    if (strcmp(phase, "find") == 0) {
+    if (strncmp(phase, "find", 4) == 0) {
+        wanted_port = phase[4] == '=' ? atoi(phase + 5) : 0;
         double seconds = all(0, connections, send_find_coordinator, FOUND);
-        report(phase, seconds, done);
+        report("find", seconds, done);
     } else if (strcmp(phase, "join") == 0) {
         double seconds = all(0, connections, send_join, STABLE);
         report(phase, seconds, connections);
@@ -398,7 +411,7 @@ int main(int count, char **arguments) {
 
     members = calloc((size_t)(2 * connections), sizeof *members);
     settled = calloc((size_t)connections, sizeof *settled);
-    leaving = calloc((size_t)connections, sizeof *leaving);
+    leaving = calloc((size_t)(TRIES * connections), sizeof *leaving);
     epoll = epoll_create1(0);
     for (int i = 0; i < 2 * connections; i++) members[i].group = i % connections;
     connect_all(0, connections, &server);
