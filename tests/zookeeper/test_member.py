@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import json
 import threading
 from collections.abc import Callable
@@ -64,10 +63,17 @@ def test_listeners_hear_what_comes_and_goes_and_may_commit(world: World, member:
     second = member("c2", ["A"])
     second.wait()
     until(lambda: told[-1] == ("assigned", [0, 1, 2]), seen=lambda: told)
-    # A member that rebalances once more, as after a session that ended, is told the same again.
-    assert [what for what, _ in itertools.groupby(told)] == [
-        ("assigned", [0, 1, 2, 3, 4, 5]), ("revoked", [0, 1, 2, 3, 4, 5]), ("assigned", [0, 1, 2]),
-    ]  # fmt: skip
+    everything = [0, 1, 2, 3, 4, 5]
+    expected = [("assigned", everything), ("revoked", everything), ("assigned", [0, 1, 2])]
+    # A member that rebalances once more, as after a session that ended, loses all and has it again.
+    again = [[("revoked", had), ("assigned", had)] for had in (everything, [0, 1, 2])]
+    at = 0
+    while at < len(told):
+        if told[at : at + 2] in again:
+            del told[at : at + 2]
+        else:
+            at += 1
+    assert told == expected
     assert second.committed([("A", 5)]) == {("A", 5): 7}
 
 
