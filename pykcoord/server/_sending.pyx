@@ -20,6 +20,7 @@ cdef extern from *:
     #include <signal.h>
     #include <stdint.h>
     #include <sys/socket.h>
+    #include <unistd.h>
 
     #ifndef MSG_NOSIGNAL  /* macOS; Python ignores SIGPIPE */
     #define MSG_NOSIGNAL 0
@@ -35,7 +36,8 @@ cdef extern from *:
     static kc_work *kc_offered;   /* to it; NULL: nothing, or it has it */
     static kc_work *kc_shared;    /* what it works on */
     static int kc_helps;          /* it was started in this process */
-    static int kc_alone;          /* it is not to be used */
+    static int kc_alone;          /* it is not to be used: there is no core for it */
+    static long kc_processes = 1; /* that need a core each */
 
     /* How much the socket took; -1 with errno where it is broken. */
     static int64_t kc_send(int descriptor, const char *data, int64_t size) {
@@ -83,13 +85,12 @@ cdef extern from *:
         kc_helps = 0;
     }
 
-    static int kc_has_one_core(void) {
+    static long kc_usable_cores(void) {
     #ifdef __linux__
         cpu_set_t usable;
-        return sched_getaffinity(0, sizeof usable, &usable) == 0 && CPU_COUNT(&usable) == 1;
-    #else
-        return 0;
+        if (sched_getaffinity(0, sizeof usable, &usable) == 0) return CPU_COUNT(&usable);
     #endif
+        return sysconf(_SC_NPROCESSORS_ONLN);
     }
 
     /* With the lock. Signals are for Python's main thread. */
@@ -97,7 +98,7 @@ cdef extern from *:
         static int watched;
         pthread_t thread;
         sigset_t all, before;
-        if ((kc_alone = kc_has_one_core())) return 0;
+        if ((kc_alone = kc_usable_cores() <= kc_processes)) return 0;
         if (!watched && pthread_atfork(NULL, NULL, kc_forget_help)) return 0;
         watched = 1;
         sigfillset(&all);
@@ -139,6 +140,7 @@ cdef extern from *:
         int64_t size
         int64_t sent
     int kc_alone
+    long kc_processes
     int64_t kc_send(int descriptor, const char* data, int64_t size) noexcept nogil
     void kc_send_alone(kc_reply* replies, int64_t count) noexcept nogil
     void kc_send_shared(kc_reply* replies, int64_t count) noexcept nogil
@@ -150,10 +152,10 @@ cdef Py_ssize_t UNLOCKED = 64
 cdef Py_ssize_t SHARED = 192
 
 
-def send_on_one_thread():
-    """Use no second thread in this process from now on: other processes need its core."""
-    global kc_alone
-    kc_alone = 1
+def share_cores(int processes):
+    """Say how many processes need a core each, this one among them. To be said before it serves."""
+    global kc_processes
+    kc_processes = processes
 
 
 cdef int64_t send_once(int descriptor, const char* data, int64_t size) noexcept nogil:

@@ -18,7 +18,7 @@ from support.scripted_node import HEARTBEAT, ScriptedNode, ScriptedTurn
 
 from pykcoord.server import accepting
 from pykcoord.server._connection import Connection, Hub
-from pykcoord.server._sending import send_on_one_thread
+from pykcoord.server._sending import share_cores
 from pykcoord.server.listener import peer_of
 
 from .conftest import MOST_OF_A_TURN, Client, Rig, frame, serving
@@ -67,10 +67,9 @@ def test_a_forked_child_serves_as_its_parent_did(run):
     assert child.exitcode == 0
 
 
-def _exit_with_threads_that_send(cores: set[int], is_one_enough: bool) -> None:
+def _exit_with_threads_that_send(cores: set[int], processes: int) -> None:
     os.sched_setaffinity(0, cores)
-    if is_one_enough:
-        send_on_one_thread()
+    share_cores(processes)
     before = len([*Path("/proc/self/task").iterdir()]) - threading.active_count()
     _in_a_child()
     after = len([*Path("/proc/self/task").iterdir()]) - threading.active_count()
@@ -79,16 +78,16 @@ def _exit_with_threads_that_send(cores: set[int], is_one_enough: bool) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_getaffinity"), reason="of Linux")
 @pytest.mark.parametrize(
-    ("cores", "is_one_enough", "second"),
-    [(2, False, 1), (1, False, 0), (2, True, 0)],
+    ("cores", "processes", "second"),
+    [(2, 1, 1), (1, 1, 0), (2, 2, 0)],
     ids=["two cores", "one core", "two cores that others need"],
 )
-def test_a_second_thread_sends_where_a_core_is_to_spare(cores, is_one_enough, second):
+def test_a_second_thread_sends_where_a_core_is_to_spare(cores, processes, second):
     usable = sorted(os.sched_getaffinity(0))[:cores]
     if len(usable) < cores:
         pytest.skip("there is one core")
     child = multiprocessing.get_context("spawn").Process(
-        target=_exit_with_threads_that_send, args=(set(usable), is_one_enough)
+        target=_exit_with_threads_that_send, args=(set(usable), processes)
     )
     child.start()
     child.join(60)

@@ -29,7 +29,7 @@ from pykcoord.errors import KcoordError
 from pykcoord.log import Part, Properties
 from pykcoord.runtime import LOG_LOST
 from pykcoord.server import Broker, Peers
-from pykcoord.server._sending import send_on_one_thread
+from pykcoord.server._sending import share_cores
 from pykcoord.storing import Store
 
 if TYPE_CHECKING:
@@ -295,12 +295,6 @@ class _Node:
             self._asked.set_result(_GONE)
 
 
-def _usable_cores() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
 def main() -> int:
     """Run one node; returns the exit code."""
     channel = Channel(0, os.dup(1))
@@ -312,8 +306,7 @@ def main() -> int:
     config = start.config
     with logs.to_stderr(start.log_format, start.log_level, node=config.node_id) as lines:
         raise_file_limit()
-        if len(start.brokers) >= _usable_cores():
-            send_on_one_thread()
+        share_cores(len(start.brokers))
         try:
             with new_runner() as runner:
                 runner.run(serve(config, start.options, lines, _Node(start, channel)))
