@@ -26,6 +26,16 @@ def gather(topics, *names):
     return changes
 
 
+async def while_b_is_written(tmp_path):
+    """Of `a`, which is there, and `b`: the store that waits, the topics, and the change."""
+    store = SlowStore(tmp_path / "catalogue.json")
+    topics = TopicCatalogue({"a": 1}, store)
+    first = gather(topics, "b")
+    topics.store_soon()
+    await written(store)
+    return store, topics, first
+
+
 def test_what_is_gathered_is_seen_once_it_is_stored_beside_the_loop(tmp_path):
     async def main():
         store = SlowStore(tmp_path / "catalogue.json")
@@ -60,11 +70,7 @@ def test_what_is_gathered_is_seen_once_it_is_stored_beside_the_loop(tmp_path):
 
 def test_changes_that_build_on_what_was_not_stored_are_not_made(tmp_path):
     async def main():
-        store = SlowStore(tmp_path / "catalogue.json")
-        topics = TopicCatalogue({"a": 1}, store)
-        first = gather(topics, "b")
-        topics.store_soon()
-        await written(store)
+        store, topics, first = await while_b_is_written(tmp_path)
         with topics.gathered() as second:
             topics.add_partitions("b", 2)
         store.fails = True
@@ -81,11 +87,7 @@ def test_changes_that_build_on_what_was_not_stored_are_not_made(tmp_path):
 
 def test_who_does_not_wait_on_the_loop_waits_for_what_is_written(tmp_path):
     async def main():
-        store = SlowStore(tmp_path / "catalogue.json")
-        topics = TopicCatalogue({"a": 1}, store)
-        first = gather(topics, "b")
-        topics.store_soon()
-        await written(store)
+        store, topics, first = await while_b_is_written(tmp_path)
         second = gather(topics, "c")
         store.go.release()
         topics.create("d", 1)

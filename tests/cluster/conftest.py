@@ -1,4 +1,5 @@
-"""The nodes of a cluster over one folder: three, unless `NODES` of a module says how many."""
+"""The nodes of a cluster over one folder: three, unless `NODES` of a module says how many, and
+`Members`, unless its `MEMBERS` is another class."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from support.probe import Probe
 
 @pytest.fixture
 def members(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Members]:
-    made = Members(tmp_path, getattr(request.module, "NODES", 3))
+    new = getattr(request.module, "MEMBERS", Members)
+    made: Members = new(tmp_path, getattr(request.module, "NODES", 3))
     try:
         yield made.start_all()
     finally:

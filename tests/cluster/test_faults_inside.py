@@ -3,12 +3,9 @@ whichever part of the node it is in. What a peer says that cannot be read is no 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 from support.faulty import FaultyMembers
-from support.members import WAIT_S, gap, probing, served_again, spread
+from support.members import WAIT_S, gap, served_again, spread
 from support.probe import Probe
 
 from pykcoord.cluster.looking import read_cluster
@@ -18,22 +15,7 @@ pytestmark = [pytest.mark.client, pytest.mark.crash]
 FAULTS = ("tick", "action", "task", "callback", "asked", "journal", "turn", "appended")
 NODE = 2  # not the controller
 GONE_S, SLACK_S = 1.0, 0.5
-
-
-@pytest.fixture
-def members(tmp_path: Path) -> Iterator[FaultyMembers]:
-    made = FaultyMembers(tmp_path, 3)
-    try:
-        made.start_all()
-        yield made
-    finally:
-        made.close()
-
-
-@pytest.fixture
-def probes(members: FaultyMembers) -> Iterator[list[Probe]]:
-    with probing(members) as made:
-        yield made
+MEMBERS = FaultyMembers
 
 
 def test_a_node_ends_and_others_lead_its_shards(

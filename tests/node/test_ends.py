@@ -49,14 +49,19 @@ def test_ends_of_what_groups_here_have_committed_are_asked_of_the_leaders() -> N
     asyncio.run(run())
 
 
+def _often_asked(monkeypatch: pytest.MonkeyPatch) -> tuple[ScriptedCluster, TopicCatalogue]:
+    """With one topic, of one partition."""
+    cluster = ScriptedCluster()
+    cluster.add_topic("orders", 1)
+    monkeypatch.setattr("pykcoord.node.ends._SECONDS", 0.01)
+    monkeypatch.setattr("pykcoord.node.ends._PAUSE_FACTOR", 0.0)
+    return cluster, TopicCatalogue({"orders": 1})
+
+
 def test_a_cluster_that_does_not_answer_is_asked_again(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = ScriptedCluster()
-    cluster.add_topic("orders", 1)
-    catalogue = TopicCatalogue({"orders": 1})
-    monkeypatch.setattr("pykcoord.node.ends._SECONDS", 0.01)
-    monkeypatch.setattr("pykcoord.node.ends._PAUSE_FACTOR", 0.0)
+    cluster, catalogue = _often_asked(monkeypatch)
 
     async def run() -> None:
         async with asyncio.timeout(_WAIT_S), cluster.running():
@@ -80,11 +85,7 @@ def test_a_cluster_that_does_not_answer_is_asked_again(
 def test_a_fault_is_told_of_and_does_not_end_the_asking(
     caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster = ScriptedCluster()
-    cluster.add_topic("orders", 1)
-    catalogue = TopicCatalogue({"orders": 1})
-    monkeypatch.setattr("pykcoord.node.ends._SECONDS", 0.01)
-    monkeypatch.setattr("pykcoord.node.ends._PAUSE_FACTOR", 0.0)
+    cluster, catalogue = _often_asked(monkeypatch)
 
     def furthest(topic: str, partitions: Sequence[int]) -> list[int]:
         if not caplog.records:
