@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from pykcoord._native import ClusterNode
-from pykcoord.cluster.asking import AskClient, Ends
+from pykcoord.cluster.asking import AskClient, Ends, MalformedError
+from pykcoord.cluster.secret import SecretError
 from pykcoord.runtime import Runtime
 
 __all__ = ["EndsOfOthers", "ends_here"]
@@ -59,5 +60,5 @@ class EndsOfOthers:
         try:
             async with asyncio.timeout(_SECONDS), lock:
                 return await client.ends(wanted, _SECONDS)
-        except (OSError, ValueError, LookupError):
+        except (OSError, SecretError, MalformedError):
             return {}

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from pykcoord.cluster.asking import NONE_HERE, AskClient
+from pykcoord.cluster.asking import NONE_HERE, AskClient, MalformedError
 from pykcoord.cluster.looking import ClusterFollower, NodeState
 from pykcoord.cluster.secret import DifferentSecretError, SecretError, check_secret, has_check
 from pykcoord.errors import KcoordError
@@ -54,7 +54,7 @@ async def _refusal(node: NodeState, secret: str | None) -> str | None:
         await client.ask((0, 0, 0, ()), _TRY_SECONDS)
     except SecretError as error:
         return str(error)
-    except (OSError, ValueError, LookupError):
+    except (OSError, MalformedError):
         return None  # it is gone, or is no node
     finally:
         client.close()
