@@ -1,6 +1,7 @@
 """The names of a Kafka broker's configuration: a `server.properties` of Kafka is understood.
 
-Names only, from `KafkaConfig.configDef()` of Kafka 4.4.0. What pykcoord itself reads: config.py.
+Names only, from `KafkaConfig.configDef()` of Kafka 4.4.0. What pykcoord itself reads:
+config/settings.py.
 """
 
 _NAMES = """

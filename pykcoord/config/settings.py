@@ -20,10 +20,9 @@ from pykcoord._setting import integer as _setting
 from pykcoord._setting import listed as _list
 from pykcoord._setting import text as _text
 from pykcoord._setting import yes_or_no as _yes_or_no
+from pykcoord.config import core
 from pykcoord.errors import ConfigError
 from pykcoord.kafka_names import BOUNDS, INSTEAD, KAFKA_NAMES
-
-__all__ = ["SETTINGS", "Config", "Setting", "load", "setting"]
 
 _INT = 2**31 - 1
 
@@ -405,37 +404,7 @@ class Config:
 
     def native(self) -> dict[str, Any]:
         """What the shards need, by the field names of the native core's `Config`."""
-        names = (
-            "group_min_session_timeout_ms", "group_max_session_timeout_ms",
-            "group_initial_rebalance_delay_ms", "group_max_size", "offset_metadata_max_bytes",
-            "offsets_retention_check_interval_ms",
-        )  # fmt: skip
-        values: dict[str, Any] = {name: getattr(self, name) for name in names}
-        values["new_member_join_timeout_ms"] = self.group_new_member_join_timeout_ms
-        values["offsets_retention_ms"] = self.offsets_retention_minutes * 60_000
-        values["consumer"] = {
-            "is_enabled": self.has_consumer_groups,
-            "session_timeout_ms": self.group_consumer_session_timeout_ms,
-            "heartbeat_interval_ms": self.group_consumer_heartbeat_interval_ms,
-            "max_size": self.group_consumer_max_size,
-            "assignors": self.group_consumer_assignors.split(","),
-            "assignor_timeout_ms": self.group_consumer_assignor_timeout_ms,
-            "assignment_interval_ms": self.group_consumer_assignment_interval_ms,
-            "regex_refresh_interval_ms": self.group_consumer_regex_refresh_interval_ms,
-            "migration_policy": self.group_consumer_migration_policy,
-        }
-        values["storm"] = {
-            "min_interval_ms": self.group_rebalance_min_interval_ms,
-            "quarantine_flaps": self.group_quarantine_flaps,
-            "quarantine_window_ms": self.group_quarantine_window_ms,
-            "quarantine_ms": self.group_quarantine_ms,
-            "quarantine_max_ms": self.group_quarantine_max_ms,
-        }
-        values["checks_leaders"] = self.group_assignment_check
-        values["assignment"] = assignment_rules.native(
-            self.group_assignment, self.group_assignment_groups, self.group_assignment_capacities
-        )
-        return values
+        return core.native(self)
 
     def values(self) -> dict[str, int | float | str | bool]:
         """Every setting by Kafka's name."""
