@@ -297,6 +297,21 @@ class Config:
         unit="bytes",
         minimum=1,
     )
+    socket_receive_buffer_bytes: int = _setting(
+        102_400,
+        "What the system receives of a connection before it is read; -1: as much as the system "
+        "likes, which can be megabytes of each.",
+        unit="bytes",
+        minimum=-1,
+    )
+    queued_max_request_bytes: int = _setting(
+        536_870_912,
+        "Most of all requests of which only a part has come: beyond it, the connections that wait "
+        "longest are closed. Half of it is for requests that wait behind another of their "
+        "connection; beyond that they wait in the sockets. 0 or less, Kafka's default: no bound.",
+        unit="bytes",
+        long=True,
+    )
     node_id: int = _setting(1, "The id under which the broker shows itself.", unit="", minimum=0)
     group_assignment: str = _text(
         "client",

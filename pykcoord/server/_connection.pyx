@@ -243,7 +243,7 @@ cdef class Hub:
         cdef Connection connection
         while (connection := self.halves.beyond()) is not None:
             self._refuse(connection, f"{connection._filled} of {connection._long_size} bytes wait "
-                         f"longest for the rest of a frame; all take more than {self.halves.most}")
+                         f"longest for the rest; queued.max.request.bytes={self.halves.most} reached")
         return 0
 
     cdef int _refuse(self, Connection connection, str reason) except -1:

@@ -25,11 +25,16 @@ _PAUSE_SECONDS = 1.0
 class Listener:
     """Listens on one socket, bound when it is made; `new_connection` makes what serves a client.
 
-    Raises OSError where the address cannot be had.
+    `receive_buffer_bytes`: what the system receives of a connection before it is read; -1: as much
+    as it likes. Raises OSError where the address cannot be had.
     """
 
     def __init__(
-        self, address: tuple[Any, ...], family: int, new_connection: Callable[[], Connection]
+        self,
+        address: tuple[Any, ...],
+        family: int,
+        new_connection: Callable[[], Connection],
+        receive_buffer_bytes: int = -1,
     ) -> None:
         self._new_connection = new_connection
         self._poller: Poller | None = None
@@ -37,6 +42,8 @@ class Listener:
         self._retry: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._socket = bound_socket(address, family)
+        if receive_buffer_bytes >= 0:  # what is accepted has the same
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
 
     async def start(self) -> None:

@@ -38,6 +38,7 @@ _GRACE_SECONDS = 5.0
 # How often connections are looked at: idle ones are closed at most a quarter too late.
 _SWEEP_SECONDS = (0.02, 30.0)
 _CLOSING_POLL_SECONDS = 0.005
+_NO_BOUND = 2**63 - 1
 
 
 class ServerConfig(Protocol):
@@ -53,6 +54,10 @@ class ServerConfig(Protocol):
     def max_connections_per_ip(self) -> int: ...
     @property
     def socket_request_max_bytes(self) -> int: ...
+    @property
+    def socket_receive_buffer_bytes(self) -> int: ...
+    @property
+    def queued_max_request_bytes(self) -> int: ...
     @property
     def has_consumer_groups(self) -> bool: ...
 
@@ -117,6 +122,8 @@ class Server:
             transactional_version=lambda: runtime.transactional_version,
             events=EventsTopic(event_files) if event_files is not None else None,
         )
+        queued = config.queued_max_request_bytes
+        queued = queued if queued > 0 else _NO_BOUND
         self.hub = Hub(
             self,
             monotonic_seconds,
@@ -125,6 +132,8 @@ class Server:
             max_connections_per_ip=config.max_connections_per_ip,
             max_connections_by_ip=dict(max_connections_by_ip or {}),
             longest_frames=LONGEST_FRAMES,
+            max_half_bytes=queued,
+            max_ahead_bytes=queued // 2,
         )
         self._dispatcher: Foreign
         if new_foreign is None:
@@ -153,7 +162,12 @@ class Server:
         # One socket, as Kafka: a name of several addresses would get a port for each.
         found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
         family, _, _, _, address = found[0]
-        self._listener = Listener(address, family, lambda: Connection(self.hub, peer_of))
+        self._listener = Listener(
+            address,
+            family,
+            lambda: Connection(self.hub, peer_of),
+            self._config.socket_receive_buffer_bytes,
+        )
         self._address = self._listener.address
         self._cluster.host, self._cluster.port = self._advertise or (host, self.address[1])
         self._runtime.on_fatal = self._fatal

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 import struct
 
 import pytest
@@ -185,6 +186,22 @@ def test_pipelined_frames_wait_in_the_socket_beyond_a_bound(run):
             rig.node.answer_joins = True
             rig.runtime.wake()
             assert [(await client.read())[4:] for _ in range(201)] == [b"joined"] + [b"beat"] * 200
+
+    run(main())
+
+
+@pytest.mark.parametrize("setting", [50_000, -1])
+def test_the_system_receives_no_more_than_is_set(run, setting):
+    """It took megabytes of a frame at once, and those who sent heartbeats waited for it."""
+
+    async def main():
+        with socket.socket() as plain:
+            systems = plain.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+        async with serving(socket_receive_buffer_bytes=setting) as rig:
+            await rig.connect()
+            receives = rig.server._listener._socket.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
+            # Linux doubles it.
+            assert receives in ({systems} if setting < 0 else {setting, 2 * setting})
 
     run(main())
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import struct
 
+import pytest
 from support.scripted_node import HEARTBEAT, JOIN
 
 from .conftest import Client, Rig, frame, serving
@@ -27,9 +28,8 @@ def test_who_waits_longest_with_a_part_of_a_frame_makes_room(run, caplog):
     """400 connections with a part of 100 MB each once ended the server by memory."""
 
     async def main():
-        async with serving() as rig:
+        async with serving(queued_max_request_bytes=_MOST_BYTES) as rig:
             halves = rig.server.hub.halves
-            halves.most = _MOST_BYTES
             old = [await _half(rig) for _ in range(4)]
             assert (halves.bytes, len(halves)) == (_MOST_BYTES, 4)
             assert rig.server.hub.refused_total == 0
@@ -50,14 +50,23 @@ def test_who_waits_longest_with_a_part_of_a_frame_makes_room(run, caplog):
     lines = [record.getMessage() for record in caplog.records]
     assert len(lines) == 2
     assert f"{_PART_BYTES} of {_CLAIMED_BYTES} bytes wait longest" in lines[0]
-    assert f"all take more than {_MOST_BYTES}" in lines[0]
+    assert lines[0].endswith(f"queued.max.request.bytes={_MOST_BYTES} reached")
+
+
+@pytest.mark.parametrize("setting", [0, -1])
+def test_parts_of_frames_have_no_bound_where_none_is_wanted(run, setting):
+    async def main():
+        async with serving(queued_max_request_bytes=setting) as rig:
+            clients = [await _half(rig) for _ in range(3)]
+            assert len(rig.server.hub.halves) == len(rig.server.hub.connections) == len(clients)
+
+    run(main())
 
 
 def test_a_frame_that_comes_whole_needs_no_room_any_more(run):
     async def main():
-        async with serving() as rig:
+        async with serving(queued_max_request_bytes=_MOST_BYTES) as rig:
             halves = rig.server.hub.halves
-            halves.most = _MOST_BYTES
             for size in (5_000, 70_000, 3 * _PART_BYTES):
                 client = await _half(rig, size - 100, size)
                 assert (halves.bytes, len(halves)) == (size - 100, 1)
@@ -74,9 +83,8 @@ def test_the_last_frame_may_be_longer_than_all_that_is_held(run):
     """Else none so long could ever come."""
 
     async def main():
-        async with serving() as rig:
+        async with serving(queued_max_request_bytes=_MOST_BYTES) as rig:
             halves = rig.server.hub.halves
-            halves.most = _MOST_BYTES
             other = await _half(rig)
             alone = await _half(rig, 3 * _MOST_BYTES)
             assert await other.closed()
@@ -91,9 +99,8 @@ def test_little_of_a_frame_neither_counts_nor_is_closed(run):
     """To close so many connections in one iteration of the loop would hold it up."""
 
     async def main():
-        async with serving() as rig:
+        async with serving(queued_max_request_bytes=_PART_BYTES) as rig:
             halves = rig.server.hub.halves
-            halves.most = _PART_BYTES
             little = [await _half(rig, 1_000) for _ in range(50)]
             assert (halves.bytes, len(halves)) == (0, 0)
             first, _ = await _half(rig), await _half(rig)
