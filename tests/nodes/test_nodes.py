@@ -296,10 +296,11 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
         assert (ended.returncode, ended.stderr.count("\n")) == (code, 1), ended.stderr
         assert reason in ended.stderr
     with socket.create_server(("127.0.0.1", port + 1)):
-        ended = served(tmp_path / "data", "--nodes", 2, *listen)
+        ended = served(tmp_path / "data", "--nodes", 2, "--set", "node.id=7", *listen)
     assert ended.stderr == (
-        f"pykcoord: --listen 127.0.0.1:{port + 1}: address already in use; take another port, or 0 "
-        "for a free one\n"
+        f"pykcoord: --listen 127.0.0.1:{port} with --nodes 2: node 8 cannot have port {port + 1}: "
+        "it is in use. End what listens there, or give another first port (the nodes take "
+        f"{port} to {port + 1}), or 0 for free ones\n"
     )
     assert ended.returncode == 1
     assert not (tmp_path / "data").exists()

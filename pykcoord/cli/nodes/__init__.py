@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 from collections.abc import Iterator
+from functools import partial
 
 import click
 
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.logs import LogFormat, LogLevel
 from pykcoord.cli.nodes.supervisor import Slot, Supervisor
-from pykcoord.cli.serving import Address, Options, naming_address
+from pykcoord.cli.serving import Address, Options, address_text, naming_address
 from pykcoord.config import Config
+from pykcoord.errors import KcoordError
 from pykcoord.log import Holding
 from pykcoord.server import Broker
 from pykcoord.server.addresses import AddressTakenError, KeptAddresses
@@ -40,13 +43,14 @@ def supervise(
     directory = options.directory.absolute()
     shards = config.offsets_topic_num_partitions
     with contextlib.ExitStack() as stack:
-        listen = stack.enter_context(_kept("--listen", options.listen, nodes))
+        kept = partial(_kept, nodes=nodes, first_id=config.node_id)
+        listen = stack.enter_context(kept("--listen", options.listen))
         metrics: list[Address | None] = [None] * nodes
         if options.metrics is not None:
-            metrics[:] = stack.enter_context(_kept("--metrics", options.metrics, nodes))
+            metrics[:] = stack.enter_context(kept("--metrics", options.metrics))
         web: list[Address | None] = [None] * nodes
         if options.web is not None:
-            web[:] = stack.enter_context(_kept("--web", options.web.listen, nodes))
+            web[:] = stack.enter_context(kept("--web", options.web.listen))
         holding = Holding.take(directory, shards, kept_by_children=True)
         stack.callback(holding.close)
         told = _advertised(options.advertise, listen)
@@ -65,15 +69,29 @@ def supervise(
 
 
 @contextlib.contextmanager
-def _kept(option: str, first: Address, nodes: int) -> Iterator[list[Address]]:
-    try:
-        kept = KeptAddresses(*first, nodes)
-    except OSError as error:
-        at = error.address if isinstance(error, AddressTakenError) else first
-        with naming_address(option, at):
-            raise
+def _kept(option: str, first: Address, nodes: int, first_id: int) -> Iterator[list[Address]]:
+    """An address for each node. An error names the node that cannot have its own."""
+    with naming_address(option, first):
+        try:
+            kept = KeptAddresses(*first, nodes)
+        except AddressTakenError as error:
+            raise KcoordError(_cannot_have(option, first, nodes, first_id, error)) from error
     with contextlib.closing(kept):
         yield kept.addresses
+
+
+def _cannot_have(
+    option: str, first: Address, nodes: int, first_id: int, error: AddressTakenError
+) -> str:
+    last = first[1] + nodes - 1
+    node = first_id + (error.address[1] - first[1] if first[1] else 0)
+    text = f"{option} {address_text(first)} with --nodes {nodes}: node {node} cannot have "
+    if error.errno != errno.EADDRINUSE or not first[1]:
+        return f"{text}{address_text(error.address)}: {error.strerror}"
+    return (
+        f"{text}port {error.address[1]}: it is in use. End what listens there, or give another "
+        f"first port (the nodes take {first[1]} to {last}), or 0 for free ones"
+    )
 
 
 def _advertised(first: Address | None, listen: list[Address]) -> list[Address]:
