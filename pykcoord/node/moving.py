@@ -8,6 +8,7 @@ takes it away again. So nothing has to be remembered for the way back.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -20,6 +21,7 @@ from kio.schema.alter_partition_reassignments.v0.request import (
     ReassignablePartition,
     ReassignableTopic,
 )
+from kio.schema.describe_cluster.v2.request import DescribeClusterRequest
 from kio.schema.elect_leaders.v2.request import ElectLeadersRequest, TopicPartitions
 from kio.schema.incremental_alter_configs.v1.request import (
     AlterableConfig,
@@ -38,7 +40,8 @@ from kio.static.primitive import i8, i32, i32Timedelta
 
 from pykcoord._native import partition_of
 from pykcoord.clock import monotonic_seconds
-from pykcoord.kafka import Cluster, ClusterError
+from pykcoord.kafka import Cluster, ClusterError, UnreachableError
+from pykcoord.kafka.view import address_text
 from pykcoord.log.folders import TOPIC
 from pykcoord.node.cordon import CORDON_SETTING
 from pykcoord.node.errors import NodeError
@@ -49,6 +52,10 @@ _SERVED_TYPES = frozenset({"classic", "consumer", ""})
 _SHARE_FETCH = 78
 _NAME = TopicName(TOPIC)
 _TIMEOUT = i32Timedelta.parse(timedelta(seconds=30))
+_DESCRIBE_CLUSTER = (60, 2)
+_ALL_BROKERS = DescribeClusterRequest(
+    include_cluster_authorized_operations=False, include_fenced_brokers=True
+)
 _POLL_SECONDS, _OPEN_SECONDS = 0.2, 20.0
 _LOOK_SECONDS, _LOAD_SECONDS, _KNOWN_SECONDS = 0.02, 30.0, 3.0
 # It loads; it does not know yet that it leads.
@@ -103,17 +110,44 @@ class Mover:
                 break
             await self._cluster.refreshed()
         if self._node_id not in view.brokers:
-            known = ", ".join(map(str, sorted(view.brokers)))
-            raise NodeError(
-                f"the cluster has no node {self._node_id} (it has {known}): start it with "
-                "`pykcoord serve DIR --kafka HOST:PORT --as node --set node.id="
-                f"{self._node_id}`"
-            )
-        if (await self._cluster.control(self._node_id)).has(_SHARE_FETCH, 1):
+            raise NodeError(await self._why_missing())
+        try:
+            connection = await self._cluster.control(self._node_id)
+        except UnreachableError as error:
+            state = f"does not answer ({error.reason})"
+            raise NodeError(self._down(error.address, state)) from error
+        if connection.has(_SHARE_FETCH, 1):
             raise NodeError(
                 f"broker {self._node_id} is a broker of Kafka, no node of pykcoord: name the "
                 "node's id"
             )
+
+    async def _why_missing(self) -> str:
+        """Brokers name in Metadata those only that are up. It may be registered all the same."""
+        brokers = sorted(self._cluster.view.brokers)
+        for broker in brokers:
+            with contextlib.suppress(ClusterError):
+                if not (await self._cluster.control(broker)).has(*_DESCRIBE_CLUSTER):
+                    continue
+                for one in (await self._cluster.ask(broker, _ALL_BROKERS)).brokers:
+                    if int(one.broker_id) == self._node_id:
+                        return self._down(address_text(one.host, int(one.port)), "is not up")
+                break
+        known = ", ".join(map(str, brokers))
+        return (
+            f"the cluster has no node {self._node_id} (it has {known}): start it with {self._start}"
+        )
+
+    def _down(self, address: str, state: str) -> str:
+        return (
+            f"node {self._node_id} is registered ({address}) and {state}: start it with "
+            f"{self._start} and the DIR that it had. If it is not to come back: `pykcoord kafka "
+            f"return`, then `kafka-cluster.sh unregister --id {self._node_id}`"
+        )
+
+    @property
+    def _start(self) -> str:
+        return f"`pykcoord serve DIR --kafka HOST:PORT --as node --set node.id={self._node_id}`"
 
     async def plan(self, numbers: Collection[int] | None, *, takes: bool) -> list[Move]:
         """What is to be done for these partitions, all where None: to take them to the node, or to

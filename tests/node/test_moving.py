@@ -10,6 +10,7 @@ import pytest
 
 from pykcoord._native import partition_of
 from pykcoord.cli import kafka
+from pykcoord.kafka import UnreachableError
 from pykcoord.node import moving
 from pykcoord.node.errors import NodeError
 from pykcoord.node.moving import Move, Mover, Progress
@@ -27,6 +28,8 @@ class _Cluster:
     def __init__(self) -> None:
         self.view = SimpleNamespace(brokers={1: None, 2: None, 3: None, _NODE: None})
         self.failure = None
+        self.is_down = False  # the node is registered all the same
+        self.silent: set[int] = set()
         self.refreshes = 0
         self.known_after = 0  # after so many refreshes the node is in the view
         self.replicas = dict.fromkeys(range(4), (1, 2, 3))
@@ -47,11 +50,19 @@ class _Cluster:
             self.view.brokers[_NODE] = None
 
     async def control(self, broker: int) -> Any:
+        if broker in self.silent:
+            raise UnreachableError(f"h:{9000 + broker}", "Connection refused")
         return SimpleNamespace(has=lambda key, version: broker != _NODE)
 
     async def ask(self, broker: int, request: Any, seconds: float | None = None) -> Any:
         answer = getattr(self, f"_{type(request).__name__.removesuffix('Request')}")
         return answer(broker, request)
+
+    def _DescribeCluster(self, broker: int, request: Any) -> Any:
+        assert request.include_fenced_brokers
+        ids = [*self.view.brokers, *([_NODE] if self.is_down else [])]
+        brokers = [SimpleNamespace(broker_id=one, host="h", port=9000 + one) for one in ids]
+        return SimpleNamespace(brokers=brokers)
 
     def _Metadata(self, broker: int, request: Any) -> Any:
         partitions = [
@@ -216,6 +227,22 @@ def test_what_is_not_there_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
             asyncio.run(_mover(cluster).plan(numbers, takes=takes))
     del cluster.view.brokers[_NODE]
     with pytest.raises(NodeError, match=r"no node 9 .*node\.id=9"):
+        asyncio.run(_mover(cluster).check_node())
+
+
+def test_a_node_that_is_registered_and_down_is_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(moving, "_KNOWN_SECONDS", 0.05)
+    cluster = _Cluster()
+    cluster.silent = {_NODE}
+    with pytest.raises(
+        NodeError, match=r"\(h:9009\) and does not answer \(Connection refused\): start"
+    ):
+        asyncio.run(_mover(cluster).check_node())
+    del cluster.view.brokers[_NODE]
+    cluster.is_down, cluster.silent = True, {1}
+    with pytest.raises(
+        NodeError, match=r"node 9 is registered \(h:9009\) and is not up: .*node\.id=9"
+    ):
         asyncio.run(_mover(cluster).check_node())
 
 
