@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import AsyncIterator, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -59,17 +59,18 @@ async def _serve(config: Config, options: Options, bootstrap: str, lines: LineQu
         opening = asyncio.ensure_future(KafkaNode.open(at, config, metrics))
     except ValueError as error:
         raise click.UsageError(f"--kafka: {error}") from None
-    await asyncio.wait((opening, asked), return_when=asyncio.FIRST_COMPLETED)
-    if not opening.done():
-        opening.cancel()
-        await asyncio.gather(opening, return_exceptions=True)
+    if not await _done(opening, asked):
         return
     node = opening.result()
     try:
         async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(_metrics(node, metrics, options))
             with naming_address("--listen", options.listen):
-                await node.join()
+                joining = asyncio.ensure_future(node.join())
+                if not await _done(joining, asked):
+                    await node.close()  # it leads nothing yet
+                    return
+                joining.result()
             await stack.enter_async_context(_console(node, metrics, options))
             click.echo(
                 f"pykcoord ready listen={address_text(node.server.address)} node={node.node_id} "
@@ -87,6 +88,17 @@ async def _serve(config: Config, options: Options, bootstrap: str, lines: LineQu
         await node.close()
         raise
     await node.leave()
+
+
+async def _done(beginning: asyncio.Future[Any], asked: asyncio.Future[str]) -> bool:
+    """Whether it was done before somebody asked for the end. If not it is given up."""
+    await asyncio.wait((beginning, asked), return_when=asyncio.FIRST_COMPLETED)
+    if beginning.done():
+        return True
+    logger.info("%s: ending before it has joined", asked.result(), extra={"event": "stop"})
+    beginning.cancel()
+    await asyncio.gather(beginning, return_exceptions=True)
+    return False
 
 
 def _new_metrics(options: Options, lines: LineQueue) -> ServerMetrics | None:

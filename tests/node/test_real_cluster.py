@@ -337,6 +337,37 @@ def test_what_is_refused(brokers: list[KafkaBroker], tmp_path: Path) -> None:
     assert f"it is of cluster other, not of cluster {state['cluster_id']}: name another" in said
 
 
+def test_a_node_that_was_killed_is_known_and_its_next_start_can_be_ended(
+    brokers: list[KafkaBroker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node = _node(brokers, tmp_path / "node", 103).start()
+    node.kill()
+    command = [
+        sys.executable, "-m", "pykcoord", "serve", str(tmp_path / "node"), "--as", "node",
+        "--kafka", _bootstrap(brokers), "--listen", "127.0.0.1:0", "--set", "node.id=103",
+    ]  # fmt: skip
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as again:
+        assert again.stderr is not None
+        while "waiting until its session is over" not in again.stderr.readline():
+            assert again.poll() is None
+        began = time.monotonic()
+        again.terminate()
+        assert "SIGTERM: ending before it has joined" in again.stderr.read()
+        assert (again.wait(_WAIT_S), time.monotonic() - began < 3.0) == (0, True)
+    _until(lambda: 103 not in _up(brokers))
+    assert _kafka(brokers, "plan", node_id=103) == 1
+    assert "node 103 is registered (127.0.0.1:" in capsys.readouterr().err
+    assert _kafka(brokers, "return", node_id=103) == 0
+    tool("cluster", "unregister", "--bootstrap-server", _bootstrap(brokers), "--id", "103")
+    unknown = "the cluster has no node 103 (it has 1, 2, 3): start it with"
+    _until(lambda: _kafka(brokers, "plan", node_id=103) == 1 and unknown in capsys.readouterr().err)
+
+
+def _up(brokers: list[KafkaBroker]) -> set[int]:
+    admin = AdminClient({"bootstrap.servers": _bootstrap(brokers)})
+    return set(admin.list_topics(timeout=_WAIT_S).brokers)
+
+
 def test_replicas_of_other_topics_are_refused_in_the_open(
     brokers: list[KafkaBroker], tmp_path: Path
 ) -> None:
