@@ -16,6 +16,7 @@ from pykcoord.cli.web_options import web_options
 from pykcoord.config import Config
 from pykcoord.errors import ConfigError
 from pykcoord.log import Flush, OnCorruption
+from pykcoord.log.copied_directory import is_copy
 
 logger = logging.getLogger("pykcoord.serve")
 
@@ -210,6 +211,7 @@ def command(
             from pykcoord.cli.kafka_node import serve_as_node
 
             return serve_as_node(config, options, bootstrap, lines)
+        _warn_of_copy(directory)
         if nodes is not None:
             from pykcoord.cli import nodes as several
 
@@ -217,6 +219,16 @@ def command(
         with new_runner() as runner:
             runner.run(serve(config, options, lines, Alone()))
     return 0
+
+
+def _warn_of_copy(directory: Path) -> None:
+    if is_copy(directory):
+        logger.warning(
+            "%s: what `pykcoord watch` keeps of a cluster. What is written here from now on is not "
+            "that cluster's, and watch will not go on with this directory: if it is to, end this "
+            "and serve a copy of it",
+            directory, extra={"event": "copy", "directory": str(directory)},
+        )  # fmt: skip
 
 
 def _secret(file: Path | None) -> str | None:

@@ -82,7 +82,8 @@ class CopiedDirectory:
         if self._opened_under >= 0 and opened.last_epoch >= self._opened_under:
             raise LogError(
                 f"{self.path}: pykcoord has served this directory since it was a copy of cluster "
-                f"{self.origin.cluster_id}; what it wrote is not Kafka's: name another one"
+                f"{self.origin.cluster_id}; what it wrote is not Kafka's: name another directory, "
+                "and watch begins another copy there"
             )
         return opened
 

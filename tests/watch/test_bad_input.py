@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.scripted_broker import OFFSETS, ScriptedCluster
+from support.server import PykcoordServer
 
 from pykcoord import Config, Coordinator
 from pykcoord.errors import LogError, LogLockedError
@@ -204,6 +205,10 @@ def test_a_copy_that_pykcoord_has_served_is_left_alone(tmp_path: Path) -> None:
             pass
 
     asyncio.run(story())
+    server = PykcoordServer(copy, settings={"offsets.topic.num.partitions": "1"})
+    server.start().stop()
+    assert f"{copy}: what `pykcoord watch` keeps of a cluster. What is" in server.stderr()
+    asyncio.run(story())  # nothing was written
     config = Config(offsets_topic_num_partitions=1)
     with Coordinator(copy, config=config) as coordinator:
         assert coordinator.offsets().num_rows == 1
