@@ -20,6 +20,7 @@ from kio.schema.types import TopicName
 from pykcoord.catalogue import INTERNAL_TOPICS, MAX_PARTITIONS, STATE_FILE, Topic, store_topics
 from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.events import Event, EventMember
+from pykcoord.explain.text import counted
 from pykcoord.kafka.cluster import Cluster
 from pykcoord.kafka.ends import Ends
 from pykcoord.kafka.errors import ClusterError, NotAllowedError
@@ -45,6 +46,7 @@ logger = logging.getLogger("pykcoord.watch")
 
 POLLED_FILE = "polled.jsonl"
 _NOT_AUTHORIZED = 29
+_PROGRESS_SECONDS = 2.0
 # Groups of which the history of lag is kept.
 _MOST_HISTORIES = 100
 
@@ -84,6 +86,8 @@ class Watcher:
         everything once. `tells_events`: `telling` says what happened, as the log tells it. Raises
         ClusterError, ConfigError, LogError, OSError."""
         directory = CopiedDirectory.open(path) if path is not None else None
+        servers = settings.client.bootstrap_servers
+        logger.info("connecting to %s", servers, extra={"event": "connecting"})
         cluster = watcher = None
         try:
             expected = directory.origin.cluster_id if directory and directory.origin else None
@@ -230,6 +234,9 @@ class Watcher:
             error = await self._why_missing()
             if error is not None:
                 await self._begin_polling(error)
+                return
+            text = "cluster %s has no %s yet: it is waited for"
+            logger.info(text, self.cluster.view.cluster_id, TOPIC, extra={"event": "waiting"})
             return
         await self._begin_following(topic.topic_id)
 
@@ -251,18 +258,24 @@ class Watcher:
     async def _begin_following(self, topic_id: uuid.UUID) -> None:
         assert self.state is not None
         copies: Kept | NotKept = NotKept()
+        known = self._directory.origin if self._directory is not None else None
         if self._directory is not None:
             await checked_origin(self._directory, self.cluster, topic_id)
             copies = Kept(self._directory)
         self._name_topics()
         follower = Follower(self.cluster, topic_id, self.state, copies)
+        self._say_reads(known is not None)
         follower.load()
         if self._directory is not None:
             self._directory.taken_over()
         follower.start()
         self.follower = follower
         self.checker = Checker(self.cluster, self.state, follower)
-        await self._catch_up(follower)
+        saying = asyncio.create_task(_say_progress(follower))
+        try:
+            await self._catch_up(follower)
+        finally:
+            saying.cancel()
         if follower.denied is not None and follower.failure is None:
             await follower.close()
             self.follower = self.checker = None
@@ -271,6 +284,17 @@ class Watcher:
         self._raise_failure()
         await self._sync()
         await self.refresh_ends()
+
+    def _say_reads(self, has_copy: bool) -> None:
+        view, copy = self.cluster.view, ""
+        if self._directory is not None and has_copy:
+            copy = f", after what {self._directory.path} has of them"
+        logger.info(
+            "reading %s of %s of cluster %s (%s)%s",
+            counted(len(view.topics[TOPIC].leaders), "partition"), TOPIC, view.cluster_id,
+            counted(len(view.brokers), "broker"), copy,
+            extra={"event": "reading"},
+        )  # fmt: skip
 
     async def _catch_up(self, follower: Follower) -> None:
         """Waits until all is read, or until nothing comes any more: a partition without a leader
@@ -388,3 +412,12 @@ class Watcher:
         while True:
             await asyncio.sleep(interval_ms / 1000)
             await job()
+
+
+async def _say_progress(follower: Follower) -> None:
+    while True:
+        await asyncio.sleep(_PROGRESS_SECONDS)
+        logger.info(
+            "read %s of %s, %d to go", counted(follower.counts["records"], "record"), TOPIC,
+            follower.behind_records, extra={"event": "reading"},
+        )  # fmt: skip

@@ -17,6 +17,7 @@ from pykcoord.errors import LogError, LogLockedError
 from pykcoord.kafka import OtherClusterError
 from pykcoord.log import LogReader, verify
 from pykcoord.watch import Watcher
+from pykcoord.watch import watcher as watcher_module
 
 from .conftest import WAIT_S, committed, new_cluster, settings, until, watching
 from .offsets_log import commit
@@ -221,8 +222,10 @@ def test_a_copy_that_pykcoord_has_served_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_a_partition_without_a_leader_keeps_nobody_waiting(
-    tmp_path: Path, caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(watcher_module, "_PROGRESS_SECONDS", 0.2)
+
     async def story() -> None:
         cluster = new_cluster(partitions=2)
         cluster.partition(OFFSETS, 1).leader = -1
@@ -234,9 +237,13 @@ def test_a_partition_without_a_leader_keeps_nobody_waiting(
                 cluster.partition(OFFSETS, 1).leader = 1
                 await until(lambda: ("unread", "orders", 0) in committed(watcher))
 
-    with caplog.at_level(logging.WARNING):
+    with caplog.at_level(logging.INFO, "pykcoord.watch"):
         asyncio.run(story())
-    assert "1 partitions of __consumer_offsets cannot be read now" in caplog.text
+    said = [one.getMessage() for one in caplog.records if one.name == "pykcoord.watch"]
+    assert said[0].startswith("connecting to 127.0.0.1:")
+    assert said[1] == "reading 2 partitions of __consumer_offsets of cluster scripted (1 broker)"
+    assert "read 1 record of __consumer_offsets, 0 to go" in said[2:4], "who waits is told"
+    assert any(one.startswith("1 partitions of __consumer_offsets cannot be read") for one in said)
 
 
 def test_lag_is_not_known_where_the_end_is_not(tmp_path: Path) -> None:
