@@ -97,7 +97,7 @@ def test_parts_of_many_frames_are_bounded_in_all(scale: float, tmp_path: Path) -
     with attacked(tmp_path / "data", most_bytes=min(size, 512 << 20) + (96 << 20)) as target:
         ATTACKS["parts of many frames of 100 MiB"](target.port, scale)()
         if size > 512 << 20:
-            target.until(lambda: "longest for the rest of a frame" in target.server.stderr())
+            target.until(lambda: "queued.max.request.bytes" in target.server.stderr())
         else:
             assert "refused" not in target.server.stderr()
 
