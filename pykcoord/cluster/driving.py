@@ -14,7 +14,7 @@ import logging
 import math
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pykcoord._native import ClusterNode
 from pykcoord.clock import monotonic_seconds
@@ -32,9 +32,6 @@ from pykcoord.log.shared.rounds import entry_name, fence_journal
 from pykcoord.log.shared.store import Store
 from pykcoord.observers import tell
 from pykcoord.runtime import Runtime
-
-if TYPE_CHECKING:
-    from pykcoord.server.cluster_metrics import ClusterMetrics
 
 __all__ = ["Driver", "LeasedRuntime", "how_to_say"]
 
@@ -75,7 +72,8 @@ class Driver(Journaling):
     """Drives `node`, whose journal is `log`, and which serves by `runtime`. `location` names the
     store. `new_loader` makes one that shares nothing with the node, on another thread. `changed` is
     called when the node has read news of the cluster or has none, `ended` once when it has ended,
-    `topics_changed` where another node knows a newer version of the topics, `topics`."""
+    `topics_changed` where another node knows a newer version of the topics, `topics`. `watch` tells
+    of the node."""
 
     def __init__(
         self,
@@ -88,9 +86,8 @@ class Driver(Journaling):
         changed: Callable[[], None],
         ended: Callable[[], None],
         topics_changed: Callable[[], None],
-        lease_ms: int,
+        watch: Watch,
         secret: str | None = None,
-        metrics: ClusterMetrics | None = None,
     ) -> None:
         self.node = node
         self.failure: str | None = None
@@ -116,7 +113,7 @@ class Driver(Journaling):
         self._served: set[int] = set()
         self._asked_at = -math.inf
         self._secret = secret
-        self._watch = Watch(node, lease_ms, metrics)
+        self._watch = watch
         self._unled: dict[int, str] = {}  # why, as it was said last
         self._clients: dict[int, AskClient] = {}
         self._read_to = 0

@@ -33,6 +33,7 @@ from pykcoord.cluster.peers import ClusterPeers
 from pykcoord.cluster.timing import Timing
 from pykcoord.cluster.topics import SharedTopics, open_topics
 from pykcoord.cluster.watched_store import WatchedStore
+from pykcoord.cluster.watching import Watch
 from pykcoord.config import Config
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
@@ -277,9 +278,8 @@ class _Member:
                 changed=self._changed,
                 ended=self._ended.set,
                 topics_changed=self._topics_told.set,
-                lease_ms=self._timing.lease_ms,
+                watch=Watch(node, self._config.node_id, self._timing.lease_ms, self._metrics),
                 secret=self._options.secret,
-                metrics=self._metrics,
             )
             hearing.driver = driver
             self._driver = driver

@@ -8,7 +8,8 @@ the same place of their lists.
 |---|---|
 | `takeover` | `shards`, `epochs`, `cause`, `from_node`, `ms` (the longest): they are served |
 | `released` | `shards`, `epochs`: other nodes lead them, or are to |
-| `fence` | `node`: it is silent or gone, and gets a fence; a warning if it led shards |
+| `fence` | `node`: it is silent or gone, and gets a fence; a warning if it led shards, and is not |
+| | an earlier start of this node |
 | `new_cluster` | `node`, `location`: there was none, this node has made one |
 | `control_refused` | `node`, `reason`: it does not prove that it knows the secret |
 """
@@ -37,11 +38,14 @@ _Lineage = Sequence[tuple[int, int, int, int | None, int]]
 
 
 class Watch:
-    """What is told of `node`, to the log and to `metrics`, if any. On the node's loop, but for
-    `proved`."""
+    """What is told of `node`, to the log and to `metrics`, if any; `node_id` is its own. On the
+    node's loop, but for `proved`."""
 
-    def __init__(self, node: ClusterNode, lease_ms: int, metrics: ClusterMetrics | None) -> None:
+    def __init__(
+        self, node: ClusterNode, node_id: int, lease_ms: int, metrics: ClusterMetrics | None
+    ) -> None:
         self._node = node
+        self._node_id = node_id
         self._metrics = metrics
         self._lease_ms = lease_ms
         self._proved_ms: int | None = None
@@ -127,10 +131,15 @@ class Watch:
             logger.info("leads shards %s (%s%s)", ranges(epochs), cause, node, extra=extra)
 
     def fences(self, incarnation: int) -> None:
-        """It begins to fence another node."""
-        extra = {"event": "fence", "node": self._id(incarnation)}
-        named = self._named(incarnation)
-        if any(leader is not None and leader[0] == incarnation for leader in self._node.leaders):
+        """It begins to fence another node, or an earlier start of this one."""
+        node_id, named = self._id(incarnation), self._named(incarnation)
+        extra = {"event": "fence", "node": node_id}
+        led = any(leader is not None and leader[0] == incarnation for leader in self._node.leaders)
+        if node_id == self._node_id:
+            rest = "its shards are taken over" if led else "it led nothing"
+            text = "the start of this node before this one (node %s) is over: %s"
+            logger.info(text, named, rest, extra=extra)
+        elif led:
             logger.warning("node %s is silent or gone: its shards move", named, extra=extra)
         else:  # one that leaves gives its shards away first
             logger.info("node %s is gone, and led nothing", named, extra=extra)

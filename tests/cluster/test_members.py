@@ -244,6 +244,9 @@ def test_the_whole_cluster_may_end_and_begin_again(members: Members, probes: lis
         members.kill(node)
     members.start_all()
     served_again(members, probes)
+    said = [line for line in members.lines[1] if "pykcoord.cluster" in line]
+    assert any("node before this one (node 1 at 127.0.0.1:" in line for line in said), said
+    assert [line for line in said if ": node 1 at" in line] == []
 
 
 def test_a_node_for_other_shards_is_refused_with_a_line(members: Members) -> None:
