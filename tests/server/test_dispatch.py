@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import tracemalloc
+
 import pytest
 from support.kio_client import ask, encode
 
-from pykcoord.server.api.messages import Slicer
+from pykcoord.server.api.messages import SLICE_ELEMENTS, Slicer
 from pykcoord.server.api.registry import APIS
 from pykcoord.server.kept_answers import _QUESTION_BYTES, question_of
 
 from .conftest import serving
 from .test_node_apis import metadata, topic_named
+from .test_slices import Rig
 
 
 @pytest.mark.parametrize("key", sorted(APIS))
@@ -27,6 +31,47 @@ def test_a_truncated_body_closes_the_connection(run, key):
                 client.send(len(data).to_bytes(4, "big") + data)
                 assert await client.closed()
             assert await other.ask(encode(18, 0))
+
+    run(main())
+
+
+def test_a_long_request_is_checked_in_slices(run):
+    """One that is cut off is not known to be none before its last byte was looked at."""
+
+    async def main():
+        rig = Rig()
+        count = 100_000
+        whole = encode(10, 4, key_type=0, coordinator_keys=("k",) * count)
+        ticket = rig.send(whole[:-1])
+        iterations = 0
+        while ticket not in rig.refused:
+            iterations += 1
+            await asyncio.sleep(0)
+        assert "bytes are claimed where" in rig.refused[ticket]
+        assert iterations > count // (16 * SLICE_ELEMENTS)
+        assert rig.at_rest()
+
+    run(main())
+
+
+def test_a_long_answer_takes_no_more_than_twice_its_size(run):
+    async def main():
+        rig = Rig({f"t{index}": 1_000 for index in range(60)})
+        asked = encode(3, 9, **metadata(None))
+        await rig.until_answered(rig.send(asked))  # what is loaded and kept is there
+        rig.replies.clear()
+        tracemalloc.start()
+        try:
+            ticket = rig.send(
+                encode(3, 9, 1, **metadata([topic_named(f"t{n}") for n in range(59)]))
+            )
+            while ticket not in rig.replies:
+                await asyncio.sleep(0)
+            most = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+        assert len(rig.replies[ticket]) > 1_000_000
+        assert most < 2 * len(rig.replies[ticket])
 
     run(main())
 

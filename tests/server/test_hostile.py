@@ -93,6 +93,20 @@ def test_a_long_node_level_request_is_refused_before_it_is_parsed(run, monkeypat
     assert f"at most {MAX_REQUEST_BYTES} are read" in caplog.text
 
 
+def test_a_request_of_more_elements_than_are_looked_at_is_refused(run, caplog):
+    """A million keys fit into a frame; to look at a key costs more than its two bytes."""
+
+    async def main():
+        async with serving() as rig:
+            other, client = await rig.connect(), await rig.connect()
+            client.send(encode(10, 4, key_type=0, coordinator_keys=("k",) * 250_001))
+            assert await client.closed()
+            assert await other.ask(encode(18, 0))
+
+    run(main())
+    assert "FindCoordinator v4: more than 250000 elements" in caplog.text
+
+
 def test_topics_of_one_request_are_stored_once_and_told_32_at_a_time(run):
     """Each alone would cost a sync and a copy of the whole catalogue; all would be a long turn."""
 

@@ -141,6 +141,23 @@ def test_one_slice_of_work_is_done_in_an_iteration_of_the_loop(run, name, monkey
     assert max(size for _, size in slices) <= SLICE_BYTES + ELEMENT_BYTES
 
 
+def test_a_slice_ends_with_its_bytes_where_elements_are_long(run):
+    async def main():
+        rig, long = Rig(), 10_000
+        keys = tuple(f"{index:0{long}}" for index in range(150))
+        ticket = rig.send(encode(10, 4, key_type=0, coordinator_keys=keys))
+        (job,) = rig.dispatcher._jobs._waiting.values()
+        sizes = [0, len(job.out)]
+        while ticket not in rig.replies:
+            await asyncio.sleep(0)
+            sizes.append(max(sizes[-1], len(job.out)))
+        assert sizes[-1] > 1_000_000
+        grown = [after - before for before, after in itertools.pairwise(sizes)]
+        assert max(grown) <= SLICE_BYTES + long + ELEMENT_BYTES
+
+    run(main())
+
+
 def replicas(count: int, **more: Any) -> list[dict[str, Any]]:
     return [{"broker_ids": (1,), **more} for _ in range(count)]
 

@@ -165,6 +165,21 @@ fn a_group_described_often_is_told_as_often_as_fits() {
 }
 
 #[test]
+fn a_consumer_group_described_often_is_told_as_often_as_fits() {
+    let mut host = Host::new(1);
+    // What the member has and what it is to have: 4 MB together.
+    host.topics(&[("t", 1, 500_000)]);
+    host.ask(1, &beat("fat", "AAAAAAAAAAAAAAAAAAAAAA", 0));
+    let ticket = host.send(1, &describe_consumer(&["fat"; 30]));
+    turns_until(&mut host, ticket);
+    let ResponseBody::ConsumerGroupDescribe(told) = host.take(ticket) else { panic!() };
+    let codes: Vec<ErrorCode> = told.groups.iter().map(|group| group.error_code).collect();
+    let told = codes.iter().take_while(|code| **code == ErrorCode::None).count();
+    assert!((2..=MAX_ANSWER_BYTES / 4_000_000).contains(&told), "{told}");
+    assert!(codes[told..].iter().all(|code| *code == ErrorCode::UnknownServerError), "{codes:?}");
+}
+
+#[test]
 fn what_is_unsent_counts_and_what_was_answered_does_not() {
     let mut host = Host::new(50);
     stable(&mut host, "g");
