@@ -14,7 +14,7 @@ import pytest
 from kio.schema.join_group.v3.request import JoinGroupRequest, JoinGroupRequestProtocol
 from kio.schema.types import GroupId
 from kio.static.primitive import i32Timedelta
-from support.kio_client import ask
+from support.kio_client import ask, encode
 
 from pykcoord._native import EventBatch, Node, merge_events, record_areas
 from pykcoord.config import Config
@@ -31,14 +31,18 @@ def made() -> Node:
     return Node(config.native(), 1, secrets.token_bytes(32))
 
 
+def member_of(group_id: str, member_id: str = "", reason: str | None = None) -> dict[str, Any]:
+    timeout = datetime.timedelta(seconds=30)
+    return {
+        "group_id": group_id, "session_timeout": timeout, "rebalance_timeout": timeout,
+        "member_id": member_id, "group_instance_id": None, "protocol_type": "consumer",
+        "protocols": [{"name": "range", "metadata": b""}], "reason": reason,
+    }  # fmt: skip
+
+
 async def joined(client: Any, member_id: str = "", reason: str | None = None) -> Any:
     """Join with JoinGroup v8, the first that has a reason."""
-    timeout = datetime.timedelta(seconds=30)
-    response = await ask(
-        client, 11, 8, group_id="billing", session_timeout=timeout, rebalance_timeout=timeout,
-        member_id=member_id, group_instance_id=None, protocol_type="consumer",
-        protocols=[{"name": "range", "metadata": b""}], reason=reason,
-    )  # fmt: skip
+    response = await ask(client, 11, 8, **member_of("billing", member_id, reason))
     if response.error_code == 79:  # MEMBER_ID_REQUIRED
         return await joined(client, response.member_id, reason)
     return response
@@ -218,6 +222,28 @@ def test_of_many_rebalances_that_start_together_some_have_a_line_and_the_rest_ar
         log_more_starts(3)
     (line,) = caplog.records
     assert line.getMessage() == "rebalances of 3 more groups started at the same time"
+
+
+def test_starts_of_rebalances_without_a_line_are_counted_in_one(run, caplog):
+    most, groups = 2, 20
+
+    async def main():
+        node = made()
+        node.tell_starts(most)
+        async with serving(node) as rig:
+            clients = [await rig.connect() for _ in range(groups)]
+            for number, client in enumerate(clients):
+                client.send(encode(11, 3, **member_of(f"g-{number}")))
+            for client in clients:
+                await client.read()
+
+    with caplog.at_level(logging.INFO, "pykcoord.groups"):
+        run(main())
+    events = [record.__dict__ for record in caplog.records if record.name == "pykcoord.groups"]
+    lines = sum(event["event"] == "rebalance" for event in events)
+    counted = sum(event["count"] for event in events if event["event"] == "rebalances")
+    assert counted >= groups // 2, "they came together"
+    assert lines + counted == groups
 
 
 def test_what_is_kept_is_what_is_told(tmp_path: Path):
