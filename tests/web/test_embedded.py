@@ -233,6 +233,9 @@ def test_changes_are_kafkas_own(coordinator: Coordinator, console: Console) -> N
     assert console.post("/api/group/reset", reset)[0] == 200
     offsets = {row["partition"]: row["offset"] for row in _rows(coordinator.offsets())}
     assert offsets == {0: 3, 1: 3}
+    # Nobody said where they end: not below what was committed.
+    status, answer = console.post("/api/group/reset", {**reset, "to": "latest"})
+    assert (status, [one["offset"] for one in answer["reset"]]) == (200, [5, 6])
     coordinator.set_end_offsets({("orders", 0): 9, ("orders", 1): 8})
     assert console.post("/api/group/reset", {**reset, "to": "latest"})[0] == 200
     offsets = {row["partition"]: row["offset"] for row in _rows(coordinator.offsets())}
