@@ -60,6 +60,16 @@ def test_files_that_are_named_exist(page: Path) -> None:
         assert (ROOT / name).exists(), name
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_tests_that_are_named_are_there(page: Path) -> None:
+    """As in "tests/log/test_lock.py: `test_one`, `test_two`"; without a folder in tests/attack."""
+    named = re.findall(r"([\w/-]+\.(?:py|rs)): ((?:`\w+`(?:, )?)+)", page.read_text())
+    for file, names in named:
+        text = (ROOT / file if "/" in file else ROOT / "tests/attack" / file).read_text()
+        for name in re.findall(r"`(\w+)`", names):
+            assert re.search(rf"\b(def|fn) {name}\b", text), f"{file}: {name}"
+
+
 def _anchors(page: Path) -> set[str]:
     """The headings of a page as links name them."""
     headings = re.findall(r"^#+ (.*)$", page.read_text(), re.MULTILINE)
