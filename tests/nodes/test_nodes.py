@@ -306,6 +306,34 @@ def test_what_cannot_be_is_refused_in_one_line(tmp_path: Path) -> None:
     assert not (tmp_path / "data").exists()
 
 
+# A supervisor whose lines take their time; those of its nodes do not.
+_SLOW_LINES = """
+import sys, time
+from pykcoord import cli
+from pykcoord.cli import logs
+writer = logs._writer
+def slow():
+    write = writer()
+    return lambda line: (time.sleep(0.2), write(line))
+logs._writer = slow
+sys.exit(cli.run(sys.argv[1:]))
+"""
+
+
+def test_the_supervisor_says_that_it_ends_before_its_nodes_do(tmp_path: Path) -> None:
+    serve = ["serve", str(tmp_path / "data"), "--nodes", "2", "--listen", "127.0.0.1:0"]
+    with subprocess.Popen(
+        [sys.executable, "-c", _SLOW_LINES, *serve],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    ) as supervisor:  # fmt: skip
+        assert supervisor.stdout is not None
+        assert supervisor.stdout.readline().startswith("pykcoord ready nodes=2 ")
+        supervisor.send_signal(signal.SIGINT)
+        _, told = supervisor.communicate(timeout=60)
+    ends = [line.split(": ", 1)[0].split()[-1] for line in told.splitlines() if ": ending" in line]
+    assert (ends[0], len(ends)) == ("pykcoord.nodes", 3), told
+
+
 def test_nothing_begins_where_one_node_cannot(tmp_path: Path) -> None:
     directory = tmp_path / "data"
     with LogDirectory.open(directory, partitions=SHARDS) as log:

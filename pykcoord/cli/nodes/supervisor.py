@@ -107,6 +107,7 @@ class Supervisor:
         await self._asked
         if self._error is None:
             logger.info("%s: ending", self._asked.result(), extra={"event": "stop"})
+            self._lines.flush_within(_LINES_SECONDS)  # it comes before the nodes' own
         for task in self._tasks:
             task.cancel()
         for process in self._processes():
