@@ -7,6 +7,8 @@ import sys
 import tomllib
 from pathlib import Path
 
+import pytest
+
 import pykcoord
 from pykcoord import errors
 
@@ -46,3 +48,20 @@ def test_what_users_catch_is_public() -> None:
 def test_the_version_is_that_of_the_package() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert pykcoord.__version__ == project["version"]
+
+
+@pytest.mark.parametrize(
+    ("use", "library", "extra"),
+    [
+        ("from pykcoord.zookeeper import ZooKeeperMember", "kazoo", "zookeeper"),
+        ("import pykcoord.web.listener", "starlette", "web"),
+        ("import pykcoord.web.listener", "uvicorn", "web"),
+        ("from pykcoord.arrow import REQUEST", "pyarrow", "arrow"),
+    ],
+)
+def test_what_needs_an_extra_names_it_where_it_is_missing(
+    use: str, library: str, extra: str
+) -> None:
+    program = f"import sys; sys.modules[{library!r}] = None; {use}"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.endswith(f": pip install 'pykcoord[{extra}]'\n"), done.stderr
