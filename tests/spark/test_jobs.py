@@ -88,6 +88,15 @@ def test_no_bar_is_written_over_lines_and_the_user_has_the_last_word() -> None:
     assert session._wanted([f"{java}=-Xint"], bar=False, brief=True)[java] == "-Xint"
 
 
+def test_a_brief_job_starts_with_less() -> None:
+    """Compiling for speed is half of the CPU of a driver that works for seconds."""
+    java, shuffled = "spark.driver.defaultJavaOptions", "spark.sql.shuffle.partitions"
+    brief = session._wanted((), bar=False, brief=True)
+    assert brief[java] == "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+    assert brief[shuffled] == "1"
+    assert not {java, shuffled} & session._wanted((), bar=False, brief=False).keys()
+
+
 def test_what_the_package_exports_can_be_imported() -> None:
     for name in pykcoord_spark.__all__:
         assert getattr(pykcoord_spark, name).__name__ == name
