@@ -30,6 +30,11 @@ class MemberSource(ServerSource):
         """Whether all other nodes tell."""
         return self.hearing.hears_all
 
+    @property
+    def controller(self) -> int | None:
+        """As the cluster log says."""
+        return self._others.controller
+
     def node_of(self, shard: int) -> int | None:
         """As the cluster log says."""
         leader = self._others.leader(shard)

@@ -26,14 +26,18 @@ class _Brokers:
     """The brokers of the cluster, this node among them, as the metadata log has them; see
     `pykcoord.server.Peers`."""
 
-    controller_id: int | None = None
-
     def __init__(self, node: KafkaNode) -> None:
         self._node = node
 
     @property
     def version(self) -> int:
         return self._node.quorum.image.offset
+
+    @property
+    def controller_id(self) -> int | None:
+        """The active controller, which may be none of the brokers."""
+        leader = self._node.quorum.leader
+        return leader if leader >= 0 else None
 
     def brokers(self) -> Sequence[Broker]:
         known = self._node.quorum.image.brokers.values()

@@ -146,6 +146,11 @@ class ServerSource:
             return [self._own]
         return [self._address(one) for one in self._peers.brokers()]
 
+    @property
+    def controller(self) -> int | None:
+        """The node that changes topics (`pykcoord.cli.nodes`)."""
+        return self._peers.controller_id if self._peers is not None else None
+
     def node_of(self, shard: int) -> int | None:
         """Shard s is led by node s mod N (`pykcoord.cli.nodes`)."""
         nodes = self.nodes()

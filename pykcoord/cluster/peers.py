@@ -21,6 +21,8 @@ class ClusterPeers:
 
     def __init__(self, shards: int) -> None:
         self.version = 0
+        self.controller: int | None = None
+        """The node that decides who leads what, as far as this one knows."""
         self.others: EndsOfOthers | None = None
         self._shards = shards
         self._brokers: dict[int, Broker] = {}
@@ -28,6 +30,8 @@ class ClusterPeers:
 
     def show(self, node: ClusterNode) -> None:
         self._brokers = {one[0]: Broker(*one[1:4]) for one in node.members}
+        controller = self._brokers.get(node.controller) if node.controller is not None else None
+        self.controller = None if controller is None else controller.node_id
         # Who does not hear of the store names nobody: clients would come back to it for ever.
         self._leaders = node.leaders if node.is_healthy(boot_ms()) else ()
         self.version += 1

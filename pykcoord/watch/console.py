@@ -49,6 +49,7 @@ class WatchSource:
 
     tells_all = hears_all = True
     is_watched = True
+    controller = None  # brokers of KRaft name any of them
 
     def __init__(self, watcher: Watcher, metrics: WatchMetrics) -> None:
         self._watcher = watcher

@@ -51,6 +51,7 @@ class EmbeddedSource:
 
     tells_all = hears_all = True
     is_watched = False
+    controller = None
 
     def __init__(self, name: str, host: Host, exchange: Any) -> None:
         self.name = name

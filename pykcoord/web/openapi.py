@@ -313,6 +313,7 @@ def _schemas() -> Schema:
             {
                 "name": _TEXT,
                 "nodes": _list(node),
+                "controller": _MAYBE_NUMBER,
                 "shards": _list(_MAYBE_NUMBER),
                 "topics": _NUMBER,
                 "partitions": _NUMBER,

@@ -190,6 +190,7 @@ class Pages:
                     }
                     for node in self._source.nodes()
                 ],
+                "controller": self._source.controller,
                 "shards": [self._source.node_of(shard) for shard in shards],
                 "topics": len(topics := self._source.topics()),
                 "partitions": sum(topic.partitions for topic in topics.values()),

@@ -66,6 +66,10 @@ class Source(Protocol):
     def nodes(self) -> Sequence[NodeAddress]:
         """All nodes; this one is among them."""
 
+    @property
+    def controller(self) -> int | None:
+        """The id of the node that is the controller, where there are several and it is known."""
+
     def node_of(self, shard: int) -> int | None:
         """The id of the node that leads a shard, as far as it is known."""
 

@@ -54,6 +54,7 @@ def test_each_group_is_shown_whichever_node_leads_it_and_after_a_kill(
             next(node for node, shards in led.items() if shard in shards)
             for shard in range(len(cluster["shards"]))
         ]
+        assert cluster["controller"] == 1, "it began the cluster"
         assert "shards_away" not in cluster["figures"]
         for node, group in groups.items():
             page = told(console, group)

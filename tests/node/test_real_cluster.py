@@ -340,11 +340,11 @@ def test_what_is_refused(brokers: list[KafkaBroker], tmp_path: Path) -> None:
 def test_a_node_that_was_killed_is_known_and_its_next_start_can_be_ended(
     brokers: list[KafkaBroker], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    node = _node(brokers, tmp_path / "node", 103).start()
+    node = _node(brokers, tmp_path / "node", 107).start()
     node.kill()
     command = [
         sys.executable, "-m", "pykcoord", "serve", str(tmp_path / "node"), "--as", "node",
-        "--kafka", _bootstrap(brokers), "--listen", "127.0.0.1:0", "--set", "node.id=103",
+        "--kafka", _bootstrap(brokers), "--listen", "127.0.0.1:0", "--set", "node.id=107",
     ]  # fmt: skip
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as again:
         assert again.stderr is not None
@@ -354,13 +354,13 @@ def test_a_node_that_was_killed_is_known_and_its_next_start_can_be_ended(
         again.terminate()
         assert "SIGTERM: ending before it has joined" in again.stderr.read()
         assert (again.wait(_WAIT_S), time.monotonic() - began < 3.0) == (0, True)
-    _until(lambda: 103 not in _up(brokers))
-    assert _kafka(brokers, "plan", node_id=103) == 1
-    assert "node 103 is registered (127.0.0.1:" in capsys.readouterr().err
-    assert _kafka(brokers, "return", node_id=103) == 0
-    tool("cluster", "unregister", "--bootstrap-server", _bootstrap(brokers), "--id", "103")
-    unknown = "the cluster has no node 103 (it has 1, 2, 3): start it with"
-    _until(lambda: _kafka(brokers, "plan", node_id=103) == 1 and unknown in capsys.readouterr().err)
+    _until(lambda: 107 not in _up(brokers))
+    assert _kafka(brokers, "plan", node_id=107) == 1
+    assert "node 107 is registered (127.0.0.1:" in capsys.readouterr().err
+    assert _kafka(brokers, "return", node_id=107) == 0
+    tool("cluster", "unregister", "--bootstrap-server", _bootstrap(brokers), "--id", "107")
+    unknown = "the cluster has no node 107 (it has 1, 2, 3): start it with"
+    _until(lambda: _kafka(brokers, "plan", node_id=107) == 1 and unknown in capsys.readouterr().err)
 
 
 def _up(brokers: list[KafkaBroker]) -> set[int]:
@@ -437,6 +437,7 @@ def test_lag_events_and_the_console_of_a_node(
         ends = admin.list_offsets({behind: OffsetSpec.latest()})[behind].result(60).offset
         assert ends >= 10
 
+        assert console.get("/api/cluster")["controller"] == _active_controller(brokers)
         _until(lambda: {own, others} <= {
             one["id"] for one in console.get("/api/groups")["groups"]
         })  # fmt: skip

@@ -121,6 +121,7 @@ def test_pages_tell_what_the_log_tells_live_and_after_a_restart(tmp_path: Path) 
                 assert all(len(of) == 1 for of in owners), owners
                 cluster_page = await asyncio.to_thread(console.get, "/api/cluster")
                 assert cluster_page["figures"]["members"] == 2
+                assert cluster_page["controller"] is None
                 metrics = (await asyncio.to_thread(console.ask, "GET", "/metrics"))[2]
                 assert b"pykcoord_watch_members 2.0" in metrics
                 assert await asyncio.to_thread(lag_owners, console) == {"app-1", "app-2"}

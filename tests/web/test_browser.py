@@ -400,3 +400,17 @@ def _complaints(window: Browser, console: Console) -> list[str]:
         for one in window.logged()
         if one["level"] in ("SEVERE", "WARNING") and console.url in one["message"]
     ]
+
+
+def test_the_page_of_the_cluster_marks_the_controller(tmp_path: Path, window: Browser) -> None:
+    arguments = ["--nodes", "2", "--web", "127.0.0.1:0"]
+    with PykcoordServer(tmp_path / "data", arguments=arguments) as server:
+        url = next(
+            line.split()[-1] for line in server.stderr().splitlines() if "console on" in line
+        )
+        window.open(f"{url}cluster")
+        window.until("return document.querySelectorAll('#nodes tr').length === 2")
+        names = "return [...document.querySelectorAll('#nodes .name')].map((one) => one.innerText)"
+        assert [name.split()[1:] for name in window.run(names)] == [
+            ["node", "1", "controller"], ["node", "2"],
+        ]  # fmt: skip

@@ -75,6 +75,7 @@ def test_each_of_several_nodes_lists_the_groups_of_all(tmp_path: Path) -> None:
             cluster = console.get("/api/cluster")
             assert {one["address"] for one in cluster["nodes"]} == set(addresses)
             assert len(set(cluster["shards"])) == 2
+            assert cluster["controller"] == min(one["node_id"] for one in cluster["nodes"])
             assert not console.get("/api/groups")["rebalances_are_all"]
             heard = [console.get("/api/group", id=name) for name in sorted(groups)]
             assert {one["offsets"][0]["offset"] for one in heard} == {5}

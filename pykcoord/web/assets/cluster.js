@@ -69,7 +69,7 @@ export function clusterPage() {
     replace(nodes, h("table", { class: "rows" },
       h("thead", null, h("tr", null, heads.map(([words, kind]) => h("th", { scope: "col", class: kind }, words)))),
       h("tbody", { id: "nodes" }, now.nodes.map((one, at) => h("tr", null,
-        h("td", { class: "name" }, h("span", { class: "member" }, h("span", { class: `swatch ${color(at)}` }, one.node_id), `node ${one.node_id}`)),
+        h("td", { class: "name" }, h("span", { class: "member" }, h("span", { class: `swatch ${color(at)}` }, one.node_id), `node ${one.node_id}`, one.node_id === now.controller ? h("span", { class: "kind" }, "controller") : null)),
         h("td", { "data-label": "Address" }, one.address ?? "in this process"),
         h("td", { "data-label": "Answers" }, h("span", { class: `badge ${one.answers ? "good" : "bad"}`, title: one.error }, one.answers ? "yes" : "no")),
         h("td", { class: "number", "data-label": "Shards" }, count(now.shards.filter((of) => of === one.node_id).length)),
