@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 from support.pages import ROOT, examples_of, run_example
@@ -28,6 +29,23 @@ def test_an_example_runs(code: str, tmp_path: Path) -> None:
     with PykcoordServer(tmp_path / "data", topics={"orders": 12}) as server:
         out = run_example(code.replace("localhost:9092", server.address), tmp_path)
     assert out in ("12 partitions; the first is at 42\n", "12 partitions\n")
+
+
+def test_the_embedded_example_waits_for_no_heartbeat() -> None:
+    """Its second member would wait for the first one's next, for 3 s, and nothing is printed."""
+    (code,) = [one for one in EXAMPLES if "bob" in one]
+    begin = "    ann = coordinator.join("
+    assert begin in code
+    timed = code.replace(begin, f"    began = time.monotonic()\n{begin}", 1)
+    timed = f"import time\n{timed}print(time.monotonic() - began)\n"
+    took = []
+    for _ in range(3):  # of two that begin together, one may be late where the machine is busy
+        with TemporaryDirectory() as directory:
+            *_, seconds = run_example(timed, Path(directory)).splitlines()
+        took.append(float(seconds))
+        if took[-1] < 2.0:
+            return
+    pytest.fail(f"it took {took} s")
 
 
 def test_the_first_example_does_not_look_hung() -> None:
