@@ -14,17 +14,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from pykcoord.cli.log_queue import LineQueue
-from pykcoord.cli.serving import (
-    Options,
-    address_text,
-    naming_address,
-    new_runner,
-    watch_lag,
-    when_asked_to_end,
-)
+from pykcoord.cli.serving import Options, new_runner, watch_lag, when_asked_to_end
 from pykcoord.clock import monotonic_seconds
 from pykcoord.config import Config
 from pykcoord.node.member import KafkaNode, NodeOptions
+from pykcoord.server.addresses import address_text, naming_address
 
 if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics

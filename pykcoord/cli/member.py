@@ -20,10 +20,8 @@ from pykcoord.cli.serving import (
     NOWHERE,
     Address,
     Options,
-    address_text,
     config_texts,
     end_in_time,
-    naming_address,
     new_runner,
     watch_lag,
     when_asked_to_end,
@@ -34,6 +32,7 @@ from pykcoord.config import Config
 from pykcoord.errors import KcoordError
 from pykcoord.log.shared import open_store
 from pykcoord.log.shared.store import is_folder
+from pykcoord.server.addresses import address_text, naming_address
 from pykcoord.web import WebOptions
 from pykcoord.web.options import is_loopback
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import gc
 import logging
 import os
@@ -34,6 +33,7 @@ from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import Flush, OnCorruption
 from pykcoord.server import Peers, Server
 from pykcoord.server._freeing import take_small_pages
+from pykcoord.server.addresses import address_text, naming_address
 from pykcoord.web import WebOptions
 
 if TYPE_CHECKING:
@@ -47,10 +47,8 @@ __all__ = [
     "Options",
     "Ready",
     "Role",
-    "address_text",
     "config_texts",
     "end_in_time",
-    "naming_address",
     "naming_topics",
     "new_runner",
     "raise_file_limit",
@@ -318,19 +316,6 @@ def when_asked_to_end(*others: signal.Signals) -> asyncio.Future[str]:
 
 
 @contextlib.contextmanager
-def naming_address(option: str, address: Address) -> Iterator[None]:
-    """An error of an address names the option that asked for it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            reason = "address already in use; take another port, or 0 for a free one"
-        else:
-            reason = error.strerror or str(error)
-        raise KcoordError(f"{option} {address_text(address)}: {reason}") from error
-
-
-@contextlib.contextmanager
 def naming_topics(directory: Path) -> Iterator[None]:
     """A topic that cannot have so many partitions names the option that asked for it."""
     try:
@@ -356,12 +341,6 @@ def raise_file_limit() -> None:
     if soft != hard:
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def address_text(address: Address) -> str:
-    """HOST:PORT, or [HOST]:PORT for IPv6."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def config_texts(config: Config) -> dict[str, str]:

@@ -16,7 +16,7 @@ import click
 from pykcoord.cli import logs
 from pykcoord.cli.command_config import properties_of
 from pykcoord.cli.listing import print_listings
-from pykcoord.cli.serving import naming_address, new_runner, when_asked_to_end
+from pykcoord.cli.serving import new_runner, when_asked_to_end
 from pykcoord.cli.types import AddressType
 from pykcoord.cli.watch_listing import Screen, listings
 from pykcoord.cli.web_options import web_options
@@ -24,6 +24,7 @@ from pykcoord.clock import Clock, monotonic_seconds
 from pykcoord.errors import KcoordError
 from pykcoord.kafka.cluster import servers_of
 from pykcoord.lag import matching
+from pykcoord.server.addresses import naming_address
 from pykcoord.watch import Watcher, WatchSettings
 from pykcoord.watch.tables import Tables
 from pykcoord.web import WebOptions

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from pykcoord.catalogue import Topic
-from pykcoord.cli.serving import naming_address
 from pykcoord.clock import Clock
 from pykcoord.engine import Engine
 from pykcoord.errors import KcoordError
@@ -19,6 +18,7 @@ from pykcoord.event_stream import EventStream, EventStreams
 from pykcoord.events import Event
 from pykcoord.lag import Behind, Place
 from pykcoord.server import Broker, Peers
+from pykcoord.server.addresses import naming_address
 from pykcoord.web import Ends, Figures, NodeAddress, Past, WebOptions, lags
 
 __all__ = ["ServerSource", "console", "console_beside"]

@@ -14,10 +14,11 @@ from pykcoord.cluster.looking import (
     read_cluster,
     require_no_shard_log,
 )
-from pykcoord.cluster.member import AddressError, MemberOptions, serve_member
+from pykcoord.cluster.member import MemberOptions, serve_member
 from pykcoord.cluster.reading import Piece, Stretch, read_shard
 from pykcoord.cluster.supervisor import Supervisor
 from pykcoord.cluster.topics import SharedTopics, open_topics
+from pykcoord.server.addresses import AddressError
 
 __all__ = [
     "AddressError",

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import logging
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -43,12 +42,13 @@ from pykcoord.keeping import keep_beside
 from pykcoord.log.shared import open_store
 from pykcoord.log.shared.rounds import round_name
 from pykcoord.server import Server
+from pykcoord.server.addresses import naming_address
 
 if TYPE_CHECKING:
     from pykcoord.server.cluster_metrics import ClusterMetrics
     from pykcoord.server.metrics import ServerMetrics
 
-__all__ = ["AddressError", "MemberOptions", "Serving", "Shown", "serve_member"]
+__all__ = ["MemberOptions", "Serving", "Shown", "serve_member"]
 
 logger = logging.getLogger("pykcoord.cluster")
 
@@ -71,14 +71,6 @@ _BEGINS_ANEW = {
     "behind": "this node did not read the cluster log for so long that it may have missed entries "
     "that are gone; it begins anew",
 }
-
-
-class AddressError(KcoordError):
-    """An address cannot be had: `str` names the option and the reason, `errno` is the system's."""
-
-    def __init__(self, text: str, errno: int | None) -> None:
-        super().__init__(text)
-        self.errno = errno
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,20 +156,6 @@ def _join_wait(unreached: int) -> float:
     return min(most, least * 2.0 ** min(unreached - 2, 10)) if unreached > 1 else 0.0
 
 
-@contextlib.contextmanager
-def _naming(option: str, address: tuple[str, int]) -> Iterator[None]:
-    """An error of an address names the option that asked for it."""
-    try:
-        yield
-    except OSError as error:
-        if error.errno == errno.EADDRINUSE:
-            reason = "address already in use; take another port, or 0 for a free one"
-        else:
-            reason = error.strerror or str(error)
-        host = f"[{address[0]}]" if ":" in address[0] else address[0]
-        raise AddressError(f"{option} {host}:{address[1]}: {reason}", error.errno) from error
-
-
 def _nothing(*said: object) -> None:
     """It was said before, or nobody hears of it."""
 
@@ -241,7 +219,7 @@ class _Member:
         engine.runtime.on_event = told.put
         server = self._server(engine, self._catalogue, metrics)
         try:
-            with _naming("--listen", self._options.listen):
+            with naming_address("--listen", self._options.listen):
                 await server.start()
             driver: Driver | None = None
 
@@ -249,7 +227,7 @@ class _Member:
                 assert driver is not None
                 return driver.asked(ask, topics)
 
-            with _naming("--control", self._options.control):
+            with naming_address("--control", self._options.control):
                 control = await serve_asks(
                     self._options.control,
                     answer,

@@ -1,4 +1,5 @@
-"""Addresses that are kept for servers of other processes, while those start, and start again.
+"""Addresses of servers: how they are written, and what is said of one that cannot be had; and those
+that are kept for servers of other processes, while those start, and start again.
 
 A socket that is bound and does not listen keeps a port from all who want any that is free, and from
 outgoing connections. On Linux the server that it is kept for can bind it all the same, and clients
@@ -7,15 +8,47 @@ that connect while that server is away are refused at once.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import socket
 import sys
+from collections.abc import Iterator
 
+from pykcoord.errors import KcoordError
 from pykcoord.server.accepting import bound_socket
 
-__all__ = ["AddressTakenError", "KeptAddresses"]
+__all__ = ["AddressError", "AddressTakenError", "KeptAddresses", "address_text", "naming_address"]
 
 # Elsewhere a port that is bound cannot be bound again: it is only looked whether it is free.
 _CAN_SHARE = sys.platform == "linux"
+
+
+class AddressError(KcoordError):
+    """An address cannot be had: `str` names the option and the reason, `errno` is the system's."""
+
+    def __init__(self, text: str, errno: int | None) -> None:
+        super().__init__(text)
+        self.errno = errno
+
+
+def address_text(address: tuple[str, int]) -> str:
+    """HOST:PORT, or [HOST]:PORT for IPv6."""
+    host, port = address
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+@contextlib.contextmanager
+def naming_address(option: str, address: tuple[str, int]) -> Iterator[None]:
+    """An error of an address names the option that asked for it: AddressError."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno == errno.EADDRINUSE:
+            reason = "address already in use; take another port, or 0 for a free one"
+        else:
+            reason = error.strerror or str(error)
+        text = f"{option} {address_text(address)}: {reason}"
+        raise AddressError(text, error.errno) from error
 
 
 class KeptAddresses:

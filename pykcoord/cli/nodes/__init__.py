@@ -17,12 +17,12 @@ import click
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.logs import LogFormat, LogLevel
 from pykcoord.cli.nodes.supervisor import Slot, Supervisor
-from pykcoord.cli.serving import Address, Options, address_text, naming_address
+from pykcoord.cli.serving import Address, Options
 from pykcoord.config import Config
 from pykcoord.errors import KcoordError
 from pykcoord.log import Holding
 from pykcoord.server import Broker
-from pykcoord.server.addresses import AddressTakenError, KeptAddresses
+from pykcoord.server.addresses import AddressTakenError, KeptAddresses, address_text, naming_address
 
 __all__ = ["supervise"]
 

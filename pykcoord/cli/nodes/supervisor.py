@@ -26,7 +26,6 @@ from pykcoord.cli.serving import (
     Address,
     Options,
     Ready,
-    address_text,
     naming_topics,
     when_asked_to_end,
 )
@@ -36,6 +35,7 @@ from pykcoord.engine import begin_topics
 from pykcoord.errors import KcoordError
 from pykcoord.log import Holding
 from pykcoord.server import Broker
+from pykcoord.server.addresses import address_text
 
 __all__ = ["Slot", "Supervisor"]
 
