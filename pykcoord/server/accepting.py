@@ -17,9 +17,14 @@ logger = logging.getLogger("pykcoord.server")
 _BACKLOG = 4_096
 # Accepted in one iteration of the loop: others are served in between.
 _AT_ONCE = 32
-# The system or the process has no descriptors or no memory left: what waits, waits on.
-_EXHAUSTED = {errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
+# No descriptors or no memory left, or whatever it is: what waits, waits on.
 _PAUSE_SECONDS = 1.0
+# Linux passes on what is wrong with the way to who connects, or that a rule forbids it (accept(2)):
+# it is said of this one alone.
+_OF_ONE = {
+    errno.ECONNABORTED, errno.EPERM, errno.EPROTO, errno.ENOPROTOOPT, errno.EOPNOTSUPP,
+    errno.ENETDOWN, errno.ENETUNREACH, errno.EHOSTDOWN, errno.EHOSTUNREACH, errno.ETIMEDOUT,
+}  # fmt: skip
 
 
 class Listener:
@@ -75,21 +80,34 @@ class Listener:
             self._poller.close()
 
     def _accept(self) -> None:
-        assert self._poller is not None
+        """Whatever fails for one, the next is accepted: what a callback raises ends the server."""
         for _ in range(_AT_ONCE):
             try:
                 accepted, _ = self._socket.accept()
-            except ConnectionAbortedError:
-                continue  # gone before it was its turn
             except BlockingIOError:
                 return
             except OSError as error:
-                if error.errno not in _EXHAUSTED:
-                    raise
+                if error.errno in _OF_ONE:
+                    logger.debug("a connection was not accepted: %s", error.strerror)
+                    continue
                 self._pause(error)
                 return
+            try:
+                self._serve(accepted)
+            except Exception as error:
+                self._loop.call_exception_handler(
+                    {"message": "a connection failed, and is closed", "exception": error}
+                )
+
+    def _serve(self, accepted: socket.socket) -> None:
+        assert self._poller is not None
+        try:
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            self._poller.add(accepted, self._new_connection())
+            connection = self._new_connection()
+        except BaseException:
+            accepted.close()
+            raise
+        self._poller.add(accepted, connection)
 
     def _pause(self, error: OSError) -> None:
         logger.error(
