@@ -134,10 +134,12 @@ class Dispatcher:
         walk = Walk(shape, job.frame, job.body_at, _REQUEST_ELEMENTS)
         try:
             while not walk.go_on(_CHECKED_AT_ONCE):
+                job.elements = walk.elements
                 job.slicer.spend(SLICE_ELEMENTS)
                 yield None
         except MalformedError as error:
             raise BadFrameError(f"{api.name} v{version}: {error}") from error
+        job.elements = walk.elements
         request = walk.read()
         if api.asks is not None:
             asked = yield from job.slicer.spending(api.asks(request, cluster))

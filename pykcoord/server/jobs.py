@@ -20,6 +20,10 @@ from pykcoord.server.long_polls import SMALL_ANSWER_BYTES
 
 # The memory of one answer.
 _ANSWER_BYTES = 32 * 1024 * 1024
+# The memory of all requests that are not answered, and of what they have named.
+_REQUESTS_BYTES = 512 * 1024 * 1024
+# What a request takes for each of its elements, beside its frame: see `_seen.pyx`.
+_ELEMENT_BYTES = 48
 _REPLY_HEAD = struct.Struct(">ii")
 # A slice that took the processor for longer, as a change of thousands of topics does, is followed
 # by a rest of so many times as long: who asks for little catches up before the next.
@@ -32,11 +36,12 @@ Steps = Generator[asyncio.Future[Any] | None]
 
 
 class Job:
-    """A request whose answer is being made; `size` is its share of the budget."""
+    """A request whose answer is being made. `elements`: of its arrays, as far as they are checked;
+    `size` and `held` are the shares of answer and request of their budgets."""
 
     __slots__ = (
-        "api", "body_at", "connection", "correlation_id", "frame", "out", "size", "slicer",
-        "software", "steps", "ticket", "version", "wait_ms",
+        "api", "body_at", "connection", "correlation_id", "elements", "frame", "held", "out",
+        "size", "slicer", "software", "steps", "ticket", "version", "wait_ms",
     )  # fmt: skip
 
     def __init__(self, connection: Connection, ticket: int, api: NodeApi, frame: bytes) -> None:
@@ -46,6 +51,8 @@ class Job:
         self.api = api
         self.frame = frame
         self.body_at = 0
+        self.elements = 0
+        self.held = 0
         self.out = bytearray(_REPLY_HEAD.size)
         self.slicer = Slicer(self.out)
         self.size = 0
@@ -83,14 +90,30 @@ class Jobs:
         self._done = done
         self._failed = failed
         self._answers = answers
+        self._requests = Budget(_REQUESTS_BYTES)
         self._turn = turn
         self._waiting: dict[int, Job] = {}
         self._asking: dict[int, Job] = {}
         self._spent = 0
         self._is_awake = False
 
+    @property
+    def held_bytes(self) -> int:
+        """What requests take that are not answered, but for their answers."""
+        return self._requests.taken
+
     def begin(self, job: Job) -> None:
-        """Work on a request, at once if this iteration of the loop has not done enough."""
+        """Work on a request, at once if this iteration of the loop has not done enough. Raises
+        BadFrameError where requests take too much already."""
+        try:
+            self._hold(job)
+        except BadFrameError:
+            self._end(job)
+            raise
+        self._wait(job)
+
+    def _wait(self, job: Job) -> None:
+        """For its next slice, which may be at once."""
         self._waiting[job.ticket] = job
         if len(self._waiting) == 1 and self._spent < SLICE_ELEMENTS:
             self._work_on(job)
@@ -154,10 +177,24 @@ class Jobs:
     def _go_on(self, job: Job) -> None:
         """What the job waited for is there."""
         if self._asking.pop(job.ticket, None) is job:
-            self.begin(job)
+            self._wait(job)
+
+    def _hold(self, job: Job) -> None:
+        """Take what the request needs out of the budget, as far as that is known."""
+        needs = len(job.frame) + _ELEMENT_BYTES * job.elements
+        if needs == job.held:
+            return
+        self._requests.take(needs - job.held)
+        job.held = needs
+        if needs > SMALL_ANSWER_BYTES and not self._requests.has_room:
+            raise BadFrameError(
+                f"{job.api.name} of {len(job.frame)} bytes: requests that wait for their answers "
+                f"take more than {self._requests.most} bytes"
+            )
 
     def _count(self, job: Job) -> None:
         """Take what the answer has grown by out of the budget."""
+        self._hold(job)
         grown = len(job.out) - job.size
         self._answers.take(grown)
         job.size += grown
@@ -172,7 +209,8 @@ class Jobs:
         if job.steps is not None:
             job.steps.close()
         self._answers.give(job.size)
-        job.size = 0
+        self._requests.give(job.held)
+        job.size = job.held = 0
         job.out = bytearray()
 
 
