@@ -399,7 +399,11 @@ cdef class Connection:
         if self._filled + taken > self._long_room:
             self._long_room = min(self._long_size, max(2 * self._long_room, self._filled + taken))
             owner, self._long = [self._long], None
-            self._long = resized(owner, self._long_room)
+            try:
+                self._long = resized(owner, self._long_room)
+            except MemoryError:  # what had come is gone with it
+                self._hub.halves.end(self, self._filled)
+                raise
         memcpy(PyBytes_AS_STRING(self._long) + self._filled, data, taken)
         self._filled += taken
         if self._filled == self._long_size:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import struct
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from support.scripted_node import HEARTBEAT, JOIN
@@ -153,3 +156,10 @@ def test_a_long_frame_is_let_go_behind_its_turn(run):
             assert hub.counts.requests().keys() == {HEARTBEAT, JOIN}
 
     run(main())
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is bounded as Linux does it")
+def test_a_frame_for_which_there_is_no_memory_is_counted_no_more():
+    """It stayed the oldest for ever: to make room it was closed again and again, without end."""
+    program = Path(__file__).parent / "no_memory.py"
+    assert subprocess.run([sys.executable, program], timeout=60, check=False).returncode == 0
