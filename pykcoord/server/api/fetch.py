@@ -30,6 +30,8 @@ _UNKNOWN = -1
 _NO_RECORDS = b""
 # Topics of a request among which that of events is looked for, where these are far away.
 _MOST_ASKED = 1_000
+# Records in one answer, whatever the client has room for: all of it may take 32 MiB.
+_MOST_RECORDS_BYTES = 16 << 20
 
 
 def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> Fields:
@@ -42,18 +44,19 @@ def _answer(request: Any, version: int, cluster: Cluster, session: Session) -> F
     return {
         "error_code": NONE,
         "session_id": 0,
-        "responses": _Responses(request.topics, version, cluster),
+        "responses": _Responses(request, version, cluster),
     }
 
 
 class _Responses:
     """The topics of the answer, made while it is written; `may_wait` is known then."""
 
-    def __init__(self, asked: Any, version: int, cluster: Cluster) -> None:
-        self._asked = asked
+    def __init__(self, request: Any, version: int, cluster: Cluster) -> None:
+        self._asked = request.topics
         self._version = version
         self._cluster = cluster
-        self._topics, self._answered = Seen(len(asked)), Seen()
+        self._topics, self._answered = Seen(len(self._asked)), Seen()
+        self._left_bytes = min(request.max_bytes, _MOST_RECORDS_BYTES)
         self._has_partitions = self._has_errors = self._has_records = False
         self.is_repeatable = True
 
@@ -102,10 +105,13 @@ class _Responses:
         if events is None or fields["error_code"] is not NONE:
             return fields
         self.is_repeatable = False
+        if self._left_bytes <= 0 and self._has_records:
+            return fields  # when the client comes for more
         found = events.read(asked.partition, asked.fetch_offset, asked.partition_max_bytes)
         if found is None:
             return fields  # not now: nothing is known of its ends
         start, end, records = found
+        self._left_bytes -= len(records)
         self._has_records |= bool(records)
         if not start <= asked.fetch_offset <= end:
             return {**fields, "error_code": ErrorCode.offset_out_of_range}
