@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import random
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -32,7 +31,7 @@ def events(tmp_path_factory: pytest.TempPathFactory) -> EventsTopic:
     keeper = FileKeeper(path, EventLimits(1 << 30, 1 << 40, 1 << 30, 1 << 30), merge_events)
     value = random.Random(1).randbytes(_VALUE_BYTES)
     records = [(at, b"billing", value) for at in range(1 + _PARTITION_BYTES // _VALUE_BYTES)]
-    assert keeper.append({shard: records for shard in range(_SHARDS)}) == {}
+    assert keeper.append(dict.fromkeys(range(_SHARDS), records)) == {}
     return EventsTopic(Recorded(EventFiles(path), _SHARDS))
 
 
