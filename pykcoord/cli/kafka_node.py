@@ -59,12 +59,11 @@ async def _serve(config: Config, options: Options, bootstrap: str, lines: LineQu
     try:
         async with contextlib.AsyncExitStack() as stack:
             stack.enter_context(_metrics(node, metrics, options))
-            with naming_address("--listen", options.listen):
-                joining = asyncio.ensure_future(node.join())
-                if not await _done(joining, asked):
-                    await node.close()  # it leads nothing yet
-                    return
-                joining.result()
+            joining = asyncio.ensure_future(node.join())
+            if not await _done(joining, asked):
+                await node.close()  # it leads nothing yet
+                return
+            joining.result()
             await stack.enter_async_context(_console(node, metrics, options))
             click.echo(
                 f"pykcoord ready listen={address_text(node.server.address)} node={node.node_id} "

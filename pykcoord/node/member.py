@@ -37,6 +37,7 @@ from pykcoord.node.store import NodeLog
 from pykcoord.node.topics import FollowedTopics, ImageTopics, open_topics
 from pykcoord.node.verifying import Verifying
 from pykcoord.server import Server
+from pykcoord.server.addresses import naming_address
 from pykcoord.server.api.events_topic import EventsTopic
 
 if TYPE_CHECKING:
@@ -168,8 +169,10 @@ class KafkaNode:
 
     async def join(self) -> None:
         """Listens, registers, and begins to do what the metadata log says. Returns when the
-        controller has taken it. Raises what `Registration.register` raises, OSError."""
-        await self.server.start()
+        controller has taken it. Raises what `Registration.register` raises, AddressError, OSError
+        of the directory."""
+        with naming_address("--listen", self.options.listen):
+            await self.server.start()
         host, port = self.options.advertise or (self.options.listen[0], self.server.address[1])
         state = self.directory.state
         assert state is not None

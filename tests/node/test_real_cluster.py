@@ -322,13 +322,21 @@ def _refused(brokers: list[KafkaBroker], directory: Path, *words: str) -> str:
 def test_what_is_refused(brokers: list[KafkaBroker], tmp_path: Path) -> None:
     said = _refused(brokers, tmp_path / "one", "--set", "node.id=1")
     assert "node.id 1 is in use: the cluster has a controller 1" in said
-    with _node(brokers, tmp_path / "node", 102).start():
+    with _node(brokers, tmp_path / "node", 102).start() as node:
+        taken = ["--listen", node.address, "--set", "node.id=108"]
+        said = _refused(brokers, tmp_path / "three", *taken)
+        assert f"pykcoord: --listen {node.address}: address already in use; take another" in said
         said = _refused(brokers, tmp_path / "two", "--set", "node.id=102")
         assert "node.id 102 is in use" in said
         said = _refused(brokers, tmp_path / "node", "--set", "node.id=102")
         assert "another process" in said or "in use" in said or "lock" in said
     said = _refused(brokers, tmp_path / "node", "--set", "node.id=7")
     assert "it is of node 102, not of node 7" in said
+    (tmp_path / "node" / "node.json.tmp").mkdir()  # its epoch cannot be written down
+    said = _refused(brokers, tmp_path / "node", "--set", "node.id=102")
+    assert "node.json.tmp" in said.splitlines()[-1]
+    assert "--listen" not in said
+    (tmp_path / "node" / "node.json.tmp").rmdir()
     assert _kafka(brokers, "plan", "--partitions", "77", node_id=102) == 1
     file = tmp_path / "node" / "node.json"
     state = json.loads(file.read_text())
