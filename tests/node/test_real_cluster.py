@@ -387,6 +387,7 @@ def test_replicas_of_other_topics_are_refused_in_the_open(
         try:
             assert (await look_around(cluster)).controllers.keys() == {1, 2, 3}
             mover = Mover(cluster, 103)
+            await mover.check_node()  # brokers hear of it one after the other
             move = moving.Move(0, (1, 2, 3), 1, (103, 1, 2))
             await mover._open_node(False)
             await mover._open_node(True)
