@@ -57,9 +57,11 @@ def command(
         for record in _records(reader, partition, group_id, since_ms):
             found = True
             click.echo(json.dumps(record, ensure_ascii=False) if as_json else _line(record))
+    since = "" if since_ms is None else f" since {time_text(since_ms)}"
     if group_id is not None and not found:
-        since = "" if since_ms is None else f" since {time_text(since_ms)}"
         raise LogError(f"{path}: no record of group {group_id!r}{since} in this log")
+    if since and not found:
+        click.echo(f"pykcoord: {path}: no record{since}", err=True)
     return 0
 
 

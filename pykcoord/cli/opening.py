@@ -16,5 +16,5 @@ def opened(path: Path, on_corruption: OnCorruption) -> LogReader:
     """The log at `path`; stderr names damage that was skipped. Raises as LogReader."""
     reader = LogReader.open(path, on_corruption=on_corruption)
     for cut in reader.cuts:
-        click.echo(f"pykcoord: left out: {cut}", err=True)
+        click.echo(f"pykcoord: left out: {cut.unread}", err=True)
     return reader

@@ -202,7 +202,7 @@ def transfer(source: Carried, plan: Plan) -> None:
     """Make the directory of the plan, verified against the source, or nothing. Raises LogError,
     ArgumentError."""
     for cut in source.cuts:
-        click.echo(f"pykcoord: left out: {cut}", err=True)
+        click.echo(f"pykcoord: left out: {cut.unread}", err=True)
     _check_apart(plan.sources, plan.directory)
     keep_open = plan.open_transactions == "keep"
     with _progress(source.size_bytes) as progress:

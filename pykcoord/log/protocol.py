@@ -212,10 +212,16 @@ class Cut(NamedTuple):
 
     def __str__(self) -> str:
         kept = f"; kept as {', '.join(map(str, self.kept_as))}" if self.kept_as else ""
-        return (
-            f"{self.file}: byte {self.position}, offset {self.offset}: {self.reason}; "
-            f"{self.cut_bytes} bytes cut{kept}"
-        )
+        return f"{self._place}; {self.cut_bytes} bytes cut{kept}"
+
+    @property
+    def unread(self) -> str:
+        """The same for a log that is only read: nothing of it was taken away."""
+        return f"{self._place}; {self.cut_bytes} bytes from there on are not read"
+
+    @property
+    def _place(self) -> str:
+        return f"{self.file}: byte {self.position}, offset {self.offset}: {self.reason}"
 
 
 def by_shard(appends: Iterable[Append]) -> dict[int, list[Append]]:

@@ -20,7 +20,7 @@ from pykcoord.log.folders import TOPIC, partition_directories
 from pykcoord.log.partition import read_segments
 from pykcoord.log.protocol import Cut, OnCorruption
 from pykcoord.log.recovery import Found
-from pykcoord.log.segment import SegmentFile, plan
+from pykcoord.log.segment import SegmentFile, plan, refuse_packed_file
 
 __all__ = ["LogReader", "batches_from", "segment_files"]
 
@@ -157,7 +157,9 @@ def _number(directory: Path) -> int:
 
 
 def _segment(path: Path) -> SegmentFile:
-    """A file under another name than Kafka's starts at the offset that its first batch says."""
+    """A file under another name than Kafka's starts at the offset that its first batch says.
+    Raises LogError for one that is no log, or is compressed."""
+    refuse_packed_file(path)
     match = _SEGMENT_NAME.match(path.name)
     if match:
         return SegmentFile(int(match[1]), path)

@@ -26,6 +26,7 @@ __all__ = [
     "pieces",
     "plain",
     "plan",
+    "refuse_packed_file",
     "scan_segment",
     "segment_name",
 ]
@@ -155,6 +156,13 @@ def _refuse_packed(directory: Path, packed: list[Path]) -> None:
             f"{directory}: no segment (.log) here, but {len(packed)} in compressed files, such as "
             f"{packed[0].name}; unpack them first: {command} {directory}/*.log{suffix}"
         )
+
+
+def refuse_packed_file(path: Path) -> None:
+    """Raises LogError where the file is a segment that somebody has compressed, by its name."""
+    if _PACKED.fullmatch(path.name):
+        command = _UNPACK[path.suffix[1:]]
+        raise LogError(f"{path}: a compressed file; unpack it first: {command} {path}")
 
 
 def pieces(

@@ -167,6 +167,18 @@ def test_dump_since_a_moment(since: str, classic: Path, pykcoord: Run) -> None:
     assert 0 < len(chosen) < len(everything)
 
 
+def test_a_dump_of_nothing_says_so(classic: Path, pykcoord: Run) -> None:
+    result = pykcoord("log", "dump", classic, "--since", "2999-01-01")
+    assert (result.code, result.out) == (0, "")
+    assert result.err == f"pykcoord: {classic}: no record since 2999-01-01T00:00:00.000Z\n"
+
+
+def test_a_torn_tail_that_is_only_read_is_not_said_to_be_cut(pykcoord: Run) -> None:
+    result = pykcoord("log", "state", segments.OWN / "torn-1-zeros")
+    assert result.code == 0
+    assert "4096 zero bytes; 4096 bytes from there on are not read" in result.err
+
+
 def test_dump_of_the_last_hours(pykcoord: Run, tmp_path: Path) -> None:
     now_ms = Clock().now_ms()
     with LogDirectory.open(tmp_path / "log", partitions=1) as log:
@@ -232,6 +244,15 @@ def test_verify_of_packed_segments_says_what_to_do(pykcoord: Run, tmp_path: Path
         result = pykcoord("log", verb, tmp_path)
         assert (result.code, result.out) == (1, "")
         assert f"unpack them first: gunzip {folder}/*.log.gz" in result.err
+
+
+@pytest.mark.parametrize("verb", ["verify", "state", "dump"])
+def test_a_packed_segment_file_is_no_damaged_log(verb: str, pykcoord: Run, tmp_path: Path) -> None:
+    path = tmp_path / "00000000000000000000.log.gz"
+    path.write_bytes(gzip.compress(bytes(100)))
+    result = pykcoord("log", verb, path)
+    assert (result.code, result.out) == (1, "")
+    assert result.err == f"pykcoord: {path}: a compressed file; unpack it first: gunzip {path}\n"
 
 
 def test_verify_finds_kafkas_logs_sound_and_the_torn_ones_broken(

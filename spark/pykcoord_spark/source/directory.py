@@ -61,7 +61,7 @@ class DirectoryReader(DataSourceReader):
     def _read(self, place: Place) -> Iterator[pa.RecordBatch]:
         reader = LogReader.open(place.path, on_corruption=self._options.on_corruption)
         for cut in reader.cuts:
-            _log.warning("left out: %s", cut)
+            _log.warning("left out: %s", cut.unread)
         for number in reader.partitions:
             chunks = reader.read(number)
             yield from rows_of_chunks(place.path, place.number, chunks, self._options)
