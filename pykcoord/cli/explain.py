@@ -30,6 +30,7 @@ from pykcoord.recorded import decode_events
 from pykcoord.transfer import readable
 from pykcoord.watch.lags import kept_lags
 
+_DEFAULT_SERVER = "127.0.0.1:9092"
 _COLUMNS = ("group", "rebalances", "without owner", "rebalancing", "refused", "patterns")
 
 
@@ -133,8 +134,17 @@ def _partitions(
         return told_by_log(path, group_id), []
     from pykcoord.cli.events_client import fetch_events  # Kafka's messages: a third of a second
 
-    asked = servers or config.get("bootstrap.servers") or "127.0.0.1:9092"
-    served = fetch_events(asked, group_id, config)
+    asked = servers or config.get("bootstrap.servers") or _DEFAULT_SERVER
+    try:
+        served = fetch_events(asked, group_id, config)
+    except KcoordError as error:
+        if servers or config:
+            raise
+        called = f"pykcoord explain {'GROUP ' * (group_id is not None)}"
+        raise KcoordError(
+            f"{error} If it runs elsewhere, name it with --bootstrap-servers; a data directory is "
+            f"read by `{called}DIRECTORY`"
+        ) from None
     if served is None:
         raise KcoordError(
             f"{asked}: this server has no topic {EVENTS_TOPIC}. If it is Kafka: `pykcoord watch "

@@ -52,7 +52,7 @@ def run_commands(
         return 2
     except click.UsageError as error:
         command = error.ctx.command_path if error.ctx else name
-        _tell(f"{command}: {_one_line(error.format_message())} (see --help)")
+        _tell(f"{command}: {_one_line(error.format_message()).removesuffix('.')} (see --help)")
         return 2
     except (click.Abort, KeyboardInterrupt):
         return 130
@@ -107,7 +107,9 @@ def _reason(error: Exception) -> str | None:
         return error.format_message()
     if isinstance(error, OSError) and not isinstance(error, KcoordError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    return str(error) if isinstance(error, KcoordError) else None
+    # A library that an extra brings is missing: the message says how to get it.
+    is_missing_extra = isinstance(error, ImportError) and "pip install 'pykcoord[" in error.msg
+    return str(error) if isinstance(error, KcoordError) or is_missing_extra else None
 
 
 def line_of(error: Exception) -> str | None:

@@ -45,6 +45,10 @@ def naming_address(option: str, address: tuple[str, int]) -> Iterator[None]:
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             reason = "address already in use; take another port, or 0 for a free one"
+        elif error.errno == errno.EADDRNOTAVAIL:
+            reason = "no address of this machine"
+            if option == "--listen":
+                reason += "; where clients are told to connect is --advertise"
         else:
             reason = error.strerror or str(error)
         text = f"{option} {address_text(address)}: {reason}"

@@ -6,7 +6,7 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -15,6 +15,7 @@ import pytest
 from confluent_kafka import Consumer, TopicPartition
 from support.asked import LEAVE_GROUP, Asked
 from support.nodes import Nodes
+from support.ports import free_port
 from support.server import PykcoordServer
 from support.waiting import eventually
 
@@ -25,6 +26,8 @@ from pykcoord.explain.report import Report
 from pykcoord.explain.text import safe
 from pykcoord.log.events import EVENTS_TOPIC, event_shards, read_events
 from pykcoord.records import partition_of
+
+from .conftest import Result
 
 SECONDS = 60
 # Markup, a quote, a newline, an escape sequence, a mark that turns the line, an emoji.
@@ -97,6 +100,19 @@ def test_a_quiet_group_is_healthy_and_one_that_is_not_known_an_error(
         nobody = explained("nobody", *address, *form)
         assert (nobody.returncode, nobody.stdout) == (1, "")
         assert "nothing that happened to it is kept" in nobody.stderr
+
+
+def test_without_a_server_where_none_was_named_the_other_ways_are_told(
+    monkeypatch: pytest.MonkeyPatch, pykcoord: Callable[..., Result]
+) -> None:
+    nobody = f"127.0.0.1:{free_port()}"
+    monkeypatch.setattr("pykcoord.cli.explain._DEFAULT_SERVER", nobody)
+    result = pykcoord("explain", "billing")
+    assert (result.code, len(result.err.splitlines())) == (1, 1)
+    assert f"pykcoord: {nobody}: Connection refused; is a server running there? " in result.err
+    assert "a data directory is read by `pykcoord explain GROUP DIRECTORY`" in result.err
+    named = pykcoord("explain", "billing", "--bootstrap-servers", nobody)
+    assert named.err == f"pykcoord: {nobody}: Connection refused; is a server running there?\n"
 
 
 def test_a_directory_is_read_while_it_is_served_and_lists_what_costs(

@@ -314,8 +314,8 @@ def test_damage_before_sound_batches_is_refused(verb: str, pykcoord: Run) -> Non
 @pytest.mark.parametrize(
     ("arguments", "code", "message"),
     [
-        (["log", "dump"], 2, "pykcoord log dump: Missing argument 'PATH'."),
-        (["log", "dump", "no/such/path"], 2, "does not exist"),
+        (["log", "dump"], 2, "pykcoord log dump: Missing argument 'PATH' (see --help)"),
+        (["log", "dump", "no/such/path"], 2, "'no/such/path' does not exist (see --help)"),
         (["log", "dump", "--jsn", "."], 2, "No such option"),
         (["log", "dump", "--since", "2q", "."], 2, "write how long ago (90s, 15m, 2h, 7d) or ISO"),
         (["log", "verify", Path(__file__).parent], 1, "no log here; give a data directory"),

@@ -254,3 +254,24 @@ def test_an_address_in_use_is_told_by_its_option(tmp_path: Path) -> None:
     assert process.returncode == 1
     assert f"pykcoord: --listen 127.0.0.1:{port}: address already in use; take another" in err
     assert len(err.splitlines()) == 1
+
+
+def test_an_address_of_another_machine_names_the_option_for_clients(
+    tmp_path: Path, pykcoord: Callable[..., Result]
+) -> None:
+    result = pykcoord("serve", tmp_path / "data", "--listen", "192.0.2.1:9092")
+    assert (result.code, result.out) == (1, "")
+    assert "--listen 192.0.2.1:9092: no address of this machine; " in result.err
+    assert "where clients are told to connect is --advertise" in result.err
+
+
+def test_a_library_that_is_missing_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, pykcoord: Callable[..., Result]
+) -> None:
+    monkeypatch.delitem(sys.modules, "pykcoord.log.shared.object_store", raising=False)
+    monkeypatch.setitem(sys.modules, "obstore.exceptions", None)
+    for arguments in (["serve", "--cluster", "s3://bucket/x"], ["cluster", "state", "s3://b/x"]):
+        result = pykcoord(*arguments)
+        assert (result.code, result.out) == (1, "")
+        assert result.err.startswith("pykcoord: a log in an object store needs obstore: pip ")
+        assert len(result.err.splitlines()) == 1
