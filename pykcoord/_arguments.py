@@ -8,19 +8,39 @@ from __future__ import annotations
 
 import contextlib
 import operator
+import os
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from pykcoord.errors import ArgumentError
+from pykcoord.errors import ArgumentError, ConfigError
 
-__all__ = ["integer", "mapping", "offsets", "partitions", "refusing", "seconds", "text", "topics"]
+__all__ = [
+    "directory",
+    "integer",
+    "mapping",
+    "offsets",
+    "partitions",
+    "refusing",
+    "seconds",
+    "text",
+    "topics",
+]
 
 MAX_STRING_BYTES = 32_767
 """Of a string in Kafka's encoding before KIP-482."""
 
 _INT32 = range(2**31)
 _INT64 = range(2**63)
+
+
+def directory(argument: str, value: object) -> Path:
+    """A path, where a log store may stand as well."""
+    if isinstance(value, str | os.PathLike):
+        with refusing(argument):
+            return Path(value)
+    raise ArgumentError(argument, f"a directory or a log store, not {_shown(value)}")
 
 
 def text(argument: str, value: object) -> str:
@@ -114,6 +134,9 @@ def refusing(argument: str) -> Iterator[None]:
         yield
     except ArgumentError:
         raise
+    except ConfigError as error:
+        named = error.reason if error.key == argument else str(error)
+        raise ArgumentError(argument, named) from error
     except (TypeError, ValueError, OverflowError, AttributeError) as error:
         raise ArgumentError(argument, str(error)) from error
 

@@ -66,7 +66,7 @@ class Identity(NamedTuple):
         with arguments.refusing("topics"):
             names = tuple(arguments.text("topics", name) for name in topics)
         if not names or not all(names):
-            raise ArgumentError("topics", f"names of topics, not {names!r}")
+            raise ArgumentError("topics", f"one name of a topic or more, not {names!r}")
         if group_instance_id is not None and not arguments.text(
             "group_instance_id", group_instance_id
         ):

@@ -147,12 +147,12 @@ def _assign_by(assignor: Assignor, topics: Topics, members: Members) -> Assignme
     owners: dict[tuple[str, int], str] = {}
     for member, partitions in given.items():
         if member not in assignment:
-            raise ArgumentError("strategy", f"{assignor.name} assigns to {member!r}, no member")
+            reason = f"gives to {member!r}, which is no member"
+            raise ArgumentError("strategy", f"{assignor.name} {reason}")
         for topic, partition in _pairs(assignor, member, partitions):
             if not 0 <= partition < counts.get(topic, 0):
-                raise ArgumentError(
-                    "strategy", f"{assignor.name} assigns {topic}-{partition}, which is none"
-                )
+                reason = f"gives {topic}-{partition}, which does not exist or has no subscriber"
+                raise ArgumentError("strategy", f"{assignor.name} {reason}")
             if topic not in subscriptions[member].topics:
                 reason = f"gives {topic}-{partition} to {member!r}, which does not subscribe to it"
                 raise ArgumentError("strategy", f"{assignor.name} {reason}")

@@ -11,7 +11,6 @@ import concurrent.futures
 import contextlib
 import os
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args
 
 from pykcoord import _arguments as arguments
@@ -93,8 +92,7 @@ class Coordinator:
         if isinstance(store, Log):
             opened = store
         else:
-            with arguments.refusing("store"):
-                opened = Directory(Path(store), flush, on_corruption)
+            opened = Directory(arguments.directory("store", store), flush, on_corruption)
         known = {} if topics is None else arguments.topics("topics", topics)
         own = None if assignors is None else server_assignors.given(assignors)
         if events is not None and isinstance(opened, Directory):

@@ -58,7 +58,10 @@ def given(assignors: Iterable[str | Assignor]) -> Given:
             name = one
         else:
             known = ", ".join(_BUILT_IN)
-            raise ArgumentError("assignors", f"{one!r} is neither an Assignor nor one of {known}")
+            hint = "; make an object of it" if callable(one) else ""
+            raise ArgumentError(
+                "assignors", f"{one!r} is neither an Assignor nor one of {known}{hint}"
+            )
         if name in names:
             raise ArgumentError("assignors", f"two have the name {name!r}")
         names.append(name)
@@ -207,7 +210,10 @@ def _outcome(assignor: Assignor, job: TargetJob) -> tuple[Any, str]:
     except _NoAssignmentError as error:
         return None, str(error)
     except BaseException as error:  # SystemExit of `sys.exit()` too: it must end no thread of ours
-        logger.error("assignor %s, group %r", assignor.name, job.group_id, exc_info=error)
+        logger.error(
+            "assignor %r raised for group %r; `uniform` computes this assignment",
+            assignor.name, job.group_id, exc_info=error,
+        )  # fmt: skip
         return None, f"{type(error).__name__}: {error}"[:_MOST_REASON]
 
 

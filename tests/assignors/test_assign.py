@@ -154,10 +154,19 @@ class _Fixed(pykcoord.Assignor):
         return self.assignment
 
 
-@pytest.mark.parametrize("wrong", [{"x": []}, {"m": [("t", 1)]}, {"m": [("u", 0)]}])
-def test_ones_own_assignor_is_held_to_what_exists(wrong: dict[str, list[tuple[str, int]]]) -> None:
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"x": []}, "gives to 'x', which is no member"),
+        ({"m": [("t", 1)]}, "gives t-1, which does not exist or has no subscriber"),
+        ({"m": [("u", 0)]}, "gives u-0, which does not exist or has no subscriber"),
+    ],
+)
+def test_ones_own_assignor_is_held_to_what_exists(
+    wrong: dict[str, list[tuple[str, int]]], said: str
+) -> None:
     assert pykcoord.assign(_Fixed({}), _TOPICS, _MEMBERS) == {"m": []}
-    with pytest.raises(ArgumentError, match="fixed assigns"):
+    with pytest.raises(ArgumentError, match=f"fixed {said}"):
         pykcoord.assign(_Fixed(wrong), _TOPICS, _MEMBERS)
 
 

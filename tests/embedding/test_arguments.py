@@ -90,6 +90,10 @@ def test_of_join(coordinator: Coordinator, argument: str) -> None:
 def test_of_a_coordinator(coordinator: Coordinator, tmp_path: Path) -> None:
     made: Any = Coordinator
     assert refused(made, [None, 1.5, object()]) == {"store"}
+    with pytest.raises(ArgumentError, match="store: a directory or a log store, not b'data'"):
+        made(b"data")
+    with pytest.raises(ArgumentError, match=r"^web: 'nonsense' is not HOST:PORT$"):
+        made(tmp_path, web="nonsense")
     for argument in ("topics", "config", "flush", "on_corruption"):
         values = [3, "x", [("orders", 1)], object()]
         given = refused(lambda value, key=argument: made(tmp_path, **{key: value}), values)

@@ -217,6 +217,7 @@ def test_what_cannot_be_a_server_assignor(tmp_path: Path) -> None:
     for assignors, reason in (
         ([], "at least one"),
         (["sticky", "mine"], "'mine' is neither an Assignor nor one of uniform"),
+        ([Own], "is neither an Assignor nor one of .*; make an object of it"),
         ([own, Own(all_to_last)], "two have the name 'own'"),
         (["uniform", "uniform"], "two have the name 'uniform'"),
         ("uniform", "no list of names"),
