@@ -171,3 +171,28 @@ def test_what_a_producer_sends_is_read(run):
             assert struct.unpack_from(">h", reply, 4 + 4 + 8 + 4 + 4) == (44,)
 
     run(main())
+
+
+def test_a_topic_is_created_with_settings_of_a_bounded_size_alone(run):
+    """They are kept for ever, and stored anew with each change of any topic: of 2 MB each in 20,000
+    topics."""
+    value = "v" * 4_000
+
+    def settings(last: str) -> list[dict[str, str]]:
+        return [{"name": "a" * 96, "value": value}, {"name": "b" * 96, "value": last}]
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            topics = [
+                new_topic("long", configs=settings(value + "v")),
+                new_topic("kept", configs=settings(value)),
+            ]
+            answer = await ask(client, 19, 7, topics=topics, timeout=MS, validate_only=False)
+            long, kept = answer.topics
+            assert (long.error_code, kept.error_code) == (40, 0)
+            text = "More than 8192 characters of settings of one topic."
+            assert long.error_message == text
+            assert "long" not in rig.catalogue.topics()
+
+    run(main())

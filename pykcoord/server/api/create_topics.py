@@ -26,6 +26,8 @@ from pykcoord.session import Session
 from pykcoord.topic_ids import new_id
 
 _MOST_CONFIGS = 1_000  # a topic of Kafka has some thirty
+# Of their names and values: they are stored with all topics, whenever one of these changes.
+_MOST_CONFIG_CHARACTERS = 8_192
 _DEFAULT = -1
 
 
@@ -121,6 +123,9 @@ def _problem(asked: Any, elsewhere: Seen, cluster: Cluster) -> tuple[ErrorCode, 
     topics with replicas that are not to be had here."""
     if len(asked.configs) > _MOST_CONFIGS:
         return ErrorCode.invalid_config, f"More than {_MOST_CONFIGS} settings of one topic."
+    if sum(len(of.name) + len(of.value or "") for of in asked.configs) > _MOST_CONFIG_CHARACTERS:
+        text = f"More than {_MOST_CONFIG_CHARACTERS} characters of settings of one topic."
+        return ErrorCode.invalid_config, text
     if not asked.assignments:
         if asked.replication_factor not in (_DEFAULT, 1):
             return (
