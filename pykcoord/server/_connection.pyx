@@ -341,10 +341,9 @@ cdef class Connection:
     cdef int _forget(self) except -1:
         """What was received and not taken."""
         self._drop_waiting()
-        if self._long is not None:
-            self._hub.halves.end(self, self._filled)
-            self._hub.freeing.take(self._long)
-            self._long = None
+        self._hub.halves.end(self, self._filled)  # also where there was no memory for more of it
+        self._hub.freeing.take(self._long)
+        self._long = None
         return 0
 
     cdef int _drop_waiting(self) except -1:
@@ -399,11 +398,7 @@ cdef class Connection:
         if self._filled + taken > self._long_room:
             self._long_room = min(self._long_size, max(2 * self._long_room, self._filled + taken))
             owner, self._long = [self._long], None
-            try:
-                self._long = resized(owner, self._long_room)
-            except MemoryError:  # what had come is gone with it
-                self._hub.halves.end(self, self._filled)
-                raise
+            self._long = resized(owner, self._long_room)
         memcpy(PyBytes_AS_STRING(self._long) + self._filled, data, taken)
         self._filled += taken
         if self._filled == self._long_size:

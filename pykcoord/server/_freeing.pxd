@@ -7,4 +7,6 @@ cdef bytes resized(list owner, Py_ssize_t size)
 cdef class Freeing:
     cdef list _buffers
 
-    cpdef int take(self, bytes buffer) except -1
+    cpdef int take(self, buffer) except -1
+    cpdef int take_all(self, list buffers) except -1
+    cdef Py_ssize_t _free_end(self) except -1

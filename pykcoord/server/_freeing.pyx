@@ -6,7 +6,7 @@ The kernel takes 6 ms to take 60 MiB back, and clients can have many such buffer
 
 import asyncio
 
-from cpython.bytes cimport PyBytes_GET_SIZE
+from cpython.bytearray cimport PyByteArray_Resize
 from cpython.object cimport PyObject
 from cpython.ref cimport Py_DECREF, Py_INCREF
 
@@ -51,7 +51,7 @@ cdef bytes resized(list owner, Py_ssize_t size):
 
 
 cdef class Freeing:
-    """Frees bytes, 1 MiB in an iteration of the loop. Not thread-safe."""
+    """Frees buffers, 1 MiB in an iteration of the loop, or half of one. Not thread-safe."""
 
     def __init__(self):
         self._buffers = []
@@ -61,24 +61,44 @@ cdef class Freeing:
         """What waits to be freed."""
         return sum(map(len, self._buffers))
 
-    cpdef int take(self, bytes buffer) except -1:
-        """Free a buffer that the caller lets go, in iterations to come; at once if it is small,
-        somebody else has it then, or there is no loop."""
-        if buffer is None or PyBytes_GET_SIZE(buffer) <= AT_ONCE:
-            return 0
+    cpdef int take(self, buffer) except -1:
+        """Free bytes or a bytearray that the caller lets go, in iterations to come; at once if it is
+        small, somebody else has it then, or there is no loop."""
+        if buffer is not None and len(buffer) > AT_ONCE:
+            self.take_all([buffer])
+        return 0
+
+    cpdef int take_all(self, list buffers) except -1:
+        """The same of many, which may be small; memoryviews may be among them."""
         loop = asyncio._get_running_loop()
-        if loop is not None:
+        if loop is not None and buffers:
             if not self._buffers:
                 loop.call_soon(self._free_some)
-            self._buffers.append(buffer)
+            self._buffers += buffers
         return 0
 
     def _free_some(self):
-        cdef bytes buffer = self._buffers.pop()
-        cdef Py_ssize_t size = PyBytes_GET_SIZE(buffer) - AT_ONCE
-        if size > AT_ONCE and Py_REFCNT(buffer) == 1:
-            owner = [buffer]
-            buffer = None
-            self._buffers.append(resized(owner, size))
+        cdef Py_ssize_t freed = 0
+        while self._buffers and freed < AT_ONCE:
+            freed += self._free_end()
         if self._buffers:
             asyncio.get_running_loop().call_soon(self._free_some)
+
+    cdef Py_ssize_t _free_end(self) except -1:
+        """Free the end of the last buffer, or all of it; how much that is."""
+        buffer = self._buffers.pop()
+        cdef Py_ssize_t size = len(buffer)
+        if Py_REFCNT(buffer) > 1 or size <= 2 * AT_ONCE:
+            return size
+        if isinstance(buffer, bytes):
+            owner = [buffer]
+            buffer = None
+            self._buffers.append(resized(owner, size - AT_ONCE))
+            return AT_ONCE
+        if isinstance(buffer, bytearray):  # it gives back no less than half of it
+            try:
+                PyByteArray_Resize(buffer, size // 2 - 1)
+            except BufferError:
+                return size
+            self._buffers.append(buffer)
+        return size

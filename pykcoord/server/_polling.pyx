@@ -424,7 +424,8 @@ cdef class Channel:
         self._is_closing = True
         kc_want(self._poller._descriptors[self._lane], &self._watched, 0)
         self._is_lost = True
-        self._left.clear()
+        self._connection._hub.freeing.take_all(self._left)
+        self._left = []
         self._count_left(-self._left_bytes)
         self._poller._loop.call_soon(self._end, error)
         return 0

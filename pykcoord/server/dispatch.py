@@ -43,7 +43,8 @@ _REPLY_HEAD = struct.Struct(">ii")
 
 class Dispatcher:
     """Answers node-level requests through `reply(ticket, frame)`, or `refuse(ticket, reason)`;
-    `unsent_bytes()` is what clients have not read yet. `turn` serves what was read and waits."""
+    `unsent_bytes()` is what clients have not read yet. `free` frees what may be large. `turn`
+    serves what was read and waits."""
 
     def __init__(
         self,
@@ -51,6 +52,7 @@ class Dispatcher:
         reply: Callable[[int, bytes | bytearray], None],
         refuse: Callable[[int, str], None],
         unsent_bytes: Callable[[], int] = lambda: 0,
+        free: Callable[[bytes | bytearray], object] = lambda buffer: None,
         turn: Callable[[], None] = lambda: None,
     ) -> None:
         self._cluster = cluster
@@ -62,8 +64,8 @@ class Dispatcher:
         self._loaded: set[tuple[int, int]] = set()
         self._answers = Budget(_ALL_ANSWERS_BYTES)
         self._kept = KeptAnswers()
-        self._polls = LongPolls(reply, self._answers)
-        self._jobs = Jobs(self._start, self._done, self._failed, self._answers, turn)
+        self._polls = LongPolls(reply, self._answers, free)
+        self._jobs = Jobs(self._start, self._done, self._failed, self._answers, free, turn)
 
     def handle(self, connection: Connection, ticket: int, frame: bytes) -> None:
         """Answer one request: now, in slices, or when its long poll ends."""

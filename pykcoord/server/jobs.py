@@ -75,7 +75,8 @@ class Jobs:
 
     `start` gives what a job costs before its first element, in elements, and its steps; `done`
     takes the answer of one that is done; `failed` the error of one that is not, and is gone.
-    `answers` is the memory of all answers. `turn` serves what was read and not served yet.
+    `answers` is the memory of all answers; `free` frees that of one. `turn` serves what was read
+    and not served yet.
     """
 
     def __init__(
@@ -84,12 +85,14 @@ class Jobs:
         done: Callable[[Job, bytearray], None],
         failed: Callable[[int, Exception], None],
         answers: Budget,
+        free: Callable[[bytearray], object],
         turn: Callable[[], None],
     ) -> None:
         self._start = start
         self._done = done
         self._failed = failed
         self._answers = answers
+        self._free = free
         self._requests = Budget(_REQUESTS_BYTES)
         self._turn = turn
         self._waiting: dict[int, Job] = {}
@@ -126,6 +129,7 @@ class Jobs:
         job = self._waiting.pop(ticket, None) or self._asking.pop(ticket, None)
         if job is not None:
             self._end(job)
+            self._free(job.out)
 
     def _give_way(self) -> None:
         """Read before a slice, and have the turn of what was read: who asks for little waits for
@@ -158,6 +162,7 @@ class Jobs:
         except Exception as error:
             self._waiting.pop(job.ticket, None)
             self._end(job)
+            self._free(job.out)
             self._failed(job.ticket, error)
             return
         self._waiting.pop(job.ticket, None)
@@ -211,7 +216,6 @@ class Jobs:
         self._answers.give(job.size)
         self._requests.give(job.held)
         job.size = job.held = 0
-        job.out = bytearray()
 
 
 def _rest(seconds: float) -> asyncio.Future[None]:

@@ -139,7 +139,12 @@ class Server:
         if new_foreign is None:
             hub = self.hub
             self._dispatcher = Dispatcher(
-                self._cluster, hub.answer, hub.refuse, lambda: hub.unsent_bytes, runtime.turn
+                self._cluster,
+                hub.answer,
+                hub.refuse,
+                lambda: hub.unsent_bytes,
+                hub.freeing.take,
+                runtime.turn,
             )
         else:
             self._dispatcher = new_foreign(self.hub.answer, self.hub.refuse)

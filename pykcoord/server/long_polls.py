@@ -26,11 +26,17 @@ class _Poll(NamedTuple):
 
 class LongPolls:
     """By ticket. A long answer that is held back counts as one in flight: it is taken of
-    `answers`. Where many are, the next one is given at once."""
+    `answers`. Where many are, the next one is given at once. `free` frees one that nobody wants."""
 
-    def __init__(self, reply: Callable[[int, bytes | bytearray], None], answers: Budget) -> None:
+    def __init__(
+        self,
+        reply: Callable[[int, bytes | bytearray], None],
+        answers: Budget,
+        free: Callable[[bytes | bytearray], object] = lambda buffer: None,
+    ) -> None:
         self._reply = reply
         self._answers = answers
+        self._free = free
         self._polls: dict[int, _Poll] = {}
         self._taken = 0
 
@@ -57,6 +63,7 @@ class LongPolls:
         if poll is not None:
             poll.timer.cancel()
             self._count(-poll.taken)
+            self._free(poll.reply)
 
     def finish(self) -> None:
         """Answer all now."""

@@ -7,9 +7,12 @@ import itertools
 import struct
 import sys
 
+import pytest
+from support.scripted_node import HEARTBEAT
+
 from pykcoord.server._freeing import AT_ONCE_BYTES, Freeing
 
-from .conftest import serving
+from .conftest import frame, serving
 
 _LONG_BYTES = 12 * AT_ONCE_BYTES
 
@@ -35,6 +38,51 @@ def test_a_part_is_freed_in_an_iteration_of_the_loop(run):
         assert len(steps) >= 3 * 11
         freeing.take(bytes(AT_ONCE_BYTES))
         assert freeing.bytes_left == 0
+
+    run(main())
+
+
+def test_of_an_answer_half_is_freed_at_once_and_of_parts_some(run):
+    """Clients that went, and had left 200 MiB of answers unread, held all others up for 140 ms."""
+
+    async def main():
+        freeing = Freeing()
+        for _ in range(3):
+            freeing.take(bytearray(_LONG_BYTES))
+        left = await iterations(freeing)
+        assert left[0] == 3 * _LONG_BYTES
+        steps = [before - after for before, after in itertools.pairwise(left)]
+        assert max(steps) <= _LONG_BYTES // 2 + 1
+        part = AT_ONCE_BYTES // 16
+        freeing.take_all([memoryview(bytes(part)), *(bytes(part) for _ in range(63))])
+        assert [after // part for after in await iterations(freeing)] == [64, 48, 32, 16, 0]
+
+    run(main())
+
+
+def test_what_a_client_has_not_read_is_freed_so_when_it_goes(run, request):
+    if "unpolled" in request.node.name:
+        pytest.skip("the loop has what is not sent, and frees it")
+
+    async def main():
+        async with serving() as rig:
+            rig.node._handle = lambda turn, now, ticket, data: turn.foreign.append(ticket)
+            hub = rig.server.hub
+            answer = bytearray(4 * _LONG_BYTES)
+            rig.server.foreign = lambda connection, ticket, frame: hub.answer(
+                ticket, bytearray(answer)
+            )
+            client = await rig.connect()
+            client.send(frame(HEARTBEAT))
+            await rig.until(lambda: hub.unsent_bytes > 2 * _LONG_BYTES)
+            client.writer.transport.abort()
+            left: list[int] = []
+            while hub.connections or hub.freeing.bytes_left:
+                await asyncio.sleep(0)
+                left.append(hub.freeing.bytes_left)
+            assert max(left) == len(answer)
+            assert len(list(filter(None, left))) > 3
+            assert hub.unsent_bytes == 0
 
     run(main())
 

@@ -65,3 +65,24 @@ def test_a_request_for_which_there_is_no_room_is_not_begun() -> None:
         assert _held(rig) == 0
 
     asyncio.run(main())
+
+
+def test_what_was_made_of_an_answer_that_nobody_wants_is_freed_some_at_a_time() -> None:
+    async def main() -> None:
+        rig = Rig()
+        jobs = rig.dispatcher._jobs
+        freed: list[bytearray] = []
+        jobs._free = freed.append
+        ticket = rig.send(_LONG)
+        while jobs._answers.taken < 50_000:
+            await asyncio.sleep(0)
+        rig.dispatcher.abandon(ticket)
+        assert [len(out) >= 50_000 for out in freed] == [True]
+        jobs._requests.most = len(_LONG)
+        other = rig.send(_LONG)
+        await rig.until_answered(other)
+        assert other in rig.refused
+        assert len(freed) == 2
+        assert rig.at_rest()
+
+    asyncio.run(main())
