@@ -35,7 +35,7 @@ from pykcoord.leading import FixedShards
 from pykcoord.log import Holding, LogDirectory, Part
 from pykcoord.log.protocol import Flush, Log, LogObserver, OnCorruption
 from pykcoord.log.state_file import StateFile
-from pykcoord.observers import tell
+from pykcoord.observers import in_steps
 from pykcoord.recorded import Recorded
 from pykcoord.recorder import Recorder, watch_topics
 from pykcoord.runtime import Runtime
@@ -193,7 +193,8 @@ class Engine:
         async def look() -> None:
             while True:
                 await asyncio.sleep(_LAG_SECONDS / node.shards)
-                tell(lag.look, clock.now_ms())
+                for _ in in_steps(lag.looking(clock.now_ms())):
+                    await asyncio.sleep(0)
 
         self.runtime.beside.append(look)
 

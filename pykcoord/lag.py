@@ -211,7 +211,8 @@ class Stalls:
 
     def told(self, place: GroupPlace, lag: int) -> None:
         """It was told of: the next time when the lag has doubled."""
-        self._known[place].told_lag = lag
+        if (still := self._known.get(place)) is not None:
+            still.told_lag = lag
 
     def clear(self) -> None:
         """Forget all."""

@@ -7,7 +7,7 @@ nothing. It looks at one shard at a time, tells the recorder, and is asked for m
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from pykcoord._native import EventBatch
@@ -32,6 +32,8 @@ from pykcoord.lag import (
 __all__ = ["LagWatch"]
 
 _FRESH_OFFSETS = 20_000
+# Of offsets, or of ends, in one step of a look: it takes a millisecond or two.
+_AT_ONCE = 512
 
 
 class Views(Protocol):
@@ -78,18 +80,26 @@ class LagWatch:
 
     def look(self, now_ms: int) -> None:
         """At the next shard. To be called now and then."""
+        for _ in self.looking(now_ms):
+            pass
+
+    def looking(self, now_ms: int) -> Iterator[None]:
+        """The same in steps: others are served between them."""
         shard = self._next
         self._next = (shard + 1) % self._node.shards
         ends = self._ends()
         if shard == 0:
-            self._sample(ends, now_ms)
+            yield from self._sampling(ends, now_ms)
         if not ends:
             self._stalls.clear()
             self._committed.clear()
             return
         late: list[tuple[GroupPlace, int, int]] = []
         committed: dict[str, dict[tuple[str, int], int]] = {}
-        for group, topic, partition, offset, *_ in self._node.offsets(shard):
+        rows = self._node.offsets(shard)
+        for number, (group, topic, partition, offset, *_) in enumerate(rows, 1):
+            if number % _AT_ONCE == 0:
+                yield
             end = ends.get(topic, {}).get(partition)
             if end is None:
                 continue
@@ -98,7 +108,7 @@ class LagWatch:
             still_ms = self._stalls.look(place, offset, lag, now_ms)
             if still_ms is not None:
                 late.append((place, lag, still_ms))
-        self._keep(shard, ends, committed, now_ms)
+        yield from self._keeping(shard, ends, committed, now_ms)
         if late:
             self._tell(shard, now_ms, late)
 
@@ -109,7 +119,8 @@ class LagWatch:
         if ends and self._node.stats().get("offsets", 0) <= _FRESH_OFFSETS:
             for _ in range(self._node.shards):
                 self.look(now_ms)
-            self._sample(ends, now_ms)
+            for _ in self._sampling(ends, now_ms):
+                pass
         of_shard = {group: shard for shard, of in self._committed.items() for group in of}
         sums = {
             group: _sum(ends, of) for kept in self._committed.values() for group, of in kept.items()
@@ -145,24 +156,31 @@ class LagWatch:
         topics = self._catalogue.topics().items()
         return {name: topic.end_offsets for name, topic in topics if topic.end_offsets}
 
-    def _sample(self, ends: Mapping[str, Mapping[int, int]], now_ms: int) -> None:
+    def _sampling(self, ends: Mapping[str, Mapping[int, int]], now_ms: int) -> Iterator[None]:
         self._times.keep((topic, one) for topic, of in ends.items() for one in of)
-        for topic, of in ends.items():
-            for partition, end in of.items():
-                self._times.put((topic, partition), end, now_ms)
+        every = ((topic, *one) for topic, of in ends.items() for one in of.items())
+        for number, (topic, partition, end) in enumerate(every, 1):
+            self._times.put((topic, partition), end, now_ms)
+            if number % _AT_ONCE == 0:
+                yield
 
-    def _keep(
+    def _keeping(
         self, shard: int, ends: Mapping[str, Mapping[int, int]],
         committed: dict[str, dict[tuple[str, int], int]], now_ms: int,
-    ) -> None:  # fmt: skip
+    ) -> Iterator[None]:  # fmt: skip
         known = {group: of for group, of in committed.items() if self._wanted(group)}
-        sums = ((group, _sum(ends, of)) for group, of in known.items())
+        sums = []
+        for group, of in known.items():
+            sums.append((group, _sum(ends, of)))
+            yield
         chosen, self._others[shard] = widest(sums, self.limits.groups)
-        self._committed[shard] = {group: known[group] for group in chosen}
-        for group, of in self._committed[shard].items():
-            for (topic, partition), offset in of.items():
-                lag = max(0, ends[topic][partition] - offset)
-                self.history.put((group, topic, partition), lag, now_ms)
+        kept = self._committed[shard] = {group: known[group] for group in chosen}
+        every = ((group, *one) for group, of in kept.items() for one in of.items())
+        for number, (group, (topic, partition), offset) in enumerate(every, 1):
+            lag = max(0, ends[topic][partition] - offset)
+            self.history.put((group, topic, partition), lag, now_ms)
+            if number % _AT_ONCE == 0:
+                yield
 
     def _owners(self, shard: int, group: str) -> dict[tuple[str, int], Owner]:
         """Of all partitions of a group, by its members' state."""

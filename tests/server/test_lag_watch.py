@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import Any
 
 from pykcoord._native import EventBatch
@@ -11,6 +12,7 @@ from pykcoord.consumer_protocol import encode_assignment
 from pykcoord.events import Event
 from pykcoord.explain import explain
 from pykcoord.lag_watch import LagWatch
+from pykcoord.observers import in_steps
 
 MINUTE = 60_000
 
@@ -66,3 +68,31 @@ def test_it_is_told_when_it_grows_and_again_when_it_has_doubled() -> None:
         catalogue.set_end_offsets({("orders", 0): 200 + minute})
         watch.look(minute * MINUTE)
     assert told == []
+
+
+def test_many_offsets_are_looked_at_in_steps() -> None:
+    """100,000 in a shard held the loop, and every member, up for half a second each time."""
+    count = 5_000
+    rows, catalogue = Rows(), TopicCatalogue({"orders": count})
+    rows.committed = dict.fromkeys(range(count), 10)
+    catalogue.set_end_offsets({("orders", one): 20 + one for one in range(count)})
+    watch = LagWatch(rows, catalogue, lambda recorded: None)
+    steps = len(list(watch.looking(0)))
+    assert steps > 3 * count // 600
+    behind = watch.lags(0)
+    assert [len(group.partitions) for group in behind.groups] == [count]
+    begun = watch.looking(MINUTE)
+    next(begun)
+    catalogue.set_end_offsets({("orders", 0): 500})
+    assert watch.lags(MINUTE).groups[0].lag == behind.groups[0].lag + 480
+    assert len(list(begun)) > count // 600
+    assert len(watch.history.of("g")) == count
+
+
+def test_a_look_that_fails_in_one_of_its_steps_ends_nothing(caplog) -> None:
+    def failing() -> Iterator[None]:
+        yield
+        raise SystemExit(3)
+
+    assert len(list(in_steps(failing()))) == 1
+    assert "an observer failed" in caplog.text
