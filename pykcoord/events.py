@@ -223,7 +223,9 @@ def log_event(event: Event) -> None:
         if event.cause is not None:
             text += f", {event.cause}"
         if event.count is not None:
-            text += f", {event.count} {_COUNTED.get(event.kind, 'members')}"
+            counted = _COUNTED.get(event.kind, "members")
+            is_one = event.count == 1 and counted != "ms"
+            text += f", {event.count} {counted[:-1] if is_one else counted}"
         _log(logging.DEBUG, event, text, {"event": event.kind})
 
 

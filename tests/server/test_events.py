@@ -172,6 +172,8 @@ def test_every_other_event_is_a_line_at_debug(caplog):
         log_event(Event("group_created", "g", 0))
         log_event(Event("join_phase_completed", "g", 1, count=2, detail="range"))
         log_event(Event("group_stable", "g", 1, count=2))
+        log_event(Event("group_stable", "g", 1, count=1))
+        log_event(Event("join_held", "g", 1, count=1))
         log_event(Event("member_gone", "g", 1, "session_expired", member))
         log_event(Event("group_deleted", "g", 2, "expired"))
     assert {record.levelname for record in caplog.records} == {"DEBUG"}
@@ -179,6 +181,8 @@ def test_every_other_event_is_a_line_at_debug(caplog):
         "created",
         "the join phase is over, 2 members",
         "stable, 2 members",
+        "stable, 1 member",
+        "join held, 1 ms",
         "member gone, session_expired: member c-1 (client c /10.0.0.7)",
         "deleted, expired",
     ]
