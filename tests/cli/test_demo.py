@@ -22,6 +22,7 @@ def test_the_demo_keeps_every_promise(tmp_path: Path) -> None:
     for told in (
         r"the coordinator listens on 127\.0\.0\.1:\d+ \(process \d+; new log\)",
         r"generation \d+: ann reads 0\+1, bob reads 2\+3, cleo reads 4\+5\n",
+        r"a new group waits for more members",
         r"bob is killed \(SIGKILL\)",
         r"the coordinator is killed \(SIGKILL\)",
         r"read 6 offsets from its log in \d+ ms",

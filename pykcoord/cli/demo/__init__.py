@@ -108,6 +108,7 @@ class _Demo:
         self._say("three consumers start (kafka-python, unmodified): ann, bob and cleo")
         for name in ("ann", "bob", "cleo"):
             self._start_consumer(name)
+        self._say("a new group waits for more members, 3 s after each that comes")
         self._settle("ann, bob and cleo joined")
         self._watch_commits()
 
