@@ -16,6 +16,7 @@ from pykcoord.server._counting cimport Counts
 from pykcoord.server._freeing cimport Freeing, resized
 from pykcoord.server._halves cimport Halves
 from pykcoord.server._sending cimport Replies, descriptor_of
+from pykcoord.server.frame_sizes import unfit_size
 
 # Beyond this, pipelined frames wait in the client's socket; the other where those of all take much.
 cdef Py_ssize_t READ_AHEAD_BYTES = 65536, LITTLE_AHEAD_BYTES = 1024
@@ -363,8 +364,7 @@ cdef class Connection:
             return 0
         size = _int32(data)
         if size <= 0 or size > self._hub._max_frame_bytes:
-            most = self._hub._max_frame_bytes
-            self._hub._refuse(self, f"frame of {size} bytes, socket.request.max.bytes={most}")
+            self._hub._refuse(self, unfit_size(size, self._hub._max_frame_bytes))
             return -1
         if length >= 6 and size > READ_AHEAD_BYTES and self._is_refused(data, size):
             return -1

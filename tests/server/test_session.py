@@ -132,6 +132,27 @@ def test_names_that_are_long_are_kept_for_nothing_but_their_connection():
     assert with_software(client, long, "1") is not named
 
 
+@pytest.mark.parametrize(
+    ("begin", "said"),
+    [
+        (b"GET /metrics HTTP/1.1\r\n\r\n", "an HTTP request: metrics and console have ports of"),
+        (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "set the client's security.protocol to"),
+    ],
+)
+def test_another_protocol_is_told_by_its_name(run, caplog, begin, said):
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            client.send(begin)
+            assert await client.closed()
+
+    with caplog.at_level(logging.WARNING, "pykcoord.server"):
+        run(main())
+    (line,) = [one.getMessage() for one in caplog.records if one.name == "pykcoord.server"]
+    assert "socket.request.max.bytes=104857600; it is a" in line
+    assert said in line
+
+
 def test_lines_of_log_say_who_connects_and_who_is_refused(run, caplog):
     async def main():
         async with serving() as rig:
