@@ -403,3 +403,18 @@ def test_who_is_silent_for_the_session_of_its_group_is_gone(run):
                     await asyncio.sleep(0)
 
     run(main())
+
+
+def test_what_is_kept_of_a_group_is_bounded_in_size(run):
+    """Ids of 32 KiB for 10,000 groups made a file of 320 MB, written anew with each change."""
+
+    async def main():
+        async with serving() as rig:
+            client = await rig.connect()
+            code, text = await alter(client, "g" * 2_044, (SESSION, SET, "45000"))
+            assert code == 42
+            assert text == "At most 2048 characters of a group's id and its settings are kept"
+            assert rig.catalogue.group_configs() == {}
+            assert await alter(client, "g" * 2_043, (SESSION, SET, "45000")) == (0, None)
+
+    run(main())

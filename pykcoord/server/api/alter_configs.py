@@ -23,6 +23,8 @@ from pykcoord.session import Session
 _SET, _DELETE, _APPEND, _SUBTRACT = range(4)  # AlterConfigOp.OpType
 # There are far fewer; they are looked at in one go.
 _MAX_CONFIGS = 100
+# Of a group's id and its settings: those of 10,000 groups are stored whenever one of them changes.
+_MAX_CHARACTERS = 2_048
 _Altered = Callable[[Any, Cluster], dict[str, str]]
 
 
@@ -68,6 +70,9 @@ def _alter(asked: Any, validate_only: bool, cluster: Cluster, altered: _Altered)
             check_group_configs(configs, cluster.broker_configs)
         except ArgumentError as error:
             return _result(asked, ErrorCode.invalid_config, error.reason)
+        if len(asked.resource_name) + sum(map(len, configs.values())) > _MAX_CHARACTERS:
+            text = f"At most {_MAX_CHARACTERS} characters of a group's id and its settings are kept"
+            raise _Refused(ErrorCode.invalid_request, text)
         if not validate_only:
             cluster.catalogue.set_group_configs(asked.resource_name, configs)
     except _Refused as error:
