@@ -4,10 +4,17 @@
 use kcoord_core::java_hash::java_hash;
 
 /// The partition of `__consumer_offsets` that holds `group_id`. `abs(-2^31)` is 0 in Kafka.
+#[inline]
 pub fn shard_of(group_id: &str, shards: usize) -> usize {
-    if shards == 1 {
-        return 0;
+    match shards {
+        1 => 0,
+        _ => shard_of_many(group_id, shards),
     }
+}
+
+/// Apart, so that a host of one shard is spared a call.
+#[inline(never)]
+fn shard_of_many(group_id: &str, shards: usize) -> usize {
     let hash = java_hash(group_id).cast_signed();
     let positive = if hash == i32::MIN { 0 } else { hash.unsigned_abs() };
     (positive % shards as u32) as usize

@@ -6,21 +6,32 @@ use crate::group::Machine;
 
 impl Machine {
     /// The member's row, or the error of an id that is unknown or fenced.
+    #[inline]
     pub fn identify(
         &self,
         group: u32,
         member_id: &str,
         group_instance_id: Option<&str>,
     ) -> Result<u32, ErrorCode> {
-        if let Some(instance_id) = group_instance_id {
-            let row = self.registry.find_static_member(group, instance_id);
-            let row = row.ok_or(ErrorCode::UnknownMemberId)?;
-            if !self.registry.members[row].is_member_id(member_id) {
-                return Err(ErrorCode::FencedInstanceId);
-            }
-            return Ok(row);
+        match group_instance_id {
+            Some(instance_id) => self.identify_static(group, member_id, instance_id),
+            None => self.registry.find_member(group, member_id).ok_or(ErrorCode::UnknownMemberId),
         }
-        self.registry.find_member(group, member_id).ok_or(ErrorCode::UnknownMemberId)
+    }
+
+    #[inline(never)]
+    fn identify_static(
+        &self,
+        group: u32,
+        member_id: &str,
+        instance_id: &str,
+    ) -> Result<u32, ErrorCode> {
+        let row = self.registry.find_static_member(group, instance_id);
+        let row = row.ok_or(ErrorCode::UnknownMemberId)?;
+        if !self.registry.members[row].is_member_id(member_id) {
+            return Err(ErrorCode::FencedInstanceId);
+        }
+        Ok(row)
     }
 }
 

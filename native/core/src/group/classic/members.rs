@@ -4,6 +4,7 @@ use kcoord_timer::slab::NO_ROW;
 
 use super::group::ClassicGroup;
 use super::member::Member;
+use super::roster::Roster;
 use crate::group::registry::Registry;
 use crate::group::text::Shared;
 
@@ -17,12 +18,19 @@ impl Registry {
         self.groups[group].classic_mut()
     }
 
+    /// Groups of one member are looked at where this is called: most heartbeats are theirs.
+    #[inline]
     pub fn find_member(&self, group: u32, member_id: &str) -> Option<u32> {
         let of = self.classic(group);
         match &of.roster {
-            Some(roster) => roster.members.find(&self.members, self.hash(member_id), member_id),
+            Some(roster) => self.find_in_roster(roster, member_id),
             None => of.sole().filter(|row| self.members[*row].is_member_id(member_id)),
         }
+    }
+
+    #[inline(never)]
+    fn find_in_roster(&self, roster: &Roster, member_id: &str) -> Option<u32> {
+        roster.members.find(&self.members, self.hash(member_id), member_id)
     }
 
     pub fn find_static_member(&self, group: u32, group_instance_id: &str) -> Option<u32> {
