@@ -58,9 +58,7 @@ impl OneTurn {
         OneTurn::new(members, |asked, members| {
             asked.joins_consumer_group(members);
             asked.compute_targets();
-            while asked.turn(&[]).next_timeout_ms == Some(asked.now_ms + 1) {
-                asked.now_ms += 1;
-            }
+            asked.comes_to_rest();
             asked.now_ms += 2_000;
             consumer_join(members)
         })
@@ -123,9 +121,7 @@ impl OneTurn {
         OneTurn::new(members, |asked, members| {
             asked.joins_consumer_group(members);
             asked.compute_targets();
-            while asked.turn(&[]).next_timeout_ms == Some(asked.now_ms + 1) {
-                asked.now_ms += 1;
-            }
+            asked.comes_to_rest();
             // Who owns nothing is given all that is free: the first one gives up what it had alone.
             (0..members).for_each(|member| _ = asked.turn(&[consumer_join(member)]));
             let groups = vec!["c"];
@@ -229,6 +225,13 @@ impl Asked {
     fn compute_targets(&mut self) {
         for job in std::mem::take(&mut self.jobs) {
             self.node.bring_targets(job.number, Ok(job.input.compute()));
+        }
+    }
+
+    /// What goes on from turn to turn is done: slices that are written, and answers that leave.
+    fn comes_to_rest(&mut self) {
+        while self.turn(&[]).next_timeout_ms.is_some_and(|due_ms| due_ms <= self.now_ms + 1) {
+            self.now_ms += 1;
         }
     }
 
