@@ -198,7 +198,7 @@ def test_calls_that_never_come_back_are_few(opened: Callable[..., Coordinator]) 
         told = findings(coordinator, run, jobs)
     finally:
         may_end.set()
-    assert "own: no answer in 50 ms" in told
+    assert "own: no answer in 50 ms, group.consumer.assignor.timeout.ms" in told
     assert told[-1] == "own: 3 calls of it have not come back"
     assert len(own.asked) <= 4
 

@@ -41,7 +41,7 @@ def test_the_traces_hold_every_owned_api() -> None:
 
 def test_a_frame_cut_short_is_an_error_that_names_the_field() -> None:
     heartbeat = bytes.fromhex("000c0004000000070003636c69000367310000000103")
-    with pytest.raises(ValueError, match=r"member_id \(byte 22\) the frame ends inside it"):
+    with pytest.raises(ValueError, match=r"member_id \(byte 22\) goes beyond the end of the frame"):
         _native.reencode(heartbeat, 12, 4, True)
 
 

@@ -364,7 +364,10 @@ fn an_assignor_that_is_late_or_fails_is_replaced_by_uniform() {
     world.shard.handle_timeout(5_000);
     world.settle();
     assert_eq!(world.group(), (sizes([("a", 4)]), (2, 2)));
-    assert_eq!(findings(&mut world.shard), ["mine: no answer in 5000 ms"]);
+    assert_eq!(
+        findings(&mut world.shard),
+        ["mine: no answer in 5000 ms, group.consumer.assignor.timeout.ms"]
+    );
     let targets = late.input.accept(&all_to("a"));
     world.shard.handle_targets(world.now_ms, late.number, targets);
     assert_eq!(world.settle(), 0, "it comes too late");

@@ -43,7 +43,7 @@ pub enum DecodeErrorKind {
 impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let reason = match self.kind {
-            DecodeErrorKind::EndOfInput => "the frame ends inside it",
+            DecodeErrorKind::EndOfInput => "goes beyond the end of the frame",
             DecodeErrorKind::Null => "must not be null",
             DecodeErrorKind::TooLong => "is too long",
             DecodeErrorKind::TooManyElements => "claims more elements than the frame can hold",

@@ -138,7 +138,9 @@ impl Machine {
         computing.timer = TimerId::NONE;
         if let Stage::Asked(number) = computing.stage {
             self.target_jobs.groups.remove(&number);
-            let reason = format!("no answer in {} ms", self.config.consumer.assignor_timeout_ms);
+            let timeout_ms = self.config.consumer.assignor_timeout_ms;
+            let setting = "group.consumer.assignor.timeout.ms";
+            let reason = format!("no answer in {timeout_ms} ms, {setting}");
             return self.replace_assignor(now_ms, fired.group, &computing.assignor, &reason);
         }
         self.advance_target(now_ms, fired.group, *computing);
