@@ -210,7 +210,10 @@ class AskClient:
         """What groups of that node have committed at the most. Raises as `ask`."""
         ends, _ = await self._in_turn(timeout_seconds, "ends", wanted, "ends_are", 0)
         with _reading():
-            return _as_ends(ends, _OFFSETS)
+            told = _as_ends(ends, _OFFSETS)
+            if any(len(some) != len(wanted[topic]) for topic, some in told.items()):
+                raise ValueError("it does not tell one end of each partition")
+            return told
 
     async def events(self, timeout_seconds: float) -> Sequence[Mapping[str, Any]]:
         """What happened to groups of that node since the last call, as JSON has events. Raises as

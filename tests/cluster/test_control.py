@@ -19,7 +19,7 @@ from click.testing import CliRunner
 from support.members import Members, probing, spread
 
 from pykcoord.cli import commands
-from pykcoord.cluster.asking import AskClient, serve_asks
+from pykcoord.cluster.asking import AskClient, MalformedError, serve_asks
 from pykcoord.cluster.looking import read_cluster
 from pykcoord.cluster.secret import DifferentSecretError, SecretError, check_secret
 from pykcoord.errors import KcoordError
@@ -249,6 +249,23 @@ def test_a_fault_in_what_answers_is_one_of_the_node(caplog: pytest.LogCaptureFix
 
     asyncio.run(asks())
     assert [repr(one) for one in failed] == ["TypeError('a fault')"]
+
+
+@pytest.mark.parametrize("told", [{"t": [7]}, {"t": [7, 8, 9]}, {"other": [7, 8]}])
+def test_ends_of_other_partitions_than_were_asked_for_are_refused(
+    told: dict[str, list[int]],
+) -> None:
+    """They were taken by a callback of the loop, and what that raises ends a node."""
+
+    async def asks() -> None:
+        server = await serve_asks(("127.0.0.1", 0), lambda *_: (ANSWER, 1), None, lambda _: told)
+        client = AskClient("127.0.0.1", server.sockets[0].getsockname()[1])
+        with pytest.raises(MalformedError):
+            await client.ends({"t": [0, 2]}, SECONDS)
+        client.close()
+        server.close()
+
+    asyncio.run(asks())
 
 
 def test_the_store_says_which_secret_the_cluster_has(tmp_path: Path) -> None:
