@@ -47,7 +47,10 @@ class Listener:
         self._retry: asyncio.TimerHandle | None = None
         self._loop = asyncio.get_running_loop()
         self._socket = bound_socket(address, family)
-        if receive_buffer_bytes >= 0:  # what is accepted has the same
+        # What is accepted has the same. As in Kafka, a client that is gone without a word is
+        # noticed, however long its request waits.
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        if receive_buffer_bytes >= 0:
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer_bytes)
         self.address: tuple[str, int] = self._socket.getsockname()[:2]
 

@@ -88,3 +88,18 @@ def test_a_connection_that_cannot_be_served_is_closed_alone(polled):
             assert rig.server._runtime.is_running
 
     polled(main())
+
+
+def test_a_client_that_is_gone_without_a_word_is_noticed(polled):
+    """A Fetch may wait for days, and a connection with a request in flight is never idle."""
+
+    async def main():
+        async with serving(socket_receive_buffer_bytes=50_000) as rig:
+            listener = rig.server._listener
+            serve, accepted = listener._serve, []
+            listener._serve = lambda of: (accepted.append(of), serve(of))
+            assert await (await rig.connect()).ask(frame(HEARTBEAT))
+            assert accepted[0].getsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE) == 1
+            assert accepted[0].getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) in (50_000, 100_000)
+
+    polled(main())
