@@ -1,6 +1,7 @@
 """Types of _freeing.pyx: large buffers, taken and freed some at a time."""
 
 AT_ONCE_BYTES: int
+LITTLE_BYTES: int
 
 def take_small_pages() -> bool: ...
 

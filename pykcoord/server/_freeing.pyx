@@ -27,6 +27,9 @@ cdef extern from *:
 
 cdef Py_ssize_t AT_ONCE = 1 << 20
 AT_ONCE_BYTES = AT_ONCE
+# What is smaller stays with the process, for what comes next.
+cdef Py_ssize_t LITTLE = 1 << 16
+LITTLE_BYTES = LITTLE
 
 
 def take_small_pages():
@@ -64,7 +67,7 @@ cdef class Freeing:
     cpdef int take(self, buffer) except -1:
         """Free bytes or a bytearray that the caller lets go, in iterations to come; at once if it is
         small, somebody else has it then, or there is no loop."""
-        if buffer is not None and len(buffer) > AT_ONCE:
+        if buffer is not None and len(buffer) > LITTLE:
             self.take_all([buffer])
         return 0
 

@@ -10,7 +10,7 @@ import sys
 import pytest
 from support.scripted_node import HEARTBEAT
 
-from pykcoord.server._freeing import AT_ONCE_BYTES, Freeing
+from pykcoord.server._freeing import AT_ONCE_BYTES, LITTLE_BYTES, Freeing
 
 from .conftest import frame, serving
 
@@ -36,8 +36,20 @@ def test_a_part_is_freed_in_an_iteration_of_the_loop(run):
         steps = [before - after for before, after in itertools.pairwise(left)]
         assert max(steps) <= 2 * AT_ONCE_BYTES
         assert len(steps) >= 3 * 11
-        freeing.take(bytes(AT_ONCE_BYTES))
+        freeing.take(bytes(LITTLE_BYTES))
         assert freeing.bytes_left == 0
+
+    run(main())
+
+
+def test_many_frames_of_a_mebibyte_are_not_freed_at_once(run):
+    """Hundreds of clients went together, each with a part of a frame: 250 MiB in an iteration."""
+
+    async def main():
+        freeing = Freeing()
+        for _ in range(50):
+            freeing.take(bytes(AT_ONCE_BYTES))
+        assert await iterations(freeing) == [left * AT_ONCE_BYTES for left in range(50, -1, -1)]
 
     run(main())
 
