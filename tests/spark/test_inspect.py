@@ -292,6 +292,7 @@ def _transactions(folder: Path, *groups: str) -> None:
     (folder / f"{0:020d}.log").write_bytes(log)
 
 
+@pytest.mark.spark_all
 def test_groups_with_transactions(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
