@@ -170,9 +170,13 @@ class LagWatch:
     ) -> Iterator[None]:  # fmt: skip
         known = {group: of for group, of in committed.items() if self._wanted(group)}
         sums = []
+        added = 0
         for group, of in known.items():
             sums.append((group, _sum(ends, of)))
-            yield
+            added += len(of)
+            if added >= _AT_ONCE:
+                added = 0
+                yield
         chosen, self._others[shard] = widest(sums, self.limits.groups)
         kept = self._committed[shard] = {group: known[group] for group in chosen}
         every = ((group, *one) for group, of in kept.items() for one in of.items())
