@@ -21,7 +21,7 @@ MAX_LINES = 500
 
 # A part may import itself and the parts above it in this list; `cli` may import all.
 LAYERS = [
-    {"_kio", "errors", "kafka_names", "properties", "clock", "ranges", "topic_ids"},
+    {"_kio", "errors", "kafka_names", "properties", "clock", "ranges", "topic_ids", "addresses"},
     {"arrow", "events", "observers"},
     {"assignment_rules", "_arguments", "_setting", "comparing", "storing", "gathering"},
     {"config", "catalogue", "log"},

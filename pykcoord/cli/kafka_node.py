@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from pykcoord.addresses import address_text
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.serving import Options, new_runner, watch_lag, when_asked_to_end
 from pykcoord.clock import monotonic_seconds
 from pykcoord.config import Config
 from pykcoord.node.member import KafkaNode, NodeOptions
-from pykcoord.server.addresses import address_text, naming_address
+from pykcoord.server.addresses import naming_address
 
 if TYPE_CHECKING:
     from pykcoord.server.metrics import ServerMetrics
@@ -66,7 +67,7 @@ async def _serve(config: Config, options: Options, bootstrap: str, lines: LineQu
             joining.result()
             await stack.enter_async_context(_console(node, metrics, options))
             click.echo(
-                f"pykcoord ready listen={address_text(node.server.address)} node={node.node_id} "
+                f"pykcoord ready listen={address_text(*node.server.address)} node={node.node_id} "
                 f"cluster={node.cluster.view.cluster_id} shards={node.partitions} "
                 f"replicas={len(node.directory.on_disk())} "
                 f"load_ms={round(1000 * (monotonic_seconds() - started))}"

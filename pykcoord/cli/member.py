@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pykcoord.addresses import address_text
 from pykcoord.cli.end_offsets import following
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.serving import (
@@ -32,7 +33,7 @@ from pykcoord.config import Config
 from pykcoord.errors import KcoordError
 from pykcoord.log.shared import open_store
 from pykcoord.log.shared.store import is_folder
-from pykcoord.server.addresses import address_text, naming_address
+from pykcoord.server.addresses import naming_address
 from pykcoord.web import WebOptions
 from pykcoord.web.options import is_loopback
 
@@ -88,7 +89,7 @@ def _check_control(control: Address, advertise: Address | None, secret: str | No
         )
     if secret is None and not is_loopback(host):
         raise click.UsageError(
-            f"--control {address_text(control)} can be reached from other machines, which could "
+            f"--control {address_text(*control)} can be reached from other machines, which could "
             "give this node orders: give all nodes of the cluster the same --secret-file, or take "
             "127.0.0.1"
         )
@@ -125,7 +126,7 @@ async def _serve(
 
     def ready(address: Address, shards: int) -> None:
         node = config.node_id
-        click.echo(f"pykcoord ready node={node} listen={address_text(address)} shards={shards}")
+        click.echo(f"pykcoord ready node={node} listen={address_text(*address)} shards={shards}")
 
     with _naming_store(options.location):
         await serve_member(

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 import click
 
 from pykcoord._native import Node, ReplayError
+from pykcoord.addresses import address_text
 from pykcoord.catalogue import InvalidPartitionsError
 from pykcoord.cli.end_offsets import following
 from pykcoord.cli.log_queue import LineQueue
@@ -33,7 +34,7 @@ from pykcoord.errors import KcoordError, LogError
 from pykcoord.log import Flush, OnCorruption
 from pykcoord.server import Peers, Server
 from pykcoord.server._freeing import take_small_pages
-from pykcoord.server.addresses import address_text, naming_address
+from pykcoord.server.addresses import naming_address
 from pykcoord.web import WebOptions
 
 if TYPE_CHECKING:
@@ -138,7 +139,7 @@ class Alone:
 
     def ready(self, ready: Ready) -> None:
         """One line on stdout."""
-        click.echo(f"pykcoord ready listen={address_text(ready.address)} {ready}")
+        click.echo(f"pykcoord ready listen={address_text(*ready.address)} {ready}")
 
 
 async def serve(config: Config, options: Options, lines: LineQueue, role: Role) -> None:

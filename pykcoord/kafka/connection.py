@@ -16,6 +16,7 @@ from kio.schema.api_versions.v3.request import ApiVersionsRequest
 from kio.schema.sasl_authenticate.v2.request import SaslAuthenticateRequest
 from kio.schema.sasl_handshake.v1.request import SaslHandshakeRequest
 
+from pykcoord.addresses import address_text
 from pykcoord.clock import monotonic_seconds
 from pykcoord.errors import ConfigError
 from pykcoord.kafka import sasl
@@ -28,7 +29,6 @@ from pykcoord.kafka.errors import (
 )
 from pykcoord.kafka.tls import context_of
 from pykcoord.kafka.tokens import token_of
-from pykcoord.kafka.view import address_text
 from pykcoord.protocol import decode_response, encode_request
 
 __all__ = ["Connection", "Connector"]

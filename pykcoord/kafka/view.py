@@ -11,14 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-__all__ = ["Broker", "ClusterTopic", "ClusterView", "Leader", "address_text"]
+from pykcoord.addresses import address_text
+
+__all__ = ["Broker", "ClusterTopic", "ClusterView", "Leader"]
 
 _NO_ID = uuid.UUID(int=0)
-
-
-def address_text(host: str, port: int) -> str:
-    """HOST:PORT, or [HOST]:PORT for IPv6."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 class Broker(NamedTuple):

@@ -15,8 +15,8 @@ from kio.schema.describe_quorum.v2.request import DescribeQuorumRequest, Partiti
 from kio.schema.types import TopicName
 from kio.static.primitive import i8, i32
 
+from pykcoord.addresses import address_text
 from pykcoord.kafka import Cluster, ClusterError, Connection, OldClusterError
-from pykcoord.kafka.view import address_text
 from pykcoord.log.folders import TOPIC
 from pykcoord.log.replicas import NodeState
 from pykcoord.node.errors import NodeError

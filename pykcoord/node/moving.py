@@ -39,9 +39,9 @@ from kio.schema.types import BrokerId, GroupId, TopicName
 from kio.static.primitive import i8, i32, i32Timedelta
 
 from pykcoord._native import partition_of
+from pykcoord.addresses import address_text
 from pykcoord.clock import monotonic_seconds
 from pykcoord.kafka import Cluster, ClusterError, UnreachableError
-from pykcoord.kafka.view import address_text
 from pykcoord.log.folders import TOPIC
 from pykcoord.node.cordon import CORDON_SETTING
 from pykcoord.node.errors import NodeError

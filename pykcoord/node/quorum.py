@@ -23,9 +23,9 @@ from kio.schema.fetch_snapshot.v1.request import (
 from kio.schema.types import BrokerId, TopicName
 from kio.static.primitive import i32, i32Timedelta, i64
 
+from pykcoord.addresses import address_text
 from pykcoord.clock import thread_seconds
 from pykcoord.kafka import ClientProperties, ClusterError, Connection, Connector, UnreachableError
-from pykcoord.kafka.view import address_text
 from pykcoord.node.errors import NodeError
 from pykcoord.node.image import Image
 from pykcoord.node.metadata_records import MetadataBatch, batches_of

@@ -1,5 +1,5 @@
-"""Addresses of servers: how they are written, and what is said of one that cannot be had; and those
-that are kept for servers of other processes, while those start, and start again.
+"""Addresses of servers: what is said of one that cannot be had, and those that are kept for servers
+of other processes, while those start, and start again.
 
 A socket that is bound and does not listen keeps a port from all who want any that is free, and from
 outgoing connections. On Linux the server that it is kept for can bind it all the same, and clients
@@ -14,10 +14,11 @@ import socket
 import sys
 from collections.abc import Iterator
 
+from pykcoord.addresses import address_text
 from pykcoord.errors import KcoordError
 from pykcoord.server.accepting import bound_socket
 
-__all__ = ["AddressError", "AddressTakenError", "KeptAddresses", "address_text", "naming_address"]
+__all__ = ["AddressError", "AddressTakenError", "KeptAddresses", "naming_address"]
 
 # Elsewhere a port that is bound cannot be bound again: it is only looked whether it is free.
 _CAN_SHARE = sys.platform == "linux"
@@ -29,12 +30,6 @@ class AddressError(KcoordError):
     def __init__(self, text: str, errno: int | None) -> None:
         super().__init__(text)
         self.errno = errno
-
-
-def address_text(address: tuple[str, int]) -> str:
-    """HOST:PORT, or [HOST]:PORT for IPv6."""
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 @contextlib.contextmanager
@@ -51,7 +46,7 @@ def naming_address(option: str, address: tuple[str, int]) -> Iterator[None]:
                 reason += "; where clients are told to connect is --advertise"
         else:
             reason = error.strerror or str(error)
-        text = f"{option} {address_text(address)}: {reason}"
+        text = f"{option} {address_text(*address)}: {reason}"
         raise AddressError(text, error.errno) from error
 
 

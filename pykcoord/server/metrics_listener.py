@@ -19,6 +19,8 @@ from http import HTTPStatus
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
+from pykcoord.addresses import address_text
+
 logger = logging.getLogger("pykcoord.server")
 
 MAX_CONNECTIONS = 32
@@ -44,9 +46,7 @@ def serve_metrics(registry: CollectorRegistry, listen: tuple[str, int]) -> Itera
     thread = threading.Thread(target=server.run, args=(listener,), name="metrics", daemon=True)
     thread.start()
     try:
-        host, port = listen[0], listener.getsockname()[1]
-        shown = f"[{host}]" if ":" in host else host
-        yield f"http://{shown}:{port}/metrics"
+        yield f"http://{address_text(listen[0], listener.getsockname()[1])}/metrics"
     finally:
         server.stop()
         thread.join(_STOP_SECONDS)

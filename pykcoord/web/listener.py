@@ -20,6 +20,7 @@ except ModuleNotFoundError as error:
         "the console needs Starlette and uvicorn: pip install 'pykcoord[web]'", name=error.name
     ) from None
 
+from pykcoord.addresses import address_text
 from pykcoord.web.options import WebOptions
 from pykcoord.web.reading import Reads
 from pykcoord.web.source import Source
@@ -86,10 +87,9 @@ def serve_console(
     options.check()
     listener = _listening(options.listen)
     try:
-        host, port = options.listen[0], listener.getsockname()[1]
         application = Application(source, options, now_ms, reading)
-        shown = f"[{host}]" if ":" in host else host
-        console = Console(f"http://{shown}:{port}/", _server(application), application)
+        shown = address_text(options.listen[0], listener.getsockname()[1])
+        console = Console(f"http://{shown}/", _server(application), application)
     except BaseException:
         listener.close()
         raise

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ipaddress
 from dataclasses import dataclass
 
+from pykcoord.addresses import address_text
 from pykcoord.errors import ConfigError
 
 __all__ = ["WebOptions", "check_token", "is_loopback", "parse_address"]
@@ -33,10 +34,9 @@ class WebOptions:
         if self.token is not None:
             check_token(self.token, token_option)
         elif not is_loopback(host):
-            shown = f"[{host}]" if ":" in host else host
             raise ConfigError(
                 option,
-                f"{shown}:{port} can be reached from other machines: give a token with "
+                f"{address_text(host, port)} can be reached from other machines: give a token with "
                 f"{token_option}, or listen on 127.0.0.1",
             )
 

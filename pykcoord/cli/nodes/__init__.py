@@ -14,6 +14,7 @@ from functools import partial
 
 import click
 
+from pykcoord.addresses import address_text
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.logs import LogFormat, LogLevel
 from pykcoord.cli.nodes.supervisor import Slot, Supervisor
@@ -22,7 +23,7 @@ from pykcoord.config import Config
 from pykcoord.errors import KcoordError
 from pykcoord.log import Holding
 from pykcoord.server import Broker
-from pykcoord.server.addresses import AddressTakenError, KeptAddresses, address_text, naming_address
+from pykcoord.server.addresses import AddressTakenError, KeptAddresses, naming_address
 
 __all__ = ["supervise"]
 
@@ -85,9 +86,9 @@ def _cannot_have(
 ) -> str:
     last = first[1] + nodes - 1
     node = first_id + (error.address[1] - first[1] if first[1] else 0)
-    text = f"{option} {address_text(first)} with --nodes {nodes}: node {node} cannot have "
+    text = f"{option} {address_text(*first)} with --nodes {nodes}: node {node} cannot have "
     if error.errno != errno.EADDRINUSE or not first[1]:
-        return f"{text}{address_text(error.address)}: {error.strerror}"
+        return f"{text}{address_text(*error.address)}: {error.strerror}"
     return (
         f"{text}port {error.address[1]}: it is in use. End what listens there, or give another "
         f"first port (the nodes take {first[1]} to {last}), or 0 for free ones"

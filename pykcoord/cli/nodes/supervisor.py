@@ -16,6 +16,7 @@ from typing import Any
 
 import click
 
+from pykcoord.addresses import address_text
 from pykcoord.cli.log_queue import LineQueue
 from pykcoord.cli.logs import LogFormat, LogLevel
 from pykcoord.cli.nodes.ends import EndsRelay
@@ -35,7 +36,6 @@ from pykcoord.engine import begin_topics
 from pykcoord.errors import KcoordError
 from pykcoord.log import Holding
 from pykcoord.server import Broker
-from pykcoord.server.addresses import address_text
 
 __all__ = ["Slot", "Supervisor"]
 
@@ -231,7 +231,7 @@ class Supervisor:
             "node %d (process %d) serves %s: led=%d %s",
             process.node_id,
             process.pid,
-            address_text(slot.told.address),
+            address_text(*slot.told.address),
             led,
             slot.told,
             extra={"event": "node_ready", "node": process.node_id, "pid": process.pid},
@@ -248,7 +248,7 @@ class Supervisor:
         whole = Ready(
             told[0].address, told[0].shards, groups, offsets, max(one.load_ms for one in told)
         )
-        listen = ",".join(address_text(one.address) for one in told)
+        listen = ",".join(address_text(*one.address) for one in told)
         pids = ",".join(str(one.pid) for one in self._processes())
         self._lines.flush_within(_LINES_SECONDS)  # they come before the ready line
         click.echo(f"pykcoord ready nodes={len(told)} listen={listen} {whole} pids={pids}")
