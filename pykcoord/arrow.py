@@ -18,6 +18,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from pykcoord.errors import MissingExtraError
+
 if TYPE_CHECKING:
     import pyarrow
 
@@ -70,7 +72,7 @@ def arrow_library() -> Any:
         import pyarrow as pa
     except ImportError as error:
         reason = "Arrow tables and batches need pyarrow: pip install 'pykcoord[arrow]'"
-        raise ImportError(reason, name="pyarrow") from error
+        raise MissingExtraError(reason, name="pyarrow") from error
     return pa
 
 

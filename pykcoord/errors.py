@@ -30,6 +30,11 @@ class KcoordError(Exception):
     """Base of everything that pykcoord raises on purpose. `str()` is one line, fit to be shown."""
 
 
+class MissingExtraError(ModuleNotFoundError):
+    """A library that an extra brings is missing: `str()` says how to get it. Callers know it as the
+    ImportError that it is."""
+
+
 class ConfigError(KcoordError, ValueError):
     """A configuration that is refused at start.
 

@@ -16,7 +16,7 @@ from types import FrameType
 
 import click
 
-from pykcoord.errors import KcoordError
+from pykcoord.errors import KcoordError, MissingExtraError
 
 __all__ = ["interrupted_by_signals", "line_of", "load_command", "run_commands"]
 
@@ -107,9 +107,7 @@ def _reason(error: Exception) -> str | None:
         return error.format_message()
     if isinstance(error, OSError) and not isinstance(error, KcoordError):
         return f"{error.filename}: {error.strerror}" if error.filename else str(error)
-    # A library that an extra brings is missing: the message says how to get it.
-    is_missing_extra = isinstance(error, ImportError) and "pip install 'pykcoord[" in error.msg
-    return str(error) if isinstance(error, KcoordError) or is_missing_extra else None
+    return str(error) if isinstance(error, KcoordError | MissingExtraError) else None
 
 
 def line_of(error: Exception) -> str | None:

@@ -18,13 +18,13 @@ from typing import Any, ClassVar
 
 from pykcoord.assignors import Assignor, Subscription, decode_subscription
 from pykcoord.clients._member import Member, calling, catalogue, dropping_in
-from pykcoord.errors import ArgumentError
+from pykcoord.errors import ArgumentError, MissingExtraError
 
 try:
     from aiokafka.consumer.group_coordinator import GroupCoordinator
     from aiokafka.coordinator.assignors.abstract import AbstractPartitionAssignor
 except ImportError as error:
-    raise ImportError(
+    raise MissingExtraError(
         "pykcoord.clients.aiokafka needs aiokafka: pip install 'pykcoord[aiokafka]'",
         name=error.name,
     ) from error

@@ -13,13 +13,14 @@ from typing import Any, ClassVar
 
 from pykcoord.assignors import Assignor, Subscription
 from pykcoord.clients._member import Member, calling, catalogue, dropping_in
+from pykcoord.errors import MissingExtraError
 
 try:
     from kafka.coordinator.assignors.abstract import AbstractPartitionAssignor, RebalanceProtocol
     from kafka.coordinator.consumer import ConsumerCoordinator
     from kafka.structs import TopicPartition
 except ImportError as error:
-    raise ImportError(
+    raise MissingExtraError(
         "pykcoord.clients.kafka_python needs kafka-python 3.0 or newer: "
         "pip install 'pykcoord[kafka-python]'",
         name=error.name,

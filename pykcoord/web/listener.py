@@ -9,6 +9,8 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
+from pykcoord.errors import MissingExtraError
+
 try:
     import uvicorn
 
@@ -16,7 +18,7 @@ try:
 except ModuleNotFoundError as error:
     if (error.name or "").partition(".")[0] not in ("starlette", "uvicorn", "anyio", "h11"):
         raise
-    raise ModuleNotFoundError(
+    raise MissingExtraError(
         "the console needs Starlette and uvicorn: pip install 'pykcoord[web]'", name=error.name
     ) from None
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 
+from pykcoord.errors import MissingExtraError
 from pykcoord.zookeeper.assignment import Strategy, assign, java_hash, threads_by_topic, utf16_order
 from pykcoord.zookeeper.errors import (
     BadOffsetError,
@@ -57,6 +58,6 @@ def __getattr__(name: str) -> object:
         if (error.name or "").partition(".")[0] != "kazoo":
             raise
         reason = f"{name} needs kazoo: pip install 'pykcoord[zookeeper]'"
-        raise ImportError(reason, name="kazoo") from None
+        raise MissingExtraError(reason, name="kazoo") from None
     value: object = getattr(member, name)
     return value

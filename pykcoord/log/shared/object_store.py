@@ -8,16 +8,16 @@ from collections.abc import Iterator
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from pykcoord.errors import KcoordError, MissingExtraError
+
 try:
     from obstore.exceptions import AlreadyExistsError, BaseError, NotFoundError
     from obstore.store import ObjectStore as AnyObjectStore
     from obstore.store import from_url
 except ImportError as error:
-    raise ImportError(
+    raise MissingExtraError(
         "a log in an object store needs obstore: pip install 'pykcoord[cluster]'", name="obstore"
     ) from error
-
-from pykcoord.errors import KcoordError
 
 if TYPE_CHECKING:
     from obstore.store import ClientConfig, RetryConfig
