@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import struct
 import sys
+from collections.abc import Callable
 
 import pytest
 from support.scripted_node import HEARTBEAT
@@ -15,6 +16,14 @@ from pykcoord.server._freeing import AT_ONCE_BYTES, LITTLE_BYTES, Freeing
 from .conftest import frame, serving
 
 _LONG_BYTES = 12 * AT_ONCE_BYTES
+
+
+def taken(count: int, make: Callable[[int], bytes | bytearray], size: int) -> Freeing:
+    """It has so many buffers of that size to free, which nobody else has."""
+    freeing = Freeing()
+    for _ in range(count):
+        freeing.take(make(size))
+    return freeing
 
 
 async def iterations(freeing: Freeing) -> list[int]:
@@ -28,9 +37,7 @@ async def iterations(freeing: Freeing) -> list[int]:
 
 def test_a_part_is_freed_in_an_iteration_of_the_loop(run):
     async def main():
-        freeing = Freeing()
-        for _ in range(3):
-            freeing.take(bytes(_LONG_BYTES))
+        freeing = taken(3, bytes, _LONG_BYTES)
         left = await iterations(freeing)
         assert left[0] == 3 * _LONG_BYTES
         steps = [before - after for before, after in itertools.pairwise(left)]
@@ -46,9 +53,7 @@ def test_many_frames_of_a_mebibyte_are_not_freed_at_once(run):
     """Hundreds of clients went together, each with a part of a frame: 250 MiB in an iteration."""
 
     async def main():
-        freeing = Freeing()
-        for _ in range(50):
-            freeing.take(bytes(AT_ONCE_BYTES))
+        freeing = taken(50, bytes, AT_ONCE_BYTES)
         assert await iterations(freeing) == [left * AT_ONCE_BYTES for left in range(50, -1, -1)]
 
     run(main())
@@ -58,9 +63,7 @@ def test_of_an_answer_half_is_freed_at_once_and_of_parts_some(run):
     """Clients that went, and had left 200 MiB of answers unread, held all others up for 140 ms."""
 
     async def main():
-        freeing = Freeing()
-        for _ in range(3):
-            freeing.take(bytearray(_LONG_BYTES))
+        freeing = taken(3, bytearray, _LONG_BYTES)
         left = await iterations(freeing)
         assert left[0] == 3 * _LONG_BYTES
         steps = [before - after for before, after in itertools.pairwise(left)]
