@@ -74,7 +74,7 @@ def _print_framed(listings: Iterable[Listing]) -> None:
 
     console = Console(highlight=False)
     for listing in listings:
-        console.print(framed(listing))
+        console.print(framed(listing) if listing.rows else f"[italic]{listing.title}: none[/]")
 
 
 def _lines(listing: Listing) -> list[str]:

@@ -40,7 +40,7 @@ __all__ = [
     "reason_of",
     "repair",
     "set_aside",
-    "way_out",
+    "stopped",
 ]
 
 ADVICE = (
@@ -50,6 +50,15 @@ ADVICE = (
 _OLD_FORMAT_ADVICE = (
     "let a broker of Kafka 0.11 to 3.9 write it anew, as docs/migration.md says; it is never cut"
 )
+_COMPRESSED = {
+    b"\x1f\x8b\x08": "gz",
+    b"\x28\xb5\x2f\xfd": "zst",
+    b"\xfd7zXZ\x00": "xz",
+    b"BZh": "bz2",
+    b"\x04\x22\x4d\x18": "lz4",
+    b"PK\x03\x04": "zip",
+}
+"""How a compressed file begins. No segment does: its base offset would be beyond 2^57."""
 _SHORT_LOG_ADVICE = (
     "bring the files back from a copy, or start with --on-corruption truncate to go on without "
     "(the snapshot is kept as .corrupt-N)"
@@ -60,7 +69,8 @@ class Damage(NamedTuple):
     """Where the sound part of a partition ends before its bytes do.
 
     `offset` is the log's next offset there; `sound_at` the first sound batch behind the damage,
-    None for a torn tail; `lost_bytes` all bytes from there to the end of the log.
+    None for a torn tail; `lost_bytes` all bytes from there to the end of the log. Not
+    `may_be_cut`: it is no damage, but a file of another format.
     """
 
     file: Path
@@ -70,6 +80,7 @@ class Damage(NamedTuple):
     sound_at: tuple[Path, int] | None
     lost_bytes: int
     advice: str = ADVICE
+    may_be_cut: bool = True
 
     def error(self) -> CorruptLogError:
         """The refusal."""
@@ -139,8 +150,8 @@ def cut_in_memory(found: Found, on_corruption: OnCorruption) -> Cut | None:
     damage = found.damage
     if damage is None:
         return None
-    is_old = damage.advice is _OLD_FORMAT_ADVICE
-    if is_old or (damage.sound_at is not None and on_corruption == "refuse"):
+    is_lost = damage.sound_at is not None and on_corruption == "refuse"
+    if is_lost or not damage.may_be_cut:
         raise damage.error()
     return Cut(damage.file, damage.position, damage.offset, damage.lost_bytes, damage.reason)
 
@@ -211,14 +222,28 @@ def reason_of(stop: Stop, rest: bytes, next_offset: int, segment_base: int) -> s
     )
 
 
-def way_out(stop: Stop, rest: bytes, segment_base: int) -> str | None:
-    """What to do where it is no damage that stopped a scan at the first byte of `rest`."""
+class Stopped(NamedTuple):
+    """Why a scan of a segment stopped, and what to do; None: as with any damage. Not `may_be_cut`:
+    it is no damage, but another format."""
+
+    reason: str
+    advice: str | None = None
+    may_be_cut: bool = True
+
+
+def stopped(stop: Stop, rest: bytes, at: int, next_offset: int, segment_base: int) -> Stopped:
+    """At byte `at` of a segment, which goes on with `rest`."""
+    for start, suffix in _COMPRESSED.items():
+        if at == 0 and rest.startswith(start):
+            advice = f"rename it to end in .log.{suffix}, and unpack it; it is never cut"
+            return Stopped("a compressed file", advice, may_be_cut=False)
+    reason = reason_of(stop, rest, next_offset, segment_base)
     if stop == Stop.MAGIC and _stands_by_itself(stop, rest):
-        return _OLD_FORMAT_ADVICE
+        return Stopped(reason, _OLD_FORMAT_ADVICE, may_be_cut=False)
     if stop == Stop.OFFSET and (base_offset := header(rest, 0).base_offset) < segment_base:
         name = segment_name(base_offset)
-        return f"if the file was renamed, call it {name} again; if not, {ADVICE}"
-    return None
+        return Stopped(reason, f"if the file was renamed, call it {name} again; if not, {ADVICE}")
+    return Stopped(reason)
 
 
 def _examine(
@@ -280,15 +305,17 @@ def _broken(found: SegmentScan, behind: list[SegmentFile]) -> Damage:
         file.seek(found.sound_bytes)
         rest = file.read(found.size - found.sound_bytes)
     sound_at: tuple[Path, int] | None = None
-    at = 0 if _stands_by_itself(found.stop, rest) else find_sound(rest, 1, found.file.base_offset)
+    stop, start, base = found.stop, found.sound_bytes, found.file.base_offset
+    at = 0 if _stands_by_itself(stop, rest) else find_sound(rest, 1, base)
     if at >= 0:
-        sound_at = (found.file.path, found.sound_bytes + at)
-    reason = reason_of(found.stop, rest, found.next_offset, found.file.base_offset)
-    damage = _damage(found.file, found.sound_bytes, found.next_offset, reason, behind)
+        sound_at = (found.file.path, start + at)
+    why = stopped(stop, rest, start, found.next_offset, base)
+    damage = _damage(found.file, start, found.next_offset, why.reason, behind)
     return damage._replace(
         sound_at=sound_at or damage.sound_at,
         lost_bytes=damage.lost_bytes + len(rest),
-        advice=way_out(found.stop, rest, found.file.base_offset) or ADVICE,
+        advice=why.advice or ADVICE,
+        may_be_cut=why.may_be_cut,
     )
 
 

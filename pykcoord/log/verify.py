@@ -143,13 +143,12 @@ def _verify_segment(
         rest = opened.read()
     stop, position = first.stop, 0
     while True:
-        reason = recovery.reason_of(stop, rest[position:], next_offset, file.base_offset)
+        at = first.sound_bytes + position
+        why = recovery.stopped(stop, rest[position:], at, next_offset, file.base_offset)
         found_at = find_sound(rest, position + 1, file.base_offset)
         torn = found_at < 0 and stop not in (Stop.OFFSET, Stop.COUNT)
-        advice = recovery.way_out(stop, rest[position:], file.base_offset)
-        advice = advice or (_TORN if torn else recovery.ADVICE)
-        at = first.sound_bytes + position
-        problems.append(Problem(file.path, at, next_offset, reason, advice))
+        advice = why.advice or (_TORN if torn else recovery.ADVICE)
+        problems.append(Problem(file.path, at, next_offset, why.reason, advice))
         if found_at < 0:
             return next_offset, any_sound
         any_sound = True

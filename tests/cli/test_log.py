@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import base64
+import bz2
 import gzip
 import json
+import lzma
 from collections import Counter
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
 
+import click
 import pytest
 from support import segments
 from support.batches import data
@@ -18,7 +21,8 @@ from support.batches import data
 from pykcoord.cli.listing import Listing, print_listings
 from pykcoord.cli.plain import counted
 from pykcoord.clock import Clock
-from pykcoord.log import Append, LogDirectory
+from pykcoord.errors import CorruptLogError
+from pykcoord.log import Append, LogDirectory, recovery
 
 from .conftest import Result
 
@@ -253,6 +257,35 @@ def test_a_packed_segment_file_is_no_damaged_log(verb: str, pykcoord: Run, tmp_p
     result = pykcoord("log", verb, path)
     assert (result.code, result.out) == (1, "")
     assert result.err == f"pykcoord: {path}: a compressed file; unpack it first: gunzip {path}\n"
+
+
+@pytest.mark.parametrize("on_corruption", ["refuse", "truncate"])
+@pytest.mark.parametrize("pack", [gzip.compress, bz2.compress, lzma.compress])
+def test_a_compressed_file_under_the_name_of_a_segment_is_never_cut(
+    pack: Callable[[bytes], bytes], on_corruption: str, pykcoord: Run, tmp_path: Path
+) -> None:
+    """It passed for a torn tail, and a start cut it to nothing."""
+    folder = tmp_path / "__consumer_offsets-0"
+    folder.mkdir()
+    path = folder / "00000000000000000000.log"
+    path.write_bytes(packed := pack(bytes(100)))
+    for verb in ("verify", "state", "dump"):
+        asked = () if verb == "verify" else ("--on-corruption", on_corruption)
+        result = pykcoord("log", verb, tmp_path, *asked)
+        assert result.code == 1
+        assert "a compressed file; rename it to end in .log." in result.out + result.err
+    with pytest.raises(CorruptLogError, match="rename it to end in"):
+        recovery.repair(recovery.examine(folder), on_corruption)
+    assert path.read_bytes() == packed
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_listing_without_rows_says_so(
+    is_terminal: bool, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stdout.isatty", lambda: is_terminal)
+    print_listings([Listing("Offsets", ("group", "offset"), [])])
+    assert click.unstyle(capsys.readouterr().out) == "Offsets: none\n"
 
 
 def test_verify_finds_kafkas_logs_sound_and_the_torn_ones_broken(
