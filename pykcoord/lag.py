@@ -134,6 +134,14 @@ class EndTimes:
             if (samples := self._known.get(place)) is not None:
                 samples.is_bound = True
 
+    def places(self) -> list[Place]:
+        """All that are known."""
+        return list(self._known)
+
+    def forget(self, place: Place) -> None:
+        """Of one of them."""
+        self._known.pop(place, None)
+
     def keep(self, places: Iterable[Place]) -> None:
         """Forget all others."""
         wanted = set(places)

@@ -6,9 +6,11 @@ nothing. It looks at one shard at a time, tells the recorder, and is asked for m
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
+from uuid import UUID
 
 from pykcoord._native import EventBatch
 from pykcoord.catalogue import TopicCatalogue
@@ -90,6 +92,48 @@ class LagWatch:
         ends = self._ends()
         if shard == 0:
             yield from self._sampling(ends, now_ms)
+        yield from self._looking_at(shard, ends, now_ms)
+
+    async def lags(self, now_ms: int) -> Lags:
+        """The groups that are furthest behind, with their owners and the ends of now. Of more than
+        20,000 offsets, these are as of the last look at their shard, within half a minute. In steps
+        too."""
+        ends = self._ends()
+        if ends and self._node.stats().get("offsets", 0) <= _FRESH_OFFSETS:
+            await _between(self._sampling(ends, now_ms))
+            for shard in range(self._node.shards):
+                await _between(self._looking_at(shard, ends, now_ms))
+        kept = {
+            group: (shard, of)
+            for shard, groups in self._committed.items()
+            for group, of in groups.items()
+        }
+        sums: list[tuple[str, int]] = []
+        await _between(_summing(ends, ((group, of) for group, (_, of) in kept.items()), sums))
+        chosen, left_out = widest(sums, self.limits.groups)
+        found = []
+        for group in chosen:
+            shard, of = kept[group]
+            partitions: list[PartitionLag] = []
+            await _between(self._partitions(shard, group, of, ends, now_ms, partitions))
+            found.append(GroupLag(group, partitions))
+        return Lags(found, left_out + sum(self._others.values()))
+
+    def behind(self, committed: Sequence[tuple[Place, int]], now_ms: int) -> list[Behind]:
+        """Of each partition with the offset that is committed, since when its end is beyond it."""
+        topics = self._catalogue.topics()
+        for (topic, partition), _ in committed:
+            if (known := topics.get(topic)) and (end := known.end_offsets.get(partition)):
+                self._times.put((topic, partition), end, now_ms)
+        return [Behind(*self._times.behind_ms(place, at, now_ms)) for place, at in committed]
+
+    def _ends(self) -> dict[str, Mapping[int, int]]:
+        topics = self._catalogue.topics().items()
+        return {name: topic.end_offsets for name, topic in topics if topic.end_offsets}
+
+    def _looking_at(
+        self, shard: int, ends: Mapping[str, Mapping[int, int]], now_ms: int
+    ) -> Iterator[None]:
         if not ends:
             self._stalls.clear()
             self._committed.clear()
@@ -110,54 +154,14 @@ class LagWatch:
                 late.append((place, lag, still_ms))
         yield from self._keeping(shard, ends, committed, now_ms)
         if late:
-            self._tell(shard, now_ms, late)
-
-    def lags(self, now_ms: int) -> Lags:
-        """The groups that are furthest behind, with their owners and the ends of now. Of more than
-        20,000 offsets, these are as of the last look at their shard, within half a minute."""
-        ends = self._ends()
-        if ends and self._node.stats().get("offsets", 0) <= _FRESH_OFFSETS:
-            for _ in range(self._node.shards):
-                self.look(now_ms)
-            for _ in self._sampling(ends, now_ms):
-                pass
-        of_shard = {group: shard for shard, of in self._committed.items() for group in of}
-        sums = {
-            group: _sum(ends, of) for kept in self._committed.values() for group, of in kept.items()
-        }
-        chosen, left_out = widest(sums.items(), self.limits.groups)
-        found = []
-        for group in chosen:
-            shard = of_shard[group]
-            owners = self._owners(shard, group)
-            partitions = []
-            for (topic, partition), offset in self._committed[shard][group].items():
-                end = ends.get(topic, {}).get(partition)
-                if end is None:
-                    continue
-                place = (topic, partition)
-                behind_ms, is_at_least = self._times.behind_ms(place, offset, now_ms)
-                lag, owner = max(0, end - offset), owners.get(place)
-                partitions.append(
-                    PartitionLag(topic, partition, lag, behind_ms, is_at_least, owner)
-                )
-            found.append(GroupLag(group, partitions))
-        return Lags(found, left_out + sum(self._others.values()))
-
-    def behind(self, committed: Sequence[tuple[Place, int]], now_ms: int) -> list[Behind]:
-        """Of each partition with the offset that is committed, since when its end is beyond it."""
-        topics = self._catalogue.topics()
-        for (topic, partition), _ in committed:
-            if (known := topics.get(topic)) and (end := known.end_offsets.get(partition)):
-                self._times.put((topic, partition), end, now_ms)
-        return [Behind(*self._times.behind_ms(place, at, now_ms)) for place, at in committed]
-
-    def _ends(self) -> dict[str, Mapping[int, int]]:
-        topics = self._catalogue.topics().items()
-        return {name: topic.end_offsets for name, topic in topics if topic.end_offsets}
+            yield from self._tell(shard, now_ms, late)
 
     def _sampling(self, ends: Mapping[str, Mapping[int, int]], now_ms: int) -> Iterator[None]:
-        self._times.keep((topic, one) for topic, of in ends.items() for one in of)
+        for number, (topic, partition) in enumerate(self._times.places(), 1):
+            if partition not in ends.get(topic, {}):
+                self._times.forget((topic, partition))
+            if number % _AT_ONCE == 0:
+                yield
         every = ((topic, *one) for topic, of in ends.items() for one in of.items())
         for number, (topic, partition, end) in enumerate(every, 1):
             self._times.put((topic, partition), end, now_ms)
@@ -169,14 +173,8 @@ class LagWatch:
         committed: dict[str, dict[tuple[str, int], int]], now_ms: int,
     ) -> Iterator[None]:  # fmt: skip
         known = {group: of for group, of in committed.items() if self._wanted(group)}
-        sums = []
-        added = 0
-        for group, of in known.items():
-            sums.append((group, _sum(ends, of)))
-            added += len(of)
-            if added >= _AT_ONCE:
-                added = 0
-                yield
+        sums: list[tuple[str, int]] = []
+        yield from _summing(ends, known.items(), sums)
         chosen, self._others[shard] = widest(sums, self.limits.groups)
         kept = self._committed[shard] = {group: known[group] for group in chosen}
         every = ((group, *one) for group, of in kept.items() for one in of.items())
@@ -186,6 +184,23 @@ class LagWatch:
             if number % _AT_ONCE == 0:
                 yield
 
+    def _partitions(
+        self, shard: int, group: str, committed: Mapping[tuple[str, int], int],
+        ends: Mapping[str, Mapping[int, int]], now_ms: int, found: list[PartitionLag],
+    ) -> Iterator[None]:  # fmt: skip
+        owners = self._owners(shard, group)
+        yield
+        for number, ((topic, partition), offset) in enumerate(committed.items(), 1):
+            if number % _AT_ONCE == 0:
+                yield
+            end = ends.get(topic, {}).get(partition)
+            if end is None:
+                continue
+            place = (topic, partition)
+            behind_ms, is_at_least = self._times.behind_ms(place, offset, now_ms)
+            lag, owner = max(0, end - offset), owners.get(place)
+            found.append(PartitionLag(topic, partition, lag, behind_ms, is_at_least, owner))
+
     def _owners(self, shard: int, group: str) -> dict[tuple[str, int], Owner]:
         """Of all partitions of a group, by its members' state."""
         if group not in self._rows.get(shard, {}):
@@ -193,7 +208,6 @@ class LagWatch:
             rows = {row[0]: row for row in self._node.groups(shard) if row[0] in wanted}
             self._rows[shard] = {one: rows.get(one) for one in wanted}
         row = self._rows[shard][group]
-        names = {one.topic_id.bytes: name for name, one in self._catalogue.topics().items()}
         found: dict[tuple[str, int], Owner] = {}
         for member_id, instance, client_id, client_host, _, _, _, assignment, of in (
             row[8] if row is not None else ()
@@ -203,15 +217,23 @@ class LagWatch:
                 found |= dict.fromkeys(_assigned(assignment), owner)
                 continue
             for topic_id, partitions in of["assigned"]:
-                name = names.get(topic_id, "")
+                topic = self._catalogue.by_id(UUID(bytes=topic_id))
+                name = topic.name if topic is not None else ""
                 found |= dict.fromkeys(((name, one) for one in partitions), owner)
         return found
 
-    def _tell(self, shard: int, now_ms: int, late: list[tuple[GroupPlace, int, int]]) -> None:
+    def _tell(
+        self, shard: int, now_ms: int, late: list[tuple[GroupPlace, int, int]]
+    ) -> Iterator[None]:
         recorded = []
         self._rows.pop(shard, None)
-        for (group, topic, partition), lag, still_ms in late:
-            owner = self._owners(shard, group).get((topic, partition))
+        owners: dict[str, dict[tuple[str, int], Owner]] = {}
+        for number, ((group, topic, partition), lag, still_ms) in enumerate(late, 1):
+            if number % _AT_ONCE == 0:
+                yield
+            if group not in owners:  # offsets are sorted by group
+                owners = {group: self._owners(shard, group)}
+            owner = owners[group].get((topic, partition))
             if owner is None:
                 continue  # nobody is there to commit
             self._stalls.told((group, topic, partition), lag)
@@ -232,6 +254,27 @@ class LagWatch:
             recorded.append((shard, now_ms, group.encode(), value))
         if recorded:
             self._take(EventBatch(recorded))
+
+
+async def _between(steps: Iterator[None]) -> None:
+    """Do the work of the steps, with others served between them."""
+    for _ in steps:
+        await asyncio.sleep(0)
+
+
+def _summing(
+    ends: Mapping[str, Mapping[int, int]],
+    groups: Iterable[tuple[str, Mapping[tuple[str, int], int]]],
+    found: list[tuple[str, int]],
+) -> Iterator[None]:
+    """Find the lag of each group."""
+    added = 0
+    for group, committed in groups:
+        found.append((group, _sum(ends, committed)))
+        added += len(committed)
+        if added >= _AT_ONCE:
+            added = 0
+            yield
 
 
 def _sum(ends: Mapping[str, Mapping[int, int]], committed: Mapping[tuple[str, int], int]) -> int:

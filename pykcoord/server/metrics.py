@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
@@ -75,8 +75,8 @@ class ServerMetrics:
         """Sample these two at each scrape."""
         self.registry.register(_ServerCollector(hub, runtime))
 
-    def watch_lag(self, lags: Callable[[], Lags], most_series: int) -> None:
-        """Tell at each scrape how far groups are behind; `lags` is called on this loop."""
+    def watch_lag(self, lags: Callable[[], Coroutine[Any, Any, Lags]], most_series: int) -> None:
+        """Tell at each scrape how far groups are behind; `lags` runs on this loop."""
         self.registry.register(LagCollector(lags, most_series, asyncio.get_running_loop()))
 
     def watch_lines(self, lines: LogLines) -> None:
@@ -145,7 +145,10 @@ class LagCollector(Collector):
     """Samples `lags` on the loop, for a scrape on any other thread."""
 
     def __init__(
-        self, lags: Callable[[], Lags], most_series: int, loop: asyncio.AbstractEventLoop
+        self,
+        lags: Callable[[], Coroutine[Any, Any, Lags]],
+        most_series: int,
+        loop: asyncio.AbstractEventLoop,
     ) -> None:
         self._lags = lags
         self._most_series = most_series
@@ -155,10 +158,7 @@ class LagCollector(Collector):
         return ()
 
     def collect(self) -> Iterable[Metric]:
-        async def sample() -> Lags:
-            return self._lags()
-
-        sampled = asyncio.run_coroutine_threadsafe(sample(), self._loop)
+        sampled = asyncio.run_coroutine_threadsafe(self._lags(), self._loop)
         return lag_metrics(sampled.result(_SAMPLE_SECONDS), self._most_series)
 
 

@@ -14,7 +14,7 @@ from prometheus_client.registry import Collector
 from pykcoord.catalogue import Topic
 from pykcoord.clock import Clock
 from pykcoord.event_stream import EventStream
-from pykcoord.lag import Behind, Lags, Place
+from pykcoord.lag import Behind, Place
 from pykcoord.lag_metrics import lag_metrics
 from pykcoord.lag_watch import LagWatch
 from pykcoord.node_metrics import metrics_of
@@ -142,11 +142,7 @@ class EmbeddedSource:
         lag = self._host.lag
         if lag is None:
             return ()
-
-        async def sample() -> Lags:
-            return lag.lags(self._host.clock.now_ms())
-
-        lags = self._host.run(sample()).result(_SAMPLE_SECONDS)
+        lags = self._host.run(lag.lags(self._host.clock.now_ms())).result(_SAMPLE_SECONDS)
         return lag_metrics(lags, lag.limits.series)
 
     def is_ready(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -109,11 +110,11 @@ def test_partitions_that_are_gone_make_room_for_those_that_come(
 def test_a_new_owner_has_the_lag_as_soon_as_it_owns_the_partition() -> None:
     rows, catalogue = Rows(), TopicCatalogue({"orders": 2})
     watch = LagWatch(rows, catalogue, lambda recorded: None)
-    assert watch.lags(0) == Lags([], 0)
+    assert asyncio.run(watch.lags(0)) == Lags([], 0)
     catalogue.set_end_offsets({("orders", 0): 110, ("orders", 1): 25})
 
     def owned() -> dict[int, tuple[int, str | None]]:
-        (group,) = watch.lags(0).groups
+        (group,) = asyncio.run(watch.lags(0)).groups
         return {
             one.partition: (one.lag, one.owner.member_id if one.owner is not None else None)
             for one in group.partitions

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from typing import Any
 
+from pykcoord import lag_watch
 from pykcoord._native import EventBatch
 from pykcoord.catalogue import TopicCatalogue
 from pykcoord.consumer_protocol import encode_assignment
 from pykcoord.events import Event
 from pykcoord.explain import explain
+from pykcoord.lag import Lags
 from pykcoord.lag_watch import LagWatch
 from pykcoord.observers import in_steps
 
@@ -38,6 +40,17 @@ class Rows:
         member = ("app-1", None, "app", "/10.0.0.1", 1, 1, b"", assignment, None)
         members = [member] if self.members else []
         return [("g", "classic", "Stable", "consumer", 1, "range", "app-1", 0, members, None)]
+
+
+def _in_steps(work: Coroutine[Any, Any, Lags]) -> tuple[int, Lags]:
+    """How many iterations of the loop it took, and what it told."""
+    steps = 0
+    try:
+        while True:
+            work.send(None)
+            steps += 1
+    except StopIteration as done:
+        return steps, done.value
 
 
 def test_it_is_told_when_it_grows_and_again_when_it_has_doubled() -> None:
@@ -79,14 +92,37 @@ def test_many_offsets_are_looked_at_in_steps() -> None:
     watch = LagWatch(rows, catalogue, lambda recorded: None)
     steps = len(list(watch.looking(0)))
     assert steps > 3 * count // 600
-    behind = watch.lags(0)
+    asked, behind = _in_steps(watch.lags(0))
+    assert asked > steps
     assert [len(group.partitions) for group in behind.groups] == [count]
     begun = watch.looking(MINUTE)
     next(begun)
     catalogue.set_end_offsets({("orders", 0): 500})
-    assert watch.lags(MINUTE).groups[0].lag == behind.groups[0].lag + 480
+    _, further = _in_steps(watch.lags(MINUTE))
+    assert further.groups[0].lag == behind.groups[0].lag + 480
     assert len(list(begun)) > count // 600
     assert len(watch.history.of("g")) == count
+
+
+def test_of_many_partitions_of_a_group_owners_are_found_once(monkeypatch) -> None:
+    """They were found for each partition that is told, and all at once."""
+    count, found = 2_000, []
+
+    def decode(assignment: bytes) -> frozenset[tuple[str, int]]:
+        found.append(assignment)
+        return frozenset(("orders", one) for one in range(count))
+
+    monkeypatch.setattr(lag_watch, "decode_assignment", decode)
+    rows, catalogue, told = Rows(), TopicCatalogue({"orders": count}), []
+    rows.committed = dict.fromkeys(range(count), 10)
+    watch = LagWatch(rows, catalogue, lambda recorded: told.extend(recorded.rows()))
+    steps = []
+    for minute in range(2):
+        catalogue.set_end_offsets({("orders", one): 20 + minute for one in range(count)})
+        steps.append(len(list(watch.looking(minute * MINUTE))))
+    assert len(told) == count
+    assert len(found) == 1
+    assert steps[1] >= steps[0] + count // 600
 
 
 def test_a_look_that_fails_in_one_of_its_steps_ends_nothing(caplog) -> None:
