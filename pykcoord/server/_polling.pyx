@@ -8,8 +8,9 @@ sockets that are ready, and the loop goes on to their turn, to its timers, to wh
 The kernel queues what became ready: no client is passed over.
 
 It has two lanes, each a descriptor to its loop. All begin in the first, where 4 KiB of a socket are
-read at a time. Who sends more goes on in the second, of which so little is read in one go that
-those who send heartbeats hardly wait for it, and comes back with the next short request.
+read at a time. Who sends more, or a request that is not whole yet, goes on in the second, of which
+so little is read in one go that those who send heartbeats hardly wait for it, and comes back with
+the next short request that is whole.
 
 It must never parse what it reads. It is Linux's epoll: elsewhere `IS_AVAILABLE` is False, and
 asyncio's transports do the same for a connection, one at a time.
@@ -123,6 +124,8 @@ cdef int64_t ROOM_BYTES = 8 * KC_READ_MOST
 # is touched first then, which costs a virtual machine more than the bytes do: 256 KiB took 1.2 ms.
 cdef int64_t MUCH_BYTES = 2 * KC_READ_MOST
 cdef int MUCH_AT_ONCE = 2
+# So many reads, however little there was: with what the system does for one it takes 8 us.
+cdef int MUCH_READS = 32
 # Sent in one go of a lane, of what sockets did not take before; and of one socket when it is written.
 # The kernel takes megabytes at once from those who were late to read, which takes milliseconds.
 cdef Py_ssize_t SENT_MOST = 2 * KC_READ_MOST
@@ -220,13 +223,15 @@ cdef class Poller:
     def _poll_much(self):
         """Read of those who send much, as much of all together as makes a short turn."""
         cdef int64_t got = 0
+        cdef int reads = 0
         cdef int count
         self._sendable = SENT_MOST
-        while got < MUCH_BYTES and self._sendable > 0:
+        while got < MUCH_BYTES and reads < MUCH_READS and self._sendable > 0:
             with nogil:
                 count = kc_poll(self._descriptors[1], self._ready, MUCH_AT_ONCE)
             if count <= 0:
                 return
+            reads += count
             got += self._read(count, KC_READ_MOST, count == MUCH_AT_ONCE)
 
     cdef int64_t _read(self, int count, int64_t most, bint is_full) except -1:
@@ -348,13 +353,15 @@ cdef class Channel:
         return 0
 
     cdef int _is_ready(self, kc_ready* ready) except -1:
+        cdef int lane
         if self._is_lost:
             return 0
         if ready.got > 0:
             if not self._is_closing:
                 self._connection.received(ready.data, ready.got)
-            if self._lane == (ready.got < KC_READ_LITTLE):
-                self._move(1 - self._lane)
+            lane = ready.got >= KC_READ_LITTLE or _has_part(self._connection)
+            if lane != self._lane:
+                self._move(lane)
             elif ready.got == KC_READ_MOST or ready.events & KC_ENDING:
                 self._want(self._watched.wanted)  # there is more: it is ready again
         elif ready.got == 0:
@@ -439,3 +446,10 @@ cdef class Channel:
         finally:
             self._connection = None  # it has this channel, too: neither would be freed at once
             self._socket_object.close()
+
+
+cdef inline bint _has_part(Connection of) noexcept:
+    """Whether it waits for the rest of a request."""
+    if of is None:
+        return False
+    return of._long is not None or (of._waiting is not None and of._ticket == 0)

@@ -158,6 +158,42 @@ def test_a_turn_takes_little_of_those_who_send_much(run, request):
     run(main())
 
 
+@pytest.mark.parametrize("size", [200, 60_000])
+@pytest.mark.parametrize("run", ["asyncio", "uvloop"], indirect=True)
+def test_who_sends_a_request_byte_by_byte_is_read_after_the_others(run, size):
+    """2,000 such clients, each read in 8 us, held a heartbeat up for 16 ms."""
+
+    async def main():
+        async with serving() as rig:
+            clients, hub = await _connect_many(rig), rig.server.hub
+            data = frame(HEARTBEAT, 0, 7, b"x" * size)
+            for client in clients:
+                client.send(data[:100])
+            await rig.until(lambda: hub.received_bytes_total == 100 * MANY)
+            light = await rig.connect()
+            for at in range(100, 103):
+                for client in clients:
+                    client.send(data[at : at + 1])
+                light.send(frame(HEARTBEAT))
+                before = seen = hub.received_bytes_total
+                most = 0
+                while hub.received_bytes_total < before + MANY + len(frame(HEARTBEAT)):
+                    await asyncio.sleep(0)
+                    most = max(most, hub.received_bytes_total - seen)
+                    seen = hub.received_bytes_total
+                assert 0 < most <= 32 + len(frame(HEARTBEAT))
+                assert await light.read()
+            for client in clients:
+                for at in range(103, len(data), 8_192):
+                    client.send(data[at : at + 8_192])
+                await asyncio.sleep(0)
+            await rig.until(lambda: sum(len(one) for _, one, _ in rig.node.steps) == MANY + 3)
+            for client in clients:
+                client.close()
+
+    run(main())
+
+
 @pytest.mark.parametrize("run", ["asyncio", "uvloop"], indirect=True)
 def test_who_reads_late_gets_little_in_an_iteration_of_the_loop(run):
     """The kernel once took megabytes at a time from such a client's answer: some milliseconds."""
