@@ -15,8 +15,9 @@ from pykcoord.server._polling import IS_AVAILABLE, Poller
 logger = logging.getLogger("pykcoord.server")
 
 _BACKLOG = 4_096
-# Accepted in one iteration of the loop: others are served in between.
-_AT_ONCE = 32
+# Accepted in one iteration of the loop: others are served in between. With what they send and how
+# they end, one takes 0.1 ms.
+_AT_ONCE = 8
 # No descriptors or no memory left, or whatever it is: what waits, waits on.
 _PAUSE_SECONDS = 1.0
 # Linux passes on what is wrong with the way to who connects, or that a rule forbids it (accept(2)):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import itertools
 import os
 import socket
 from collections.abc import Callable
@@ -51,6 +52,24 @@ def test_an_error_of_the_network_does_not_end_the_server(polled):
             assert await new.ask(frame(HEARTBEAT))
             assert await old.ask(frame(HEARTBEAT))
             assert not listener._socket._errors
+
+    polled(main())
+
+
+def test_few_are_accepted_in_an_iteration_of_the_loop(polled):
+    """32 with random bytes, and their ends, took 3 ms."""
+
+    async def main():
+        async with serving() as rig:
+            clients = [socket.create_connection(rig.server.address) for _ in range(40)]
+            counts = [0]
+            while counts[-1] < len(clients):
+                await asyncio.sleep(0)
+                counts.append(len(rig.server.hub.connections))
+            most = max(now - before for before, now in itertools.pairwise(counts))
+            assert 0 < most <= 8
+            for client in clients:
+                client.close()
 
     polled(main())
 
