@@ -109,6 +109,7 @@ def measure(name: str, arguments: argparse.Namespace) -> Row:
             _create_topics(server)
             victim = stack.enter_context(Victim(server.port))
             attacker = stack.enter_context(Attacker(server.port, name, arguments.scale))
+            _keep_apart(server, victim.pid, attacker.pid)
             if arguments.real_time:
                 _come_first(server.pid, victim.pid)
                 attacker.come_as_any()
@@ -118,6 +119,19 @@ def measure(name: str, arguments: argparse.Namespace) -> Row:
                 if not side.ended:
                     _round(victim, attacker, side, arguments.seconds)
     return Row(name, attacked[0][2], attacked[1][2] if len(attacked) > 1 else None)
+
+
+def _keep_apart(server: Server, *clients: int) -> None:
+    """Member and attacker share the last processor, where the member comes first; a server of
+    pykcoord has the others, and Kafka, which has many threads, all of them. Left to itself the
+    scheduler takes a processor with the attacker for a free one, puts the server there, and has
+    the member wait for it while another stands idle."""
+    *others, last = sorted(os.sched_getaffinity(0))
+    for client in clients:
+        os.sched_setaffinity(client, {last})
+    if others and isinstance(server, Pykcoord):
+        for thread in os.listdir(f"/proc/{server.pid}/task"):
+            os.sched_setaffinity(int(thread), others)
 
 
 def _come_first(*processes: int) -> None:

@@ -48,6 +48,10 @@ class Attacker:
         self._process.kill()
         self._process.communicate()
 
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
     def come_as_any(self) -> None:
         """From now on at the priority of other processes."""
         os.sched_setscheduler(self._process.pid, os.SCHED_OTHER, os.sched_param(0))

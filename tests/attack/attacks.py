@@ -31,6 +31,7 @@ from attack.wire import (
     join_frame,
     joined,
     leave_frame,
+    send_in_pieces,
     sized,
 )
 
@@ -123,7 +124,7 @@ def pipelined(connection: Connection, sent: list[bytes]) -> Outcome:
     total = Outcome()
     for at in range(0, len(sent), _PIPELINED):
         some = sent[at : at + _PIPELINED]
-        connection.socket.sendall(b"".join(map(sized, some)))
+        send_in_pieces(connection.socket, b"".join(map(sized, some)))
         total = _sum([total, *(Outcome(1, 0, connection.skip()) for _ in some)])
     return total
 
@@ -301,7 +302,7 @@ def _half_frames(port: int, scale: float) -> Pass:
     def once() -> Outcome:
         held = [socket.create_connection(("127.0.0.1", port), 30) for _ in range(4)]
         for client in held:
-            client.sendall(struct.pack(">ihhi", _CLAIMED_BYTES, 11, 5, 1) + part)
+            send_in_pieces(client, struct.pack(">ihhi", _CLAIMED_BYTES, 11, 5, 1) + part)
         for client in held:
             client.close()
         return Outcome(0, len(held))
@@ -319,7 +320,7 @@ def _many_halves(port: int, scale: float) -> Pass:
             held.pop().close()
         for _ in range(int(1_000 * scale)):
             client = socket.create_connection(("127.0.0.1", port), 30)
-            client.sendall(part)
+            send_in_pieces(client, part)
             held.append(client)
         return Outcome(0, len(held))
 
