@@ -260,7 +260,7 @@ Server = TypeVar("Server", ZooKeeper, Broker082)
 async def running(server: Server) -> AsyncIterator[Server]:
     """Start a server and end it, on threads. It ends as well where it is cancelled while it
     starts. Raises LabError."""
-    # No task: who cancels all tasks would have it pass for ended while its thread starts servers.
+    # Not a task: a cancelled one passes for ended, while its thread goes on to start servers.
     starting = asyncio.get_running_loop().run_in_executor(None, server.start)
     try:
         await asyncio.shield(starting)
